@@ -1,0 +1,14 @@
+// Command kube-apiserver is Kubernetes' own kube-apiserver, built from its published module.
+package main
+
+import (
+	"os"
+	_ "time/tzdata" // CronJobs name time zones
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // request metrics on /metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // build_info on /metrics
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+)
+
+func main() { os.Exit(cli.Run(app.NewAPIServerCommand())) }
