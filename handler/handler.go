@@ -1,0 +1,137 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/roperator/roperator/internal/kept"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Handler decides about parents of one type.
+//
+// The engine calls it for different parents at the same time, but never twice
+// at once for the same parent. The context ends when the engine's shutdown
+// timeout or the operator's HandlerTimeout expires.
+//
+// Whether there is something to finalize decides if parents get a finalizer.
+// A Handler other than those of this package has, unless
+// config.Operator.Finalizer says otherwise.
+type Handler interface {
+	// Sync returns the children that shall exist and the parent's status. On
+	// an error nothing is changed, neither the status nor a child, and the
+	// call is repeated with exponential backoff; see [Permanent]. A panic is
+	// an error, and so is a nil response without one.
+	Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
+	// Finalize is called instead of Sync while the parent is being deleted
+	// and carries the operator's finalizer: at least once per deletion, until
+	// it returns Finalized. It may find that children are gone already. On an
+	// error the call is repeated with exponential backoff, and the deletion
+	// doesn't proceed.
+	Finalize(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error)
+}
+
+// A SyncFunc is a Handler with nothing to finalize.
+type SyncFunc func(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
+
+// Sync calls f. A nil f keeps the children as they are.
+func (f SyncFunc) Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error) {
+	if f == nil {
+		return &SyncResponse{KeepChildren: true}, nil
+	}
+	return f(ctx, req)
+}
+
+// Finalize reports that the parent is finalized.
+func (f SyncFunc) Finalize(context.Context, *SyncRequest) (*FinalizeResponse, error) {
+	return &FinalizeResponse{Finalized: true}, nil
+}
+
+// Finalizes returns false: parents get no finalizer, unless
+// config.Operator.Finalizer says otherwise. The engine looks for this method
+// on every Handler; one without it is taken to have something to finalize.
+func (f SyncFunc) Finalizes() bool { return false }
+
+// A Funcs is a Handler from functions. A nil function means the default.
+type Funcs struct {
+	// SyncFunc is called by Sync. The default leaves the status and the
+	// children as they are.
+	SyncFunc func(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
+	// FinalizeFunc is called by Finalize. Without it there is nothing to
+	// finalize, and parents get no finalizer.
+	FinalizeFunc func(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error)
+	// ErrorFunc turns an error of SyncFunc into a status, nil to leave it
+	// alone, and the time after which to sync again, 0 for only on changes.
+	// It applies to permanent errors as well. The children are then left as
+	// they are, and the parent gets a Warning event with the reason
+	// "SyncFailed" and the error as its message. For the engine the pass has
+	// succeeded: it isn't retried with backoff. The default returns the error
+	// to the engine.
+	ErrorFunc func(ctx context.Context, req *SyncRequest, err error) (status any, resync time.Duration)
+}
+
+// Sync calls SyncFunc, and ErrorFunc if that fails.
+func (f Funcs) Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error) {
+	response, err := SyncFunc(f.SyncFunc).Sync(ctx, req)
+	if err == nil || f.ErrorFunc == nil {
+		return response, err
+	}
+	status, resync := f.ErrorFunc(ctx, req, err)
+	return &SyncResponse{
+		Status:       status,
+		KeepChildren: true,
+		Resync:       resync,
+		Events:       []Event{{Type: EventWarning, Reason: "SyncFailed", Message: err.Error()}},
+	}, nil
+}
+
+// Finalize calls FinalizeFunc.
+func (f Funcs) Finalize(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error) {
+	if f.FinalizeFunc == nil {
+		return &FinalizeResponse{Finalized: true}, nil
+	}
+	return f.FinalizeFunc(ctx, req)
+}
+
+// Finalizes says whether FinalizeFunc is set. See [SyncFunc.Finalizes].
+func (f Funcs) Finalizes() bool { return f.FinalizeFunc != nil }
+
+// Typed returns a Handler with nothing to finalize for a parent that is
+// decoded into P, a struct or a pointer to one. A parent that can't be decoded
+// is a permanent error.
+func Typed[P any](sync func(ctx context.Context, parent P, children Children) (*SyncResponse, error)) Handler {
+	return SyncFunc(func(ctx context.Context, req *SyncRequest) (*SyncResponse, error) {
+		parent, err := ParentAs[P](req)
+		if err != nil {
+			return nil, Permanent(err)
+		}
+		return sync(ctx, parent, req.Children)
+	})
+}
+
+// Permanent marks an error as one that trying again can't help: the engine
+// doesn't retry before the parent or a child changes. errors.Is and errors.As
+// see the error inside. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	var already *permanentError
+	if errors.As(err, &already) {
+		return err
+	}
+	return &permanentError{err: err}
+}
+
+// A permanentError is found by its method Permanent.
+type permanentError struct{ err error }
+
+func (e *permanentError) Error() string   { return e.err.Error() }
+func (e *permanentError) Unwrap() error   { return e.err }
+func (e *permanentError) Permanent() bool { return true }
+
+// Keep returns a desired child that says: r shall exist, exactly as it is. It
+// is neither compared nor changed, under any strategy, nor created again if it
+// is gone. r is one of the request's children.
+func Keep(r *resource.Resource) any { return kept.Child{Resource: r} }

@@ -1,0 +1,53 @@
+package handler
+
+import "time"
+
+// A SyncResponse is what shall be.
+type SyncResponse struct {
+	// Status becomes the parent's status, all of it: keys that are no longer
+	// in it disappear. It is anything that marshals to JSON. The engine adds
+	// observedGeneration to an object. Nil leaves the status alone.
+	Status any
+	// Children are all the children that shall exist; observed ones that are
+	// not among them are deleted, so nil deletes every child. A child is
+	// anything that marshals to a Kubernetes object: a pointer to a typed
+	// object (TypeMeta may be left out for the kinds that client-go knows),
+	// map[string]any, *unstructured.Unstructured, an apply configuration, or
+	// the result of [Keep].
+	Children []any
+	// KeepChildren leaves the children as they are: Children is ignored.
+	KeepChildren bool
+	// Resync is when to sync again although nothing changed; 0 means never.
+	// It is dropped if another pass has run by then.
+	Resync time.Duration
+	// Events are recorded on the parent.
+	Events []Event
+}
+
+// A FinalizeResponse is how far finalizing has got. The zero response releases
+// nothing and asks for another try.
+type FinalizeResponse struct {
+	// Finalized releases the parent: the operator's finalizer is removed. The
+	// status isn't written then.
+	Finalized bool
+	// Status becomes the parent's status, as in SyncResponse.
+	Status any
+	// Retry is when to try again if not Finalized; 0 means the same backoff
+	// as after an error.
+	Retry time.Duration
+	// Events are recorded on the parent.
+	Events []Event
+}
+
+// The types of an Event.
+const (
+	EventNormal  = "Normal"
+	EventWarning = "Warning"
+)
+
+// An Event is recorded on the parent as a Kubernetes Event.
+type Event struct {
+	Type    string // EventNormal or EventWarning; empty means EventNormal
+	Reason  string // short, in CamelCase, for machines
+	Message string // for people; must hold nothing secret
+}

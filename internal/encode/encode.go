@@ -1,0 +1,161 @@
+// Package encode turns what handlers return as children (typed objects, maps,
+// unstructured objects, apply configurations, resources, JSON) into one form.
+package encode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/roperator/roperator/internal/kept"
+	"github.com/roperator/roperator/resource"
+)
+
+// JSON returns obj as compact JSON with sorted keys, so that equal objects
+// give equal bytes whatever their Go types. apiVersion and kind are filled in
+// from client-go's scheme where a typed object lacks them; that they are
+// there in the end is for the caller to check.
+func JSON(obj any) ([]byte, error) {
+	object, err := Map(obj)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(object); err != nil {
+		return nil, fmt.Errorf("%T: %w", obj, err)
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// Map returns a fresh copy of obj as in unstructured.Unstructured: objects are
+// map[string]any, lists []any, numbers int64 or float64. apiVersion and kind
+// are filled in as in JSON. A number that neither int64 nor float64 can hold
+// is an error that names the field.
+func Map(obj any) (map[string]any, error) {
+	obj, err := resolve(obj)
+	if err != nil {
+		return nil, err
+	}
+	value, err := normal(obj)
+	if err != nil {
+		return nil, fmt.Errorf("%T: %w", obj, err)
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%T: not an object", obj)
+	}
+	if t := typeFromScheme(obj); t != (resource.Type{}) {
+		fill(object, t)
+	}
+	return object, nil
+}
+
+// resolve unwraps and refuses nil.
+func resolve(obj any) (any, error) {
+	switch o := obj.(type) {
+	case nil:
+		return nil, errors.New("object is nil")
+	case kept.Child:
+		obj = o.Resource
+	case *kept.Child:
+		if o == nil {
+			return nil, errors.New("object is nil")
+		}
+		obj = o.Resource
+	}
+	if v := reflect.ValueOf(obj); (v.Kind() == reflect.Pointer || v.Kind() == reflect.Map) && v.IsNil() {
+		return nil, fmt.Errorf("object is a nil %T", obj)
+	}
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		if u.Object == nil {
+			return nil, errors.New("object is an empty *unstructured.Unstructured")
+		}
+		return u.Object, nil
+	}
+	return obj, nil
+}
+
+// fill sets the fields of TypeMeta that are missing, if the other one agrees.
+func fill(object map[string]any, t resource.Type) {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	if (apiVersion == "" || apiVersion == t.APIVersion) && (kind == "" || kind == t.Kind) {
+		object["apiVersion"], object["kind"] = t.APIVersion, t.Kind
+	}
+}
+
+// typeFromScheme returns the Type under which client-go's scheme knows the Go
+// type of obj, a pointer or value; the zero Type if it doesn't, or under
+// several.
+func typeFromScheme(obj any) resource.Type {
+	typed, ok := obj.(runtime.Object)
+	if !ok {
+		v := reflect.ValueOf(obj)
+		if v.Kind() != reflect.Struct {
+			return resource.Type{}
+		}
+		if typed, ok = reflect.New(v.Type()).Interface().(runtime.Object); !ok {
+			return resource.Type{}
+		}
+	}
+	kinds, _, err := scheme.Scheme.ObjectKinds(typed)
+	if err != nil || len(kinds) != 1 {
+		return resource.Type{}
+	}
+	return resource.TypeFor(kinds[0])
+}
+
+// Identity returns the Type and key of obj without encoding all of it. Fields
+// that are missing are empty.
+func Identity(obj any) (resource.Type, types.NamespacedName, error) {
+	obj, err := resolve(obj)
+	if err != nil {
+		return resource.Type{}, types.NamespacedName{}, err
+	}
+	switch o := obj.(type) {
+	case *resource.Resource:
+		return o.Type(), o.Key(), nil
+	case map[string]any:
+		t, key := identityOf(o)
+		return t, key, nil
+	}
+	typed, isObject := obj.(runtime.Object)
+	meta, hasMeta := obj.(metav1.Object)
+	if !isObject || !hasMeta {
+		object, err := Map(obj)
+		if err != nil {
+			return resource.Type{}, types.NamespacedName{}, err
+		}
+		t, key := identityOf(object)
+		return t, key, nil
+	}
+	key := types.NamespacedName{Namespace: meta.GetNamespace(), Name: meta.GetName()}
+	t := resource.TypeFor(typed.GetObjectKind().GroupVersionKind())
+	if t.APIVersion == "" || t.Kind == "" {
+		if known := typeFromScheme(obj); (t.APIVersion == "" || t.APIVersion == known.APIVersion) &&
+			(t.Kind == "" || t.Kind == known.Kind) {
+			t = known
+		}
+	}
+	return t, key, nil
+}
+
+func identityOf(object map[string]any) (resource.Type, types.NamespacedName) {
+	text := func(m map[string]any, name string) string {
+		s, _ := m[name].(string)
+		return s
+	}
+	metadata, _ := object["metadata"].(map[string]any)
+	return resource.Type{APIVersion: text(object, "apiVersion"), Kind: text(object, "kind")},
+		types.NamespacedName{Namespace: text(metadata, "namespace"), Name: text(metadata, "name")}
+}

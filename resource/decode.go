@@ -1,0 +1,197 @@
+package resource
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// Field returns the value at the path, which leads through objects, decoded as
+// in unstructured.Unstructured: a string, bool, int64 (float64 beyond its
+// range and for fractions), map[string]any, []any, or nil for null. It returns
+// false if there is no such field. The value is the caller's own. Only the
+// value itself is decoded.
+func (r *Resource) Field(path ...string) (any, bool) {
+	raw := r.text
+	for _, name := range path {
+		var ok bool
+		if raw, ok = member(raw, name); !ok {
+			return nil, false
+		}
+	}
+	switch raw[0] {
+	case '"':
+		return unquote(raw[1 : len(raw)-1]), true
+	case 't':
+		return true, true
+	case 'f':
+		return false, true
+	case 'n':
+		return nil, true
+	}
+	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
+		return n, true
+	}
+	var value any
+	if err := kjson.Unmarshal([]byte(raw), &value); err != nil {
+		return nil, false // a number that not even a float64 can hold
+	}
+	return value, true
+}
+
+// Decode decodes the object into a pointer, to a typed object for example.
+// Field names are case-sensitive and unknown fields ignored, as in client-go.
+func (r *Resource) Decode(into any) error {
+	if err := kjson.Unmarshal([]byte(r.text), into); err != nil {
+		return fmt.Errorf("%s: decode into %T: %w", r, into, err)
+	}
+	return nil
+}
+
+// As decodes the object into a new T, a struct or a pointer to one. See
+// [Resource.Decode].
+func As[T any](r *Resource) (T, error) {
+	var into T
+	err := r.Decode(&into)
+	return into, err
+}
+
+// Unstructured returns a fresh copy of the object, without
+// metadata.managedFields. It is empty if the object holds a number that not
+// even a float64 can.
+func (r *Resource) Unstructured() *unstructured.Unstructured {
+	object := map[string]any{}
+	if err := kjson.Unmarshal([]byte(r.text), &object); err != nil {
+		object = map[string]any{}
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+// MarshalJSON returns the object as compact JSON without
+// metadata.managedFields, keys in the order in which the API server sent them.
+// The bytes are the caller's own. There is never an error.
+func (r *Resource) MarshalJSON() ([]byte, error) {
+	return []byte(r.text), nil
+}
+
+// The functions below read JSON that has been validated and has no spaces.
+
+// member returns the value of an object's member; the last one counts, as in
+// encoding/json.
+func member(object, name string) (value string, found bool) {
+	for m := range members(object) {
+		if m.is(name) {
+			value, found = m.value, true
+		}
+	}
+	return value, found
+}
+
+// A rawMember is a member of a JSON object, as it is written: the key without
+// quotes.
+type rawMember struct{ key, value string }
+
+func (m rawMember) is(name string) bool {
+	if m.key == name {
+		return true
+	}
+	return strings.IndexByte(m.key, '\\') >= 0 && unquote(m.key) == name
+}
+
+// members yields the members of an object, none for another value.
+func members(object string) func(yield func(rawMember) bool) {
+	return func(yield func(rawMember) bool) {
+		if object[0] != '{' {
+			return
+		}
+		for i := 1; object[i] != '}'; {
+			if object[i] == ',' {
+				i++
+			}
+			colon := skip(object, i)
+			end := skip(object, colon+1)
+			if !yield(rawMember{key: object[i+1 : colon-1], value: object[colon+1 : end]}) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+// items yields the items of an array, none for another value.
+func items(array string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if array[0] != '[' {
+			return
+		}
+		for i := 1; array[i] != ']'; {
+			if array[i] == ',' {
+				i++
+			}
+			end := skip(array, i)
+			if !yield(array[i:end]) {
+				return
+			}
+			i = end
+		}
+	}
+}
+
+// skip returns where the value that begins at i ends.
+func skip(text string, i int) int {
+	depth := 0
+	for ; ; i++ {
+		switch text[i] {
+		case '"':
+			i = skipString(text, i) - 1
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ',', ':':
+			continue
+		default:
+			for i+1 < len(text) && !isDelimiter(text[i+1]) {
+				i++
+			}
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+}
+
+func isDelimiter(c byte) bool { return c == ',' || c == '}' || c == ']' || c == ':' }
+
+// skipString returns where the string that begins at i ends.
+func skipString(text string, i int) int {
+	for i++; ; i++ {
+		i += strings.IndexByte(text[i:], '"')
+		backslashes := 0
+		for text[i-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return i + 1
+		}
+	}
+}
+
+// unquote returns the value of a string that is given without its quotes.
+func unquote(inner string) string {
+	if strings.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	quoted := make([]byte, 0, len(inner)+2)
+	quoted = append(append(append(quoted, '"'), inner...), '"')
+	var text string
+	if err := json.Unmarshal(quoted, &text); err != nil {
+		return "" // can't be: the scanner has validated it
+	}
+	return text
+}

@@ -1,0 +1,256 @@
+package resource
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"unique"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A Resource is one observed object. It is immutable and may be used by any
+// number of goroutines. Make one with New: the zero Resource holds no object.
+type Resource struct {
+	text string // compact JSON
+	typ  unique.Handle[Type]
+	metadata
+}
+
+// New returns a Resource that holds a copy of obj without its
+// metadata.managedFields. obj is one of
+//
+//   - JSON, as []byte or json.RawMessage
+//   - map[string]any
+//   - *unstructured.Unstructured
+//   - anything else that marshals to a Kubernetes object, such as a typed
+//     object (with its TypeMeta set)
+//
+// An object that has been observed has apiVersion, kind, metadata.name,
+// metadata.uid and metadata.resourceVersion: an error names what is missing.
+// Malformed JSON is an error. No error quotes content of the object, apart
+// from its kind and name.
+func New(obj any) (*Resource, error) {
+	data, err := marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	text, l, err := compact(data)
+	if err != nil {
+		return nil, fmt.Errorf("object: %w", err)
+	}
+	t, err := readType(text, l)
+	if err != nil {
+		return nil, fmt.Errorf("object: %w", err)
+	}
+	r := &Resource{text: text, typ: unique.Make(t)}
+	if l.metadata.found() {
+		r.metadata, err = readMetadata(text[l.metadata.start:l.metadata.end])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", describe(t.Kind, "", ""), err)
+		}
+	} else {
+		r.namespace = unique.Make("")
+	}
+	if err := r.complete(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// marshal returns the JSON of what New accepts.
+func marshal(obj any) ([]byte, error) {
+	switch o := obj.(type) {
+	case nil:
+		return nil, errors.New("object: nil")
+	case []byte:
+		return o, nil
+	case json.RawMessage:
+		return o, nil
+	case *Resource:
+		if o == nil {
+			return nil, errors.New("object: nil *resource.Resource")
+		}
+		return []byte(o.text), nil
+	case *unstructured.Unstructured:
+		if o == nil {
+			return nil, errors.New("object: nil *unstructured.Unstructured")
+		}
+		obj = o.Object
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(obj); err != nil {
+		return nil, fmt.Errorf("%T: %w", obj, err)
+	}
+	return out.Bytes(), nil
+}
+
+func readType(text string, l layout) (Type, error) {
+	var t Type
+	var err error
+	if l.apiVersion.found() {
+		if t.APIVersion, err = readString(text[l.apiVersion.start:l.apiVersion.end]); err != nil {
+			return t, fmt.Errorf("apiVersion%w", err)
+		}
+	}
+	if l.kind.found() {
+		if t.Kind, err = readString(text[l.kind.start:l.kind.end]); err != nil {
+			return t, fmt.Errorf("kind%w", err)
+		}
+	}
+	return t, nil
+}
+
+// complete says what a Resource must have and this one has not.
+func (r *Resource) complete() error {
+	t := r.Type()
+	var missing []string
+	for _, field := range []struct{ path, value string }{
+		{"apiVersion", t.APIVersion},
+		{"kind", t.Kind},
+		{"metadata.name", r.name},
+		{"metadata.uid", r.uid},
+		{"metadata.resourceVersion", r.resourceVersion},
+	} {
+		if field.value == "" {
+			missing = append(missing, field.path)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: missing %s", r, strings.Join(missing, ", "))
+}
+
+// Type returns the object's API version and kind.
+func (r *Resource) Type() Type { return r.typ.Value() }
+
+// Key returns the object's namespace and name.
+func (r *Resource) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: r.Namespace(), Name: r.name}
+}
+
+// Name returns metadata.name, which is never empty.
+func (r *Resource) Name() string { return r.name }
+
+// Namespace returns metadata.namespace, which is empty for a cluster-scoped
+// object.
+func (r *Resource) Namespace() string { return r.namespace.Value() }
+
+// UID returns metadata.uid, which is never empty.
+func (r *Resource) UID() types.UID { return types.UID(r.uid) }
+
+// ResourceVersion returns metadata.resourceVersion, which is never empty.
+func (r *Resource) ResourceVersion() string { return r.resourceVersion }
+
+// Generation returns metadata.generation; 0 for the kinds that have none.
+func (r *Resource) Generation() int64 { return r.generation }
+
+// Label returns the value of a label, false if the object hasn't got it. It
+// doesn't allocate.
+func (r *Resource) Label(name string) (string, bool) {
+	for i := len(r.labels) - 1; i >= 0; i-- { // the last of duplicates counts
+		if r.labels[i].key.Value() == name {
+			return r.labels[i].value, true
+		}
+	}
+	return "", false
+}
+
+// Labels returns a copy of the labels, nil if there are none.
+func (r *Resource) Labels() map[string]string {
+	if len(r.labels) == 0 {
+		return nil
+	}
+	labels := make(map[string]string, len(r.labels))
+	for _, l := range r.labels {
+		labels[l.key.Value()] = l.value
+	}
+	return labels
+}
+
+// Annotation returns the value of an annotation, false if the object hasn't
+// got it. Use it rather than Annotations to look at a few, since annotations
+// may be large.
+func (r *Resource) Annotation(name string) (string, bool) {
+	for i := len(r.annotations) - 1; i >= 0; i-- {
+		if r.annotations[i].is(name) {
+			return r.annotations[i].text(), true
+		}
+	}
+	return "", false
+}
+
+// Annotations returns a copy of the annotations, nil if there are none.
+func (r *Resource) Annotations() map[string]string {
+	if len(r.annotations) == 0 {
+		return nil
+	}
+	annotations := make(map[string]string, len(r.annotations))
+	for _, a := range r.annotations {
+		annotations[unquote(a.key)] = a.text()
+	}
+	return annotations
+}
+
+// Finalizers returns a copy of the finalizers, nil if there are none.
+func (r *Resource) Finalizers() []string { return slices.Clone(r.finalizers) }
+
+// OwnerReferences returns a copy of the owner references, nil if there are
+// none.
+func (r *Resource) OwnerReferences() []metav1.OwnerReference {
+	if len(r.owners) == 0 {
+		return nil
+	}
+	references := make([]metav1.OwnerReference, len(r.owners))
+	for i, o := range r.owners {
+		references[i] = o.reference()
+	}
+	return references
+}
+
+// DeletionTimestamp returns a copy of the time at which deletion was asked
+// for (or will be over, with a grace period), nil if it was not.
+func (r *Resource) DeletionTimestamp() *metav1.Time { return r.deletionTimestamp.DeepCopy() }
+
+// IsDeleting says whether the object has a deletion timestamp.
+func (r *Resource) IsDeleting() bool { return r.deletionTimestamp != nil }
+
+// String returns kind, namespace and name, "Pod default/web", and nothing of
+// the content, which may be secret.
+func (r *Resource) String() string {
+	if r == nil {
+		return "no object"
+	}
+	if r.text == "" {
+		return "object"
+	}
+	return describe(r.Type().Kind, r.Namespace(), r.name)
+}
+
+// GoString returns the same as String, so that %#v shows no content either.
+func (r *Resource) GoString() string { return r.String() }
+
+// LogValue returns the same as String, so that a log shows no content either.
+func (r *Resource) LogValue() slog.Value { return slog.StringValue(r.String()) }
+
+func describe(kind, namespace, name string) string {
+	if kind == "" {
+		kind = "object"
+	}
+	switch {
+	case name == "":
+		return kind
+	case namespace == "":
+		return kind + " " + name
+	}
+	return kind + " " + namespace + "/" + name
+}
