@@ -1,0 +1,13 @@
+// Package config is what users of the library declare: an [Operator] says
+// which parents it serves and which children they have. The zero value of
+// every field is its default.
+//
+//	var operator = config.Operator{
+//		Name:   "echoserver",
+//		Parent: resource.Type{APIVersion: "example.roperator.com/v1alpha1", Kind: "EchoServer"},
+//		Children: []config.Child{
+//			{Type: k8s.Pod, Strategy: config.Recreate},
+//			{Type: k8s.Service, Strategy: config.Replace},
+//		},
+//	}
+package config

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"time"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// DefaultDomain is the Domain of an Operator that sets none.
+const DefaultDomain = "roperator.com"
+
+// An Operator describes an operator: the parents it serves, the children they
+// have, and how it works. The zero value of a field is its default.
+type Operator struct {
+	// Name identifies the operator among all in the cluster. It is the value
+	// of the ownership label, the field manager, the user agent, and part of
+	// the names of the lease and the finalizer: at most 63 lowercase letters,
+	// digits, "-" and ".". It must be set, and not change between builds.
+	Name string
+	// Parent is the type of the parents. It must be set.
+	Parent resource.Type
+	// Children are the types of children that handlers may return, in the
+	// order in which they are written.
+	Children []Child
+	// Namespaces restricts the operator to parents and children in these
+	// namespaces. None means all.
+	Namespaces []string
+	// ParentSelector restricts the operator to the parents that match a label
+	// selector, "tier=gold,!legacy". "" means every parent. A parent that
+	// leaves the selector is released: its finalizer is removed, its children
+	// stay.
+	ParentSelector string
+	// Domain is the prefix of the labels, annotations and the finalizer that
+	// the engine sets. Default: DefaultDomain.
+	Domain string
+	// TrackingLabel is the label of children that holds their parent's UID.
+	// Default: "<Domain>/parent-uid".
+	TrackingLabel string
+	// OwnershipLabel is the label of children that holds the operator's Name.
+	// Default: "<Domain>/operator".
+	OwnershipLabel string
+	// Finalizer says whether parents get the operator's finalizer,
+	// "<Domain>/<Name>". Default: FinalizerAuto.
+	Finalizer FinalizerPolicy
+	// FormerFinalizers are names of finalizers that earlier builds used. They
+	// are removed from parents wherever they are found.
+	FormerFinalizers []string
+	// MaxErrorBackoff is the longest time between two tries of a failing
+	// parent. Default: 10 minutes.
+	MaxErrorBackoff time.Duration
+	// MaxConcurrentSyncs is how many parents are synced at the same time.
+	// Default: 16.
+	MaxConcurrentSyncs int
+	// HandlerTimeout ends the context of each call of the handler. Default:
+	// none.
+	HandlerTimeout time.Duration
+	// DryRun makes the operator do everything but persisted writes. What it
+	// would write is logged.
+	DryRun bool
+	// Mappings say how kinds are served that are not built in, where that
+	// can't be asked from an API server: in the manifests command and in
+	// testkit.Sync. Without one, plural and scope are guessed.
+	Mappings []resource.Mapping
+}
+
+// A Child is a type of children and how to treat them.
+type Child struct {
+	// Type must be set.
+	Type resource.Type
+	// Strategy says what to do if a live child differs from the desired one.
+	// It must be set.
+	Strategy UpdateStrategy
+	// Adopt allows taking over an object that has the name of a desired child
+	// and no controller. Without it such an object is an error.
+	Adopt bool
+	// DeleteFirst deletes the children that are no longer desired before it
+	// creates others, for kinds that hold something scarce such as ports or
+	// quota. By default they are deleted last, once all else has succeeded.
+	DeleteFirst bool
+	// IgnoreFields are paths of fields that are set when a child is created,
+	// and from then on neither compared nor changed:
+	//
+	//	spec.replicas
+	//	metadata.annotations["example.com/owner"]
+	//	spec.template.spec.containers[name=app].image
+	//	spec.template.spec.containers[*].resources
+	IgnoreFields []string
+}

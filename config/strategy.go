@@ -1,0 +1,36 @@
+package config
+
+// An UpdateStrategy says what to do with a live child that differs from the
+// desired one. It is chosen for each type of child, and has no default.
+type UpdateStrategy string
+
+const (
+	// Replace updates the live object: it sends it back (PUT) with the
+	// desired state merged in and with what is no longer desired removed,
+	// guarded by its resourceVersion. What others have set stays.
+	Replace UpdateStrategy = "Replace"
+	// Recreate deletes the live object, waits until it is gone, and creates
+	// it anew.
+	Recreate UpdateStrategy = "Recreate"
+	// OnDelete leaves the live object as it is. Once something else has
+	// deleted it, it is created in its new state.
+	OnDelete UpdateStrategy = "OnDelete"
+	// Apply updates the live object by server-side apply, with the operator's
+	// name as field manager, taking over fields from other managers.
+	Apply UpdateStrategy = "Apply"
+)
+
+// A FinalizerPolicy says whether parents get the operator's finalizer, which
+// delays their deletion until the handler's Finalize has succeeded.
+type FinalizerPolicy string
+
+const (
+	// FinalizerAuto adds the finalizer if the handler has something to
+	// finalize: SyncFunc and Typed have not, Funcs has if its FinalizeFunc is
+	// set, and any other Handler has.
+	FinalizerAuto FinalizerPolicy = ""
+	// FinalizerAlways adds the finalizer whatever the handler is.
+	FinalizerAlways FinalizerPolicy = "Always"
+	// FinalizerNever adds no finalizer, and removes it where it is found.
+	FinalizerNever FinalizerPolicy = "Never"
+)

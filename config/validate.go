@@ -1,0 +1,227 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/resource"
+)
+
+// Validate joins every mistake into one error (errors.Join), in the order of
+// the fields. Each names the field and says what to do. It asks no API server,
+// so kinds that don't exist are not found here.
+func (o *Operator) Validate() error {
+	if o == nil {
+		return errors.New("config.Operator: nil")
+	}
+	v := &mistakes{}
+	o.validateName(v)
+	validateType(v, "Parent", o.Parent)
+	o.validateChildren(v)
+	o.validateNamespaces(v)
+	if _, err := labels.Parse(o.ParentSelector); err != nil {
+		v.add("ParentSelector", "not a label selector: %v", err)
+	}
+	o.validateDomain(v)
+	o.validateFinalizers(v)
+	if o.MaxErrorBackoff < 0 {
+		v.add("MaxErrorBackoff", "negative (%s); leave it 0 for 10 minutes", o.MaxErrorBackoff)
+	}
+	if o.MaxConcurrentSyncs < 0 {
+		v.add("MaxConcurrentSyncs", "negative (%d); leave it 0 for 16", o.MaxConcurrentSyncs)
+	}
+	if o.HandlerTimeout < 0 {
+		v.add("HandlerTimeout", "negative (%s); leave it 0 for no timeout", o.HandlerTimeout)
+	}
+	o.validateMappings(v)
+	return errors.Join(v.all...)
+}
+
+// mistakes collects errors.
+type mistakes struct{ all []error }
+
+func (m *mistakes) add(field, format string, args ...any) {
+	m.all = append(m.all, fmt.Errorf("config.Operator: %s: "+format, append([]any{field}, args...)...))
+}
+
+// addEach adds what apimachinery's validation functions return.
+func (m *mistakes) addEach(field, value string, found []string) {
+	for _, mistake := range found {
+		m.add(field, "%q: %s", value, mistake)
+	}
+}
+
+func (o *Operator) validateName(v *mistakes) {
+	if o.Name == "" {
+		v.add("Name", "empty; name the operator, as in \"echoserver\"")
+		return
+	}
+	if len(o.Name) > validation.LabelValueMaxLength {
+		v.add("Name", "%q: longer than %d characters, the limit for label values and finalizers; choose a shorter one",
+			o.Name, validation.LabelValueMaxLength)
+	}
+	v.addEach("Name", o.Name, validation.IsDNS1123Subdomain(o.Name))
+}
+
+func validateType(v *mistakes, field string, t resource.Type) {
+	switch gv, err := schema.ParseGroupVersion(t.APIVersion); {
+	case t.APIVersion == "":
+		v.add(field+".APIVersion", "empty; set it as in \"apps/v1\"")
+	case err != nil || gv.Version == "":
+		v.add(field+".APIVersion", "%q: neither \"version\" nor \"group/version\"", t.APIVersion)
+	default:
+		v.addEach(field+".APIVersion", gv.Version, validation.IsDNS1035Label(gv.Version))
+		if gv.Group != "" {
+			v.addEach(field+".APIVersion", gv.Group, validation.IsDNS1123Subdomain(gv.Group))
+		}
+	}
+	if t.Kind == "" {
+		v.add(field+".Kind", "empty; set it as in \"Deployment\"")
+		return
+	}
+	v.addEach(field+".Kind", t.Kind, validation.IsDNS1035Label(strings.ToLower(t.Kind)))
+}
+
+func (o *Operator) validateChildren(v *mistakes) {
+	first := map[schema.GroupKind]int{}
+	for i, child := range o.Children {
+		field := fmt.Sprintf("Children[%d]", i)
+		validateType(v, field+".Type", child.Type)
+		gk := child.Type.GroupVersionKind().GroupKind()
+		switch j, seen := first[gk]; {
+		case child.Type.APIVersion == "" || child.Type.Kind == "":
+		case gk == o.Parent.GroupVersionKind().GroupKind():
+			v.add(field+".Type", "%s is the kind of the parent; a parent can't be its own child", child.Type)
+		case seen && o.Children[j].Type == child.Type:
+			v.add(field+".Type", "%s is Children[%d] already; remove one", child.Type, j)
+		case seen:
+			v.add(field+".Type", "%s is Children[%d] already, in another version (%s); remove one",
+				child.Type, j, o.Children[j].Type)
+		default:
+			first[gk] = i
+		}
+		switch child.Strategy {
+		case Replace, Recreate, OnDelete, Apply:
+		case "":
+			v.add(field+".Strategy", "not set; choose Replace, Recreate, OnDelete or Apply")
+		default:
+			v.add(field+".Strategy", "%q is unknown; choose Replace, Recreate, OnDelete or Apply", string(child.Strategy))
+		}
+		validateIgnored(v, field, child.IgnoreFields)
+	}
+}
+
+func validateIgnored(v *mistakes, field string, paths []string) {
+	for i, text := range paths {
+		field := fmt.Sprintf("%s.IgnoreFields[%d]", field, i)
+		path, err := fieldpath.Parse(text)
+		if err != nil {
+			v.add(field, "%w; write it as in spec.containers[name=app].image", err)
+			continue
+		}
+		if len(path) > 3 && path[0].Field == "metadata" &&
+			(path[1].Field == "labels" || path[1].Field == "annotations") {
+			v.add(field, "%q leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
+		}
+	}
+}
+
+func (o *Operator) validateNamespaces(v *mistakes) {
+	for i, namespace := range o.Namespaces {
+		field := fmt.Sprintf("Namespaces[%d]", i)
+		switch j := slices.Index(o.Namespaces, namespace); {
+		case namespace == "":
+			v.add(field, "empty; leave Namespaces empty for all of them")
+		case j < i:
+			v.add(field, "%q is Namespaces[%d] already; remove one", namespace, j)
+		default:
+			v.addEach(field, namespace, validation.IsDNS1123Label(namespace))
+		}
+	}
+	if len(o.Namespaces) == 0 {
+		return
+	}
+	for _, mapping := range o.Mappings {
+		if mapping.Type == o.Parent && mapping.ClusterScoped {
+			v.add("Namespaces", "set, but the parent %s is cluster-scoped by its mapping; use ParentSelector to restrict it", o.Parent)
+			return
+		}
+	}
+}
+
+func (o *Operator) validateDomain(v *mistakes) {
+	domain := o.Domain
+	if domain == "" {
+		domain = DefaultDomain
+	} else {
+		v.addEach("Domain", domain, validation.IsDNS1123Subdomain(domain))
+	}
+	if o.TrackingLabel != "" {
+		v.addEach("TrackingLabel", o.TrackingLabel, validation.IsQualifiedName(o.TrackingLabel))
+	}
+	if o.OwnershipLabel != "" {
+		v.addEach("OwnershipLabel", o.OwnershipLabel, validation.IsQualifiedName(o.OwnershipLabel))
+	}
+	tracking, ownership := o.TrackingLabel, o.OwnershipLabel
+	if tracking == "" {
+		tracking = domain + "/parent-uid"
+	}
+	if ownership == "" {
+		ownership = domain + "/operator"
+	}
+	if tracking == ownership {
+		v.add("OwnershipLabel", "%q is the TrackingLabel as well; they must differ", ownership)
+	}
+}
+
+func (o *Operator) validateFinalizers(v *mistakes) {
+	switch o.Finalizer {
+	case FinalizerAuto, FinalizerAlways, FinalizerNever:
+	default:
+		v.add("Finalizer", "%q is unknown; choose FinalizerAuto, FinalizerAlways or FinalizerNever", string(o.Finalizer))
+	}
+	domain := o.Domain
+	if domain == "" {
+		domain = DefaultDomain
+	}
+	for i, name := range o.FormerFinalizers {
+		field := fmt.Sprintf("FormerFinalizers[%d]", i)
+		switch j := slices.Index(o.FormerFinalizers, name); {
+		case name == "":
+			v.add(field, "empty; remove it")
+		case j < i:
+			v.add(field, "%q is FormerFinalizers[%d] already; remove one", name, j)
+		case name == domain+"/"+o.Name:
+			v.add(field, "%q is the finalizer of this build; remove it, or set FinalizerNever", name)
+		case name == "foregroundDeletion" || name == "orphan" || name == "kubernetes":
+			v.add(field, "%q is Kubernetes' own and must not be removed", name)
+		default:
+			v.addEach(field, name, validation.IsQualifiedName(name))
+		}
+	}
+}
+
+func (o *Operator) validateMappings(v *mistakes) {
+	first := map[resource.Type]int{}
+	for i, mapping := range o.Mappings {
+		field := fmt.Sprintf("Mappings[%d]", i)
+		validateType(v, field+".Type", mapping.Type)
+		if j, seen := first[mapping.Type]; seen {
+			v.add(field+".Type", "%s is Mappings[%d] already; remove one", mapping.Type, j)
+		} else {
+			first[mapping.Type] = i
+		}
+		if mapping.Plural == "" {
+			v.add(field+".Plural", "empty; set it as in \"deployments\"")
+			continue
+		}
+		v.addEach(field+".Plural", mapping.Plural, validation.IsDNS1035Label(mapping.Plural))
+	}
+}
