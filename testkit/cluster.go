@@ -1,0 +1,194 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// ClusterOptions say what a Cluster consists of. The zero value is an etcd and
+// a kube-apiserver without any custom resource.
+type ClusterOptions struct {
+	// CRDPaths are YAML or JSON files, or folders of them, with the
+	// CustomResourceDefinitions to install. Start returns when the API server
+	// serves them. A path that doesn't exist is an error.
+	CRDPaths []string
+
+	// ControllerManager asks for a kube-controller-manager too: the garbage
+	// collector, the namespace controller, Deployments that make ReplicaSets
+	// that make Pods. It isn't part of every download of the other two, so a
+	// missing binary is no error; Cluster.HasControllerManager tells.
+	ControllerManager bool
+
+	// APIServerFlags are flags of kube-apiserver, without the leading dashes,
+	// which replace the defaults: for admission plugins, feature gates, an
+	// audit log. Paths in them must be absolute. They are ignored on an
+	// existing cluster.
+	APIServerFlags map[string]string
+}
+
+// A Cluster is an API server for tests. Its methods may be called
+// concurrently.
+type Cluster struct {
+	restConfig *rest.Config
+	mapper     meta.ResettableRESTMapper
+	kubeconfig string
+	manager    bool
+	dir        string        // what this cluster has on disk; removed by Stop
+	plane      *controlPlane // nil on an existing cluster
+	keep       atomic.Bool   // a failed test wants to be looked at
+
+	stopOnce sync.Once
+	stopErr  error
+}
+
+// Start starts a cluster and returns when it is ready for use: CRDs
+// served, kube-controller-manager at work if asked for. A few seconds are
+// usual. It says in its error what to set or install where something is
+// missing, and ends what it has started. The caller must call Stop.
+func Start(opts ClusterOptions) (*Cluster, error) {
+	dir, err := os.MkdirTemp("", "roperator-testkit-")
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	c := &Cluster{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	if useExisting() {
+		err = c.useExisting(opts)
+	} else {
+		err = c.start(opts)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+func useExisting() bool {
+	use, err := strconv.ParseBool(os.Getenv("USE_EXISTING_CLUSTER"))
+	return err == nil && use
+}
+
+// start starts a control plane of our own.
+func (c *Cluster) start(opts ClusterOptions) error {
+	bin, err := findBinaries()
+	if err != nil {
+		return err
+	}
+	if c.plane, err = startControlPlane(c.dir, bin, opts.APIServerFlags); err != nil {
+		return err
+	}
+	kubeconfig, err := c.plane.addUser("admin", "system:masters")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(c.kubeconfig, kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	if err := c.connect(clientcmd.NewDefaultClientConfigLoadingRules()); err != nil {
+		return err
+	}
+	// The garbage collector looks for new types only every 30 s, so it is
+	// started after the CRDs.
+	if err := installCRDs(c.restConfig, opts.CRDPaths); err != nil {
+		return err
+	}
+	if !opts.ControllerManager || bin.controllerManager == "" {
+		return nil
+	}
+	c.manager = true
+	return c.plane.startControllerManager(c.restConfig, bin.controllerManager)
+}
+
+// useExisting connects to the cluster of the user's kubeconfig.
+func (c *Cluster) useExisting(opts ClusterOptions) error {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	raw, err := rules.Load()
+	if err != nil {
+		return fmt.Errorf("existing cluster: %w", err)
+	}
+	if err := clientcmdapi.MinifyConfig(raw); err != nil {
+		return fmt.Errorf("existing cluster: the kubeconfig (set KUBECONFIG, or select a context): %w", err)
+	}
+	if err := clientcmdapi.FlattenConfig(raw); err != nil {
+		return fmt.Errorf("existing cluster: %w", err)
+	}
+	if err := clientcmd.WriteToFile(*raw, c.kubeconfig); err != nil {
+		return fmt.Errorf("existing cluster: %w", err)
+	}
+	if err := c.connect(rules); err != nil {
+		return err
+	}
+	if err := installCRDs(c.restConfig, opts.CRDPaths); err != nil {
+		return err
+	}
+	if opts.ControllerManager {
+		c.manager = garbageIsCollected(c.restConfig) == nil
+	}
+	return nil
+}
+
+// connect sets up the clients from the kubeconfig file that was written.
+func (c *Cluster) connect(rules *clientcmd.ClientConfigLoadingRules) error {
+	rules.ExplicitPath = c.kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	config.QPS, config.Burst = 1000, 2000 // tests wait for the server, not for their own client
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	c.restConfig = config
+	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
+	return nil
+}
+
+// RESTConfig returns a configuration with which a client is allowed
+// everything. It is the caller's own copy.
+func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.restConfig) }
+
+// Kubeconfig returns the path of a file that kubectl can use, with the same
+// rights as RESTConfig. Stop removes it.
+func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
+
+// HasControllerManager says whether a kube-controller-manager runs, which
+// needs ClusterOptions.ControllerManager and its binary. On an existing
+// cluster it says whether garbage was seen to be collected.
+func (c *Cluster) HasControllerManager() bool { return c.manager }
+
+// Stop ends what Start has started and removes its files; an existing cluster
+// is left as it is. When ROPERATOR_KEEP=1 made a failed test keep its
+// namespace, everything keeps running, and Stop prints to the standard error
+// how to look at it and how to end it. Further calls return the same error.
+func (c *Cluster) Stop() error {
+	c.stopOnce.Do(func() { c.stopErr = c.stop() })
+	return c.stopErr
+}
+
+func (c *Cluster) stop() error {
+	if c.keep.Load() {
+		fmt.Fprintf(os.Stderr, "testkit: cluster kept: kubectl --kubeconfig %s\n", c.kubeconfig)
+		if c.plane != nil {
+			fmt.Fprintf(os.Stderr, "testkit: end it by: %s\n", c.plane.leave())
+		}
+		return nil
+	}
+	var err error
+	if c.plane != nil {
+		err = c.plane.stop()
+	}
+	return errors.Join(err, os.RemoveAll(c.dir))
+}

@@ -1,0 +1,67 @@
+// Package testkit tests operators on a real API server.
+//
+// A Cluster is an etcd and a kube-apiserver that live as long as the test
+// binary, started once in TestMain. A Kit is one operator on that cluster in a
+// namespace of its own, started by a test and torn down with it:
+//
+//	var cluster *testkit.Cluster
+//
+//	func TestMain(m *testing.M) {
+//		var err error
+//		if cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}); err != nil {
+//			fmt.Fprintln(os.Stderr, err)
+//			os.Exit(1)
+//		}
+//		code := m.Run()
+//		if err := cluster.Stop(); err != nil {
+//			fmt.Fprintln(os.Stderr, err)
+//			code = 1
+//		}
+//		os.Exit(code)
+//	}
+//
+//	func TestEchoServerGetsItsPod(t *testing.T) {
+//		kit := testkit.New(t, cluster, operator, handler.SyncFunc(sync))
+//		kit.Create(map[string]any{
+//			"apiVersion": "example.roperator.com/v1alpha1", "kind": "EchoServer",
+//			"metadata": map[string]any{"name": "hello"},
+//			"spec":     map[string]any{"replicas": 1},
+//		})
+//		kit.Eventually(&corev1.Pod{
+//			ObjectMeta: metav1.ObjectMeta{Name: "hello"},
+//			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways},
+//		}, 10*time.Second)
+//		require.NoError(t, kit.Settle(10*time.Second))
+//		require.Empty(t, kit.HandlerErrors(parent))
+//	}
+//
+// # The control plane
+//
+// The binaries etcd and kube-apiserver (and kube-controller-manager, for
+// ClusterOptions.ControllerManager) are looked for in the folder that
+// KUBEBUILDER_ASSETS names; without it in .cache/controlplane beside the
+// nearest go.mod, and in /usr/local/kubebuilder/bin. With
+// USE_EXISTING_CLUSTER=true nothing is started: the tests run on the cluster
+// of the current kubeconfig, in which they create namespaces and, for
+// ClusterOptions.CRDPaths, CustomResourceDefinitions.
+//
+// There are no nodes: Pods are stored, never run. A test plays the kubelet
+// with Kit.UpdateStatus. Without kube-controller-manager there is no garbage
+// collection either: deleting a parent leaves its children.
+//
+// KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is how long each process may take
+// until it answers (a time.Duration, 1m by default). No process outlives the
+// test binary, however that ends.
+//
+// # Objects
+//
+// Wherever a method takes an object, that is a typed pointer such as
+// *corev1.Pod (with or without TypeMeta), an apply configuration, a
+// map[string]any, an *unstructured.Unstructured or a *resource.Resource. It is
+// never changed. An empty namespace of a namespaced type means Kit.Namespace.
+// Methods that only identify an object read nothing but its apiVersion, kind,
+// namespace and name.
+//
+// A Kit's methods fail the test by t.Fatal, so they belong on the test's own
+// goroutine.
+package testkit
