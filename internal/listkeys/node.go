@@ -63,8 +63,9 @@ type Node struct {
 	// Atomic is true for a List, Map or Struct that has one owner: it is
 	// compared and replaced whole.
 	Atomic bool
-	// RetainKeys is true for a Struct that is a union: an update drops the
-	// fields which it doesn't mention (x-kubernetes-patch-strategy).
+	// RetainKeys is true for a Struct that is a union, or a List of them: an
+	// update drops the fields which it doesn't mention
+	// (x-kubernetes-patch-strategy).
 	RetainKeys bool
 }
 

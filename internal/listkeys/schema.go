@@ -13,7 +13,7 @@ const quantityRef = "apimachinery.pkg.api.resource.Quantity"
 // schema that a reference ("#/components/schemas/…") names, nil if there is
 // none. It returns nil for a schema that says nothing about its value.
 func FromSchema(schema map[string]any, resolve func(ref string) map[string]any) *Node {
-	b := Builder{Resolve: resolve}
+	b := Builder{Resolve: resolve, ObjectMeta: objectMeta()}
 	return b.Root(schema)
 }
 
@@ -48,7 +48,7 @@ func (b *Builder) embed(n *Node) {
 
 func (b *Builder) node(schema map[string]any) *Node {
 	if ref, extended := reference(schema); ref != "" {
-		n := b.ref(ref)
+		n := b.Ref(ref)
 		if n == nil || !extended {
 			return n
 		}
@@ -75,7 +75,8 @@ func reference(schema map[string]any) (ref string, extended bool) {
 	return ref, isAtomic(schema) || strategy(schema, "retainKeys")
 }
 
-func (b *Builder) ref(ref string) *Node {
+// Ref returns the Node of the schema that a reference names.
+func (b *Builder) Ref(ref string) *Node {
 	if n, ok := b.byRef[ref]; ok {
 		return n
 	}
