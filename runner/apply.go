@@ -1,0 +1,320 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+)
+
+const (
+	// maxWritesPerPass and maxWrites bound how many writes run at once, of
+	// one pass and of all.
+	maxWritesPerPass = 16
+	maxWrites        = 64
+)
+
+// A result is what became of an action.
+type result struct {
+	action *action
+	live   *resource.Resource // the object as the server answered, nil if gone or unknown
+	wrote  bool               // something was persisted
+	// skipped: a dry run, nothing was sent.
+	skipped bool
+	// await: someone else was faster; the newer state is on its way.
+	await bool
+	// accepted: live is what the server makes of the desired state, with rest
+	// being the fields in which they still differ.
+	accepted bool
+	rest     []difference
+	err      error
+}
+
+// An executor turns actions into requests for one pass.
+type executor struct {
+	*settings
+	client *client
+	store  *resourceMap
+	parent *resource.Resource
+	slots  chan struct{} // shared by all passes
+}
+
+// run carries out a plan: the types in their order, the children of a type
+// concurrently, the deletes last and only if all else succeeded.
+func (x *executor) run(ctx context.Context, p *plan) []result {
+	var results []result
+	failed := len(p.refused) > 0
+	do := func(actions []action) {
+		done := x.runAll(ctx, actions)
+		for _, r := range done {
+			failed = failed || r.err != nil
+		}
+		results = append(results, done...)
+	}
+	early, late := splitDeletes(p.deletes)
+	for i := 0; i < len(p.writes) || len(early) > 0; {
+		// The next type: of what is to be deleted first or to be written.
+		order := nextOrder(p.writes[i:], early)
+		var first []action
+		first, early = takeOrder(early, order)
+		if !failed {
+			do(first)
+		}
+		end := i
+		for end < len(p.writes) && p.writes[end].kind.order == order {
+			end++
+		}
+		do(p.writes[i:end])
+		i = end
+	}
+	if !failed && ctx.Err() == nil {
+		do(late)
+	}
+	return results
+}
+
+func splitDeletes(deletes []action) (early, late []action) {
+	for _, a := range deletes {
+		if a.kind.child.DeleteFirst {
+			early = append(early, a)
+		} else {
+			late = append(late, a)
+		}
+	}
+	return early, late
+}
+
+func nextOrder(writes, early []action) int {
+	order := -1
+	if len(writes) > 0 {
+		order = writes[0].kind.order
+	}
+	for _, a := range early {
+		if order < 0 || a.kind.order < order {
+			order = a.kind.order
+		}
+	}
+	return order
+}
+
+func takeOrder(actions []action, order int) (taken, rest []action) {
+	for _, a := range actions {
+		if a.kind.order == order {
+			taken = append(taken, a)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	return taken, rest
+}
+
+// runAll carries out actions concurrently, each with a result of its own, and
+// returns when all are done.
+func (x *executor) runAll(ctx context.Context, actions []action) []result {
+	results := make([]result, len(actions))
+	if len(actions) == 1 {
+		results[0] = x.runOne(ctx, &actions[0])
+		return results
+	}
+	var wg sync.WaitGroup
+	own := make(chan struct{}, maxWritesPerPass)
+	for i := range actions {
+		own <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-own }()
+			results[i] = x.runOne(ctx, &actions[i])
+		})
+	}
+	wg.Wait()
+	return results
+}
+
+func (x *executor) runOne(ctx context.Context, a *action) result {
+	select {
+	case x.slots <- struct{}{}:
+		defer func() { <-x.slots }()
+	case <-ctx.Done():
+		return result{action: a, err: describe(a, ctx.Err())}
+	}
+	if x.cfg.DryRun && a.verb != verbVerify {
+		return result{action: a, skipped: true}
+	}
+	r := x.request(ctx, a)
+	r.action = a
+	if r.err != nil {
+		r = x.judge(a, r)
+	}
+	if r.live != nil && r.err == nil && r.accepted {
+		r.rest = a.kind.comparison.compare(r.live.Unstructured().Object, a.want.object, nil)
+	}
+	return r
+}
+
+// request makes the requests of one action.
+func (x *executor) request(ctx context.Context, a *action) result {
+	switch a.verb {
+	case verbCreate:
+		return x.create(ctx, a)
+	case verbUpdate:
+		return x.written(x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false))
+	case verbApply:
+		return x.apply(ctx, a)
+	case verbMark:
+		body, err := x.markPatch(a)
+		if err != nil {
+			return result{err: err}
+		}
+		return x.written(x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body, false))
+	case verbRecreate, verbDelete:
+		left, err := x.client.delete(ctx, a.kind, a.ref.Key, a.live.UID())
+		if err != nil {
+			return result{err: err}
+		}
+		x.store.wroteDelete(a.live, left)
+		return result{wrote: true, live: left}
+	case verbVerify:
+		return x.verify(ctx, a)
+	}
+	return result{err: fmt.Errorf("unknown verb %q", a.verb)}
+}
+
+// written takes the answer to a write of a child.
+func (x *executor) written(live *resource.Resource, err error) result {
+	if err != nil {
+		return result{err: err}
+	}
+	x.store.wrote(live)
+	return result{live: live, wrote: true, accepted: true}
+}
+
+func (x *executor) create(ctx context.Context, a *action) result {
+	live, err := x.client.create(ctx, a.kind, a.ref.Key.Namespace, x.createBody(a.want, x.parent))
+	if apierrors.IsAlreadyExists(err) {
+		return x.claim(ctx, a)
+	}
+	return x.written(live, err)
+}
+
+// apply sends a server-side apply. Before the first one, our entry in
+// managedFields is converted from an update's to an apply's, else what we drop
+// from the desired state would stay.
+func (x *executor) apply(ctx context.Context, a *action) result {
+	if !a.ssa {
+		if err := x.convertManagedFields(ctx, a); err != nil {
+			return result{err: err}
+		}
+	}
+	body, err := json.Marshal(x.applyBody(a, x.parent))
+	if err != nil {
+		return result{err: err}
+	}
+	return x.written(x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, false))
+}
+
+// verify sends the update that a child seems to need as a dry run. Fields that
+// come back as they are were normalized by the server when it accepted the
+// same desired state; only what is left is a difference.
+func (x *executor) verify(ctx context.Context, a *action) result {
+	rest, err := x.normalized(ctx, a, nil)
+	if len(immutableFields(err)) > 0 && len(a.diffs) > 1 {
+		rest, err = x.normalizedOneByOne(ctx, a)
+	}
+	if err != nil {
+		return result{err: err}
+	}
+	var known parentMemory
+	known.children = map[objectRef]*childMemory{}
+	known.accepted(a.want, a.live, rest)
+	known.children[a.ref].version = "" // not yet found to be satisfied
+	again, ok := x.decide(a.want, a.live, known.children[a.ref])
+	if !ok || again.verb == "" {
+		return result{live: a.live, accepted: true}
+	}
+	again.restores = false // whether since the restart or before can't be known
+	*a = again
+	if x.cfg.DryRun {
+		return result{skipped: true}
+	}
+	return x.request(ctx, a)
+}
+
+// normalized returns the fields in which the server's answer to a dry run
+// differs from the desired state; paths in ignore stay as they are.
+func (x *executor) normalized(ctx context.Context, a *action, ignore []string) ([]difference, error) {
+	var answer *resource.Resource
+	var err error
+	if writeVerb(a.kind) == verbApply {
+		answer, err = x.dryApply(ctx, a)
+	} else {
+		answer, err = x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent, ignore...), true)
+	}
+	switch {
+	case err == nil:
+		return a.kind.comparison.without(ignore).compare(answer.Unstructured().Object, a.want.object, nil), nil
+	case refusesDryRun(err):
+		return a.diffs, nil // then the hash on the child has to do
+	case len(immutableFields(err)) > 0 && len(a.diffs)-len(ignore) == 1:
+		return a.diffs, nil // nobody could have changed it since the creation
+	}
+	return nil, err
+}
+
+func (x *executor) dryApply(ctx context.Context, a *action) (*resource.Resource, error) {
+	body, err := json.Marshal(x.applyBody(a, x.parent))
+	if err != nil {
+		return nil, err
+	}
+	return x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, true)
+}
+
+// normalizedOneByOne tries each differing field on its own, so that one that
+// can't be changed doesn't hide another that was.
+func (x *executor) normalizedOneByOne(ctx context.Context, a *action) ([]difference, error) {
+	var rest []difference
+	for i, diff := range a.diffs {
+		var others []string
+		for j, other := range a.diffs {
+			if j != i {
+				others = append(others, other.Path)
+			}
+		}
+		found, err := x.normalized(ctx, a, others)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range found {
+			if f.Path == diff.Path {
+				rest = append(rest, f)
+			}
+		}
+	}
+	return rest, nil
+}
+
+// judge decides what an API error means for the pass.
+func (x *executor) judge(a *action, r result) result {
+	err := r.err
+	var taken *nameTakenError
+	switch {
+	case errors.As(err, &taken):
+		return r
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		if a.verb == verbCreate && apierrors.IsNotFound(err) {
+			break // the namespace isn't there
+		}
+		return result{action: a, await: true}
+	case isNamespaceTerminating(err):
+		return result{action: a}
+	}
+	r.err = describe(a, err)
+	if isRefusal(err) {
+		r.err = &refusedError{r.err}
+	}
+	return r
+}

@@ -1,0 +1,139 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/csaupgrade"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// claim decides what to do about an object that already exists under the name
+// of a child to be created: it may be ours with its labels removed by hand, be
+// held by a parent that is going away, be free to adopt, or be foreign.
+func (x *executor) claim(ctx context.Context, a *action) result {
+	live, err := x.client.get(ctx, a.kind, a.ref.Key)
+	if err != nil {
+		return result{err: err} // gone again: the next pass creates it
+	}
+	controller := controllerOf(live)
+	tracked, _ := live.Label(x.cfg.TrackingLabel)
+	owned, _ := live.Label(x.cfg.OwnershipLabel)
+	ours := tracked == string(x.parent.UID()) && owned == x.cfg.Name
+	switch {
+	case controller != nil && controller.UID == x.parent.UID() && ours:
+		// An earlier create of ours succeeded without our learning of it.
+		x.store.wrote(live)
+		return result{live: live, await: true, wrote: true}
+	case live.IsDeleting() && (ours || owned == x.cfg.Name || controller != nil && controller.UID == x.parent.UID()):
+		x.store.await(a.ref, x.parent.UID())
+		return result{await: true}
+	case controller != nil && controller.UID == x.parent.UID():
+		return x.take(ctx, a, live)
+	case controller == nil && (ours || a.kind.child.Adopt):
+		return x.takeIfParentLives(ctx, a, live)
+	case controller != nil && owned == x.cfg.Name && tracked == string(controller.UID):
+		going, err := x.goingAway(ctx, live, controller)
+		if err != nil {
+			return result{err: err}
+		}
+		if going {
+			x.store.await(a.ref, x.parent.UID())
+			return result{await: true}
+		}
+	}
+	return result{err: x.nameTaken(a, controller)}
+}
+
+func (x *executor) nameTaken(a *action, controller *metav1.OwnerReference) error {
+	err := &nameTakenError{what: fmt.Sprintf("%s %s", a.ref.Type.Kind, a.ref.Key), operator: x.cfg.Name}
+	if controller != nil {
+		err.holder = controller.Kind + " " + controller.Name
+	}
+	return err
+}
+
+// goingAway says whether the parent that controls an object is being deleted
+// or already gone.
+func (x *executor) goingAway(ctx context.Context, live *resource.Resource, controller *metav1.OwnerReference) (bool, error) {
+	if held, ok := x.store.parent(controller.UID); ok {
+		return held.IsDeleting(), nil
+	}
+	key := types.NamespacedName{Namespace: x.parent.Namespace(), Name: controller.Name}
+	other, err := x.client.get(ctx, x.types.parent, key)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read the parent of %s %s: %w", live.Type().Kind, live.Key(), err)
+	}
+	return other.UID() != controller.UID || other.IsDeleting(), nil
+}
+
+// takeIfParentLives takes an object without a controller, unless the parent
+// is being deleted: then it would be handed to the garbage collector.
+func (x *executor) takeIfParentLives(ctx context.Context, a *action, live *resource.Resource) result {
+	parent, err := x.client.get(ctx, x.types.parent, x.parent.Key())
+	if apierrors.IsNotFound(err) || err == nil && (parent.UID() != x.parent.UID() || parent.IsDeleting()) {
+		return result{await: true}
+	}
+	if err != nil {
+		return result{err: err}
+	}
+	return x.take(ctx, a, live)
+}
+
+// take sets our labels and owner reference; what else differs is the next
+// pass's.
+func (x *executor) take(ctx context.Context, a *action, live *resource.Resource) result {
+	body, err := x.claimPatch(live, x.parent)
+	if err != nil {
+		return result{err: err}
+	}
+	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body, false)
+	if err != nil {
+		return result{err: err}
+	}
+	x.store.wrote(taken)
+	return result{live: taken, wrote: true}
+}
+
+// convertManagedFields turns our entry for updates in managedFields into one
+// for server-side apply.
+func (x *executor) convertManagedFields(ctx context.Context, a *action) error {
+	res := x.client.rest.Get().AbsPath(a.kind.path(a.ref.Key.Namespace, a.ref.Key.Name, "")...).Do(ctx)
+	if err := res.Error(); err != nil {
+		return err
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return err
+	}
+	var live unstructured.Unstructured
+	if err := json.Unmarshal(raw, &live.Object); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	if live.GetUID() != a.live.UID() {
+		return apierrors.NewConflict(a.kind.gvr.GroupResource(), a.ref.Key.Name, fmt.Errorf("another object has taken its name"))
+	}
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(&live, sets.New(x.cfg.Name), x.cfg.Name)
+	if err != nil {
+		return fmt.Errorf("convert managedFields: %w", err)
+	}
+	if patch == nil {
+		return nil
+	}
+	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.JSONPatchType, patch, false)
+	if err != nil {
+		return err
+	}
+	x.store.wrote(taken)
+	return nil
+}

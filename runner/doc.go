@@ -1,0 +1,53 @@
+// Package runner runs operators: it watches a parent type and its child types,
+// calls the handler with a snapshot of a parent and its children, and makes
+// the cluster as the handler wants it.
+//
+//	func main() { runner.Main(operator, handler.SyncFunc(sync)) }
+//
+// # The way of an event
+//
+// The files of this package, in the order in which a watch event passes them:
+//
+//	watch.go        a list and watch of one type, in one namespace or all: a
+//	                client-go Reflector that writes straight into our store
+//	wire.go         the event's bytes become a resource.Resource, nothing else
+//	resourcemap.go  the newest known state of every object, with an index from
+//	                a parent's UID to its children; answers to our own writes
+//	                enter by resourceVersion like everything else, so that
+//	                nobody ever reads a state older than our own writes
+//	schedule.go     which parents are due: at most one pass per parent at a
+//	                time, backoff, resync, fresh changes before the backlog
+//	snapshot.go     parent and children become a handler.SyncRequest
+//	sync.go         one pass: finalizers, the handler, then what follows
+//	                (finalize.go: the same for a parent that is being deleted)
+//	desired.go      the response is validated as a whole before any write
+//	plan.go         what has to be done: a pure function of the children, the
+//	                desired state and the memory
+//	compare.go      does a live object satisfy a desired one, and the merge of
+//	                both (merge.go); what an earlier desired state had set
+//	                (applied.go), kept in a mark on the child (mark.go)
+//	apply.go        actions become requests (strategy.go: their bodies), their
+//	                answers go into the store (claim.go: a name that is taken)
+//	memory.go       what the API server made of which desired state, so that
+//	                its normalizing never looks like a difference
+//	loop.go         writes that never settle (loops.go) are slowed down
+//	status.go       the parent's status, last
+//
+// # Goroutines
+//
+// Start owns all of them and returns when they have ended:
+//
+//	watcher.run     one per type and namespace; ends with the context
+//	engine.work     MaxConcurrentSyncs workers; each ends after the pass it is
+//	                in, once the context has ended, and one goroutine that
+//	                cancels those passes after the shutdown timeout
+//	executor.runAll at most 16 writes of one pass, 64 in all; ends with the pass
+//	eventSink       client-go's Event broadcaster; ends when Start returns
+//
+// # Ownership
+//
+// The resource map, the scheduler, the memory's map of parents and the loop
+// detector each guard themselves with a mutex that no other is taken under.
+// What is remembered of one parent belongs to the pass over it, of which there
+// is never more than one. Objects are immutable and shared.
+package runner

@@ -1,0 +1,225 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+)
+
+// settleFinalizers sees to it that the parent has our finalizer if there is
+// something to finalize, and none of ours otherwise. On success p.parent is
+// the newest state of the parent.
+func (p *pass) settleFinalizers(ctx context.Context) error {
+	if p.cfg.DryRun {
+		return nil
+	}
+	parent, err := p.setFinalizers(ctx, p.parent, func(held []string) []string {
+		held = p.dropFormer(held)
+		switch has := slices.Contains(held, p.finalizer); {
+		case p.finalizes && !has:
+			return append(held, p.finalizer)
+		case !p.finalizes && has:
+			return slices.DeleteFunc(held, func(f string) bool { return f == p.finalizer })
+		}
+		return held
+	})
+	if err != nil {
+		return fmt.Errorf("%s %s: finalizer: %w", p.parent.Type().Kind, p.parent.Key(), err)
+	}
+	if parent != p.parent {
+		p.did = append(p.did, "patch finalizers")
+		p.parent = parent
+		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children}
+	}
+	return nil
+}
+
+func (p *pass) dropFormer(held []string) []string {
+	return slices.DeleteFunc(slices.Clone(held), func(f string) bool {
+		return f != p.finalizer && slices.Contains(p.cfg.FormerFinalizers, f)
+	})
+}
+
+// setFinalizers changes the parent's finalizers with a JSON Patch that applies
+// only to the list it was computed from, so that another controller's
+// finalizer is never touched. It returns the parent as it then is: parent
+// itself if nothing had to be changed.
+func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, change func([]string) []string) (*resource.Resource, error) {
+	for {
+		held := parent.Finalizers()
+		want := change(slices.Clone(held))
+		if slices.Equal(held, want) {
+			return parent, nil
+		}
+		patch, err := finalizerPatch(parent.UID(), held, want)
+		if err != nil {
+			return nil, err
+		}
+		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch, false)
+		if err == nil {
+			r.store.wrote(answer)
+			return answer, nil
+		}
+		if !apierrors.IsInvalid(err) {
+			return nil, err
+		}
+		// A failed test is a 422 without details: has the parent changed?
+		live, getErr := r.client.get(ctx, r.types.parent, parent.Key())
+		switch {
+		case getErr != nil:
+			return nil, getErr
+		case live.UID() != parent.UID():
+			return nil, apierrors.NewNotFound(r.types.parent.gvr.GroupResource(), parent.Name())
+		case live.ResourceVersion() == parent.ResourceVersion():
+			return nil, err
+		}
+		r.store.wrote(live)
+		parent = live
+		if live.IsDeleting() && len(want) > len(held) {
+			return live, nil // too late to add one
+		}
+	}
+}
+
+// finalizerPatch is a JSON Patch from held to want. A test of an absent list
+// against null succeeds (tried on kube-apiserver 1.36).
+func finalizerPatch(uid types.UID, held, want []string) ([]byte, error) {
+	type op struct {
+		Op    string `json:"op"`
+		Path  string `json:"path"`
+		Value any    `json:"value"`
+	}
+	var before any
+	if len(held) > 0 {
+		before = held
+	}
+	return json.Marshal([]op{
+		{"test", "/metadata/uid", uid},
+		{"test", "/metadata/finalizers", before},
+		{"add", "/metadata/finalizers", want},
+	})
+}
+
+// finalize calls the handler for a parent that is being deleted, and lets go
+// of it when the handler is done.
+func (p *pass) finalize(ctx context.Context) (outcome, error) {
+	if p.cfg.DryRun {
+		p.did = append(p.did, "would finalize")
+		return outcome{}, nil
+	}
+	if held := p.parent.Finalizers(); !slices.Contains(held, p.finalizer) || !p.finalizes {
+		return p.letGo(ctx) // nothing to finalize; what an earlier build left goes
+	}
+	resp, err := p.callFinalize(ctx)
+	if err != nil {
+		return outcome{Err: true, Permanent: isPermanent(err)}, err
+	}
+	p.emit(resp.Events)
+	if resp.Finalized {
+		out, err := p.letGo(ctx)
+		if err == nil {
+			p.event(p.parent, normal, "Finalized", "finalized, the deletion goes on")
+		}
+		return out, err
+	}
+	p.memory.statusDeferred = true // there is no pass to leave it to
+	out, err := p.settleStatus(ctx, resp.Status, false, false, true)
+	if err != nil {
+		return outcome{Err: true}, err
+	}
+	if out.Again = false; resp.Retry > 0 {
+		out.RetryAfter = resp.Retry
+		return out, nil
+	}
+	out.Err = true // not a failure to tell of, but tried again like one
+	return out, nil
+}
+
+// letGo takes our finalizers off the parent.
+func (p *pass) letGo(ctx context.Context) (outcome, error) {
+	parent, err := p.setFinalizers(ctx, p.parent, p.withoutOurs)
+	switch {
+	case apierrors.IsNotFound(err):
+		return outcome{}, nil
+	case err != nil:
+		return outcome{Err: true}, fmt.Errorf("%s %s: finalizer: %w", p.parent.Type().Kind, p.parent.Key(), err)
+	case parent != p.parent:
+		p.did = append(p.did, "remove finalizer")
+	}
+	return outcome{}, nil
+}
+
+func (r *engine) withoutOurs(held []string) []string {
+	return slices.DeleteFunc(held, func(f string) bool {
+		return f == r.finalizer || slices.Contains(r.cfg.FormerFinalizers, f)
+	})
+}
+
+// callFinalize calls the handler. A panic is an error, with its stack in the
+// log.
+func (p *pass) callFinalize(ctx context.Context) (resp *handler.FinalizeResponse, err error) {
+	ctx, cancel := p.handlerContext(ctx)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			resp, err = nil, fmt.Errorf("handler: Finalize: panic: %v", v)
+		}
+	}()
+	resp, err = p.handler.Finalize(ctx, p.req)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("handler: Finalize: %w", err)
+	case resp == nil:
+		return nil, errors.New("handler: Finalize: returned neither a response nor an error")
+	case resp.Retry < 0:
+		return nil, fmt.Errorf("handler: Finalize: Retry: %s is negative", resp.Retry)
+	}
+	return resp, nil
+}
+
+// release lets go of a parent that is no longer there to see: deleted, or out
+// of the ParentSelector. The latter keeps its children but loses our
+// finalizer, so that it doesn't wait for an operator that no longer cares.
+func (r *engine) release(ctx context.Context, uid types.UID) outcome {
+	last, ok := r.store.departedParent(uid)
+	if !ok {
+		return outcome{Forget: true}
+	}
+	if err := r.releaseLive(ctx, last); err != nil {
+		r.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)
+		return outcome{Err: true}
+	}
+	r.store.forgetDeparted(uid)
+	return outcome{Forget: true}
+}
+
+func (r *engine) releaseLive(ctx context.Context, last *resource.Resource) error {
+	if slices.Equal(r.withoutOurs(slices.Clone(last.Finalizers())), last.Finalizers()) {
+		return nil
+	}
+	live, err := r.client.get(ctx, r.types.parent, last.Key())
+	if apierrors.IsNotFound(err) || err == nil && live.UID() != last.UID() {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: read: %w", last.Type().Kind, last.Key(), err)
+	}
+	if r.selects(live) {
+		return nil // it is back; its watch event is on the way
+	}
+	_, err = r.setFinalizers(ctx, live, r.withoutOurs)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s %s: finalizer: %w", last.Type().Kind, last.Key(), err)
+	}
+	return nil
+}

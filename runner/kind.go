@@ -1,0 +1,193 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/resource"
+)
+
+// startTimeout bounds the requests of the start, so that an API server that
+// can't be reached is an error rather than a silent hang.
+const startTimeout = 8 * time.Second
+
+// A kind is a watched type as the API server serves it, with what the
+// operator's configuration says of it. It is immutable.
+type kind struct {
+	Type       resource.Type
+	gvr        schema.GroupVersionResource
+	namespaced bool
+	status     bool // has a status subresource
+
+	// Of child types only.
+	child      config.Child
+	order      int // position in which the type is written
+	comparison comparison
+}
+
+// secret says whether the values of this type must never leave the process.
+func (k *kind) secret() bool { return k.gvr.Group == "" && k.gvr.Resource == "secrets" }
+
+// rule prints an RBAC rule that allows verbs.
+func (k *kind) rule(verbs ...string) string {
+	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: ["%s"]}`, k.gvr.Group, k.gvr.Resource, strings.Join(verbs, `", "`))
+}
+
+// A catalog is every type of an operator.
+type catalog struct {
+	parent   *kind
+	children []*kind // in the order in which they are written
+	byType   map[resource.Type]*kind
+}
+
+func (c *catalog) all() []*kind { return append([]*kind{c.parent}, c.children...) }
+
+// discover asks the API server how it serves the types of cfg.
+func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Operator, host string) (*catalog, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	c := &catalog{byType: map[resource.Type]*kind{}}
+	var errs []error
+	add := func(t resource.Type, child config.Child, i int) *kind {
+		k, err := discoverKind(ctx, dc, t, host)
+		if err != nil {
+			errs = append(errs, err)
+			return nil
+		}
+		k.child, k.order = child, i
+		c.byType[t] = k
+		return k
+	}
+	if c.parent = add(cfg.Parent, config.Child{}, 0); c.parent == nil && ctx.Err() != nil {
+		return nil, errs[0]
+	}
+	for i, child := range cfg.Children {
+		if k := add(child.Type, child, i); k != nil {
+			c.children = append(c.children, k)
+		}
+	}
+	if len(errs) > 0 {
+		return nil, unique(errs)
+	}
+	if err := checkScopes(c, cfg); err != nil {
+		return nil, err
+	}
+	// Namespaces first: what is created may have to live in them.
+	slices.SortStableFunc(c.children, func(a, b *kind) int {
+		switch {
+		case a.isNamespace() == b.isNamespace():
+			return 0
+		case a.isNamespace():
+			return -1
+		}
+		return 1
+	})
+	for i, k := range c.children {
+		k.order = i
+		if err := k.learn(ctx, dc); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (k *kind) isNamespace() bool { return k.gvr.Group == "" && k.gvr.Resource == "namespaces" }
+
+// unique joins errors, each text once: an API server that can't be reached
+// fails for every type alike.
+func unique(errs []error) error {
+	var texts []string
+	var out []error
+	for _, err := range errs {
+		if !slices.Contains(texts, err.Error()) {
+			texts = append(texts, err.Error())
+			out = append(out, err)
+		}
+	}
+	return errors.Join(out...)
+}
+
+func checkScopes(c *catalog, cfg config.Operator) error {
+	var errs []error
+	if !c.parent.namespaced && len(cfg.Namespaces) > 0 {
+		errs = append(errs, fmt.Errorf("config: Namespaces: %s is cluster-scoped, so the operator can't be restricted to namespaces; use ParentSelector", cfg.Parent))
+	}
+	for _, k := range c.children {
+		if c.parent.namespaced && !k.namespaced {
+			errs = append(errs, fmt.Errorf("config: Children: %s is cluster-scoped: a namespaced parent (%s) can't own it", k.Type, cfg.Parent))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, host string) (*kind, error) {
+	list, err := dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, notServed(t)
+	case err != nil:
+		return nil, unreachable(host, err)
+	}
+	gv := t.GroupVersionKind().GroupVersion()
+	var found *kind
+	status := map[string]bool{}
+	for _, r := range list.APIResources {
+		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
+			status[name] = status[name] || sub == "status"
+		} else if r.Kind == t.Kind {
+			found = &kind{Type: t, gvr: gv.WithResource(r.Name), namespaced: r.Namespaced}
+		}
+	}
+	if found == nil {
+		return nil, notServed(t)
+	}
+	found.status = status[found.gvr.Resource]
+	return found, nil
+}
+
+func notServed(t resource.Type) error {
+	gvk := t.GroupVersionKind()
+	if !strings.Contains(gvk.Group, ".") {
+		return fmt.Errorf("%s: the API server doesn't serve this type; check apiVersion and kind, or the version of the cluster", t)
+	}
+	return fmt.Errorf("%s: the API server doesn't serve this type; install the CustomResourceDefinition of kind %s in group %s (kubectl apply -f …) and see that it serves version %s",
+		t, gvk.Kind, gvk.Group, gvk.Version)
+}
+
+func unreachable(host string, err error) error {
+	var netErr net.Error
+	var urlErr *url.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) || errors.As(err, &urlErr) {
+		return fmt.Errorf("API server %s can't be reached: %w; check that it runs and that the kubeconfig names it", host, err)
+	}
+	return fmt.Errorf("API server %s: discovery: %w", host, err)
+}
+
+// learn finds out how objects of this type are compared.
+func (k *kind) learn(ctx context.Context, dc *discovery.DiscoveryClient) error {
+	for _, path := range k.child.IgnoreFields {
+		p, err := fieldpath.Parse(path)
+		if err != nil {
+			return fmt.Errorf("config: %s: IgnoreFields: %w", k.Type, err)
+		}
+		k.comparison.ignore = append(k.comparison.ignore, p)
+	}
+	if k.comparison.schema = listkeys.For(k.Type); k.comparison.schema != nil {
+		return nil
+	}
+	k.comparison.schema = customSchema(ctx, dc, k.Type)
+	return nil
+}

@@ -1,0 +1,132 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// maxShown bounds a value in a log or an Event, in bytes.
+const maxShown = 100
+
+// inputsLeft sums up what the pass leaves behind for the handler's next
+// answer to depend on: what it was shown, and what it has written itself. If
+// the next pass finds anything else, somebody else has changed something.
+func (p *pass) inputsLeft() inputs {
+	written := map[objectRef]*resource.Resource{}
+	for _, r := range p.results {
+		if r.wrote {
+			written[r.action.ref] = r.live
+		}
+	}
+	var children []*resource.Resource
+	for _, child := range p.observedChildren() {
+		ref := objectRef{child.Type(), child.Key()}
+		if live, ok := written[ref]; ok {
+			child = live
+			delete(written, ref)
+		}
+		if child != nil {
+			children = append(children, child)
+		}
+	}
+	for _, live := range written {
+		if live != nil {
+			children = append(children, live)
+		}
+	}
+	return inputsOf(p.parent, children)
+}
+
+func inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
+	in := inputs{uid: parent.UID(), generation: parent.Generation(), parent: valueSum([]any{parent.Labels(), parent.Annotations()})}
+	if in.generation == 0 { // a type without generations
+		in.parent = valueSum(parent.ResourceVersion())
+	}
+	h := fnv.New64a()
+	for _, child := range children {
+		h.Reset()
+		_, _ = h.Write([]byte(child.UID()))
+		_, _ = h.Write([]byte(child.ResourceVersion()))
+		in.children += h.Sum64() // in any order
+	}
+	return in
+}
+
+// prompted says whether anyone but this operator has changed the parent or a
+// child since its last pass.
+func (p *pass) prompted() bool {
+	return inputsOf(p.parent, p.observedChildren()) != p.memory.inputs
+}
+
+// suspect counts a write that restores what someone else changed, or whose
+// desired value changed unprompted. It says whether the parent is in a
+// conflict loop.
+func (p *pass) suspect(a *action, prompted bool) bool {
+	key := loopKey{Parent: p.parent.UID(), Type: a.ref.Type, Object: a.ref.Key}
+	var writes []loopWrite
+	switch a.verb {
+	case verbUpdate, verbApply, verbRecreate:
+		if !a.restores && prompted {
+			return false
+		}
+		for _, d := range a.diffs {
+			writes = append(writes, loopWrite{Path: d.Path, From: show(a.kind, d.Live), To: show(a.kind, d.Desired)})
+		}
+	case verbMark:
+		if prompted {
+			return false
+		}
+		writes = []loopWrite{{Path: "the desired state", From: "", To: a.want.hash}}
+	case verbDelete: // a handler that names its children anew every time
+		if prompted {
+			return false
+		}
+		key.Object.Name = ""
+		writes = []loopWrite{{Path: "metadata.name", From: a.ref.Key.Name}}
+	default:
+		return false
+	}
+	return p.countLoop(key, writes)
+}
+
+// countLoop counts a suspicious write, and tells of a loop when there is one.
+func (p *pass) countLoop(key loopKey, writes []loopWrite) bool {
+	now := time.Now()
+	if found := p.loops.wrote(now, key, writes); found != nil {
+		text := fmt.Sprintf("%s %s: %s is written again and again: %q", key.Type.Kind, key.Object, found.Path, found.Values)
+		p.log.Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
+		p.event(p.parent, warning, "ConflictLoop", text)
+		p.foundLoop(p.parent, key, found)
+	}
+	return p.loops.active(now, p.parent.UID())
+}
+
+// show prints a value for a log or an Event; of a Secret, nothing.
+func show(k *kind, v any) string {
+	if k.secret() {
+		return "(hidden)"
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return "?"
+	}
+	return shorten(string(raw), maxShown)
+}
+
+// shorten cuts a text to at most limit bytes, between characters.
+func shorten(text string, limit int) string {
+	const more = "…"
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(more)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + more
+}

@@ -1,0 +1,149 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+)
+
+// Exit codes of Main.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// Main is the whole main function of an operator: it reads the command line,
+// runs the operator until SIGTERM or SIGINT, and exits with code 0 then, 1 on
+// an error, 2 on bad flags. A second signal ends the process at once.
+func Main(cfg config.Operator, h handler.Handler) {
+	os.Exit(run(cfg, h, os.Args[1:], os.Stderr))
+}
+
+func run(cfg config.Operator, h handler.Handler, args []string, stderr io.Writer) int {
+	f, err := parseFlags(cfg, args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage
+	}
+	log := f.logger(stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	go func() { // ends with the process: from the first signal on, the default holds again
+		<-ctx.Done()
+		stop()
+	}()
+	rc, err := loadRESTConfig(f.kubeconfig, f.context)
+	if err == nil {
+		err = Run(ctx, f.apply(cfg), h, Options{RESTConfig: rc, Logger: log})
+	}
+	if err != nil {
+		log.Error("operator failed", "controller", cfg.Name, "error", err)
+		return exitError
+	}
+	return exitOK
+}
+
+// flags are what the command line may say.
+type flags struct {
+	kubeconfig, context, namespace string
+	maxConcurrentSyncs             int
+	dryRun                         bool
+	logLevel                       slog.Level
+	logFormat                      string
+}
+
+func parseFlags(cfg config.Operator, args []string, stderr io.Writer) (*flags, error) {
+	f := &flags{}
+	fs := flag.NewFlagSet(cfg.Name, flag.ContinueOnError)
+	fs.SetOutput(stderr)
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig (default: in-cluster, else $KUBECONFIG, else ~/.kube/config)")
+	fs.StringVar(&f.context, "context", "", "context of the kubeconfig to use (default: its current one)")
+	fs.StringVar(&f.namespace, "namespace", "", "restrict the operator to this namespace (default: as configured)")
+	fs.IntVar(&f.maxConcurrentSyncs, "max-concurrent-syncs", 0, "how many parents are synced at once (default: as configured)")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
+	fs.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	fs.Usage = func() {
+		fmt.Fprintf(stderr, "Runs the operator %s: %s and its children.\n\nUsage: %s [flags]\n\nFlags:\n", cfg.Name, cfg.Parent, cfg.Name)
+		fs.PrintDefaults()
+	}
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if err := f.check(fs.Args()); err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", cfg.Name, err)
+		fs.Usage()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *flags) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unknown argument %q", rest[0])
+	case f.logFormat != "text" && f.logFormat != "json":
+		return fmt.Errorf("--log-format: %q is neither text nor json", f.logFormat)
+	case f.maxConcurrentSyncs < 0:
+		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
+	}
+	return nil
+}
+
+func (f *flags) logger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: f.logLevel}
+	if f.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// apply returns cfg as the flags change it.
+func (f *flags) apply(cfg config.Operator) config.Operator {
+	if f.namespace != "" {
+		cfg.Namespaces = []string{f.namespace}
+	}
+	if f.maxConcurrentSyncs > 0 {
+		cfg.MaxConcurrentSyncs = f.maxConcurrentSyncs
+	}
+	cfg.DryRun = cfg.DryRun || f.dryRun
+	return cfg
+}
+
+// loadRESTConfig finds the API server: by the kubeconfig named, else by the
+// Pod that this process runs in, else by KUBECONFIG or ~/.kube/config.
+func loadRESTConfig(kubeconfig, kubeContext string) (*rest.Config, error) {
+	if kubeconfig == "" && kubeContext == "" {
+		if rc, err := rest.InClusterConfig(); err == nil {
+			return rc, nil
+		} else if !errors.Is(err, rest.ErrNotInCluster) {
+			return nil, fmt.Errorf("in-cluster configuration: %w", err)
+		}
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+	if err != nil {
+		tried := kubeconfig
+		if tried == "" {
+			tried = fmt.Sprint(rules.Precedence)
+		}
+		return nil, fmt.Errorf("kubeconfig: tried %s: %w; name one by --kubeconfig or KUBECONFIG", tried, err)
+	}
+	return rc, nil
+}

@@ -1,0 +1,54 @@
+package runner
+
+import (
+	"strings"
+
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/resource"
+)
+
+// maxMark bounds the mark on a child, in bytes.
+const maxMark = 16 << 10
+
+// A mark is what the engine writes on a child (annotation <Domain>/applied):
+// which desired state the child was last given, so that a later build of the
+// operator knows what to remove, and a restarted one knows what was accepted.
+type mark struct {
+	hash    string
+	applied *applied
+	// server-side apply has been used, so managedFields are in its terms
+	ssa bool
+}
+
+const (
+	markPlain = "v1"
+	markSSA   = "v1s"
+)
+
+func newMark(d *desiredChild, schema *listkeys.Node, ssa bool) string {
+	version := markPlain
+	if ssa {
+		version = markSSA
+	}
+	head := version + ":" + d.hash + ":"
+	return head + newApplied(d.object, schema).encode(maxMark-len(head))
+}
+
+// readMark reads a child's mark. One that is missing or was tampered with is
+// the mark of nothing: nothing is removed on its word.
+func (s *settings) readMark(live *resource.Resource) mark {
+	text, ok := live.Annotations()[s.mark]
+	if !ok || len(text) > 2*maxMark {
+		return mark{}
+	}
+	version, rest, ok1 := strings.Cut(text, ":")
+	hash, paths, ok2 := strings.Cut(rest, ":")
+	if !ok1 || !ok2 || version != markPlain && version != markSSA {
+		return mark{}
+	}
+	a, err := decodeApplied(paths)
+	if err != nil {
+		return mark{}
+	}
+	return mark{hash: hash, applied: a, ssa: version == markSSA}
+}

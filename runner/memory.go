@@ -1,0 +1,199 @@
+package runner
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// maxExceptions bounds how many fields of one child are remembered as
+// normalized; a child with more is compared through a dry run again.
+const maxExceptions = 500
+
+// A memory holds what the API server has accepted, by parent. What is said
+// of one parent belongs to the pass over that parent, of which there is never
+// more than one; the map itself is safe for concurrent use.
+type memory struct {
+	mu struct {
+		sync.Mutex
+		parents map[types.UID]*parentMemory
+	}
+}
+
+// A parentMemory is what is remembered of one parent.
+type parentMemory struct {
+	children map[objectRef]*childMemory
+	status   statusMemory
+
+	// statusDeferred: the last pass changed children and left the status to
+	// the next.
+	statusDeferred bool
+	// inputs is what the last pass left behind: if the next one finds the
+	// same, nobody else has changed anything in between.
+	inputs inputs
+	// lastError is what the last Event about a failure said.
+	lastError string
+}
+
+// A childMemory is what is remembered of one child.
+type childMemory struct {
+	uid types.UID
+	// sum is of what the handler returned, hash of what it meant.
+	sum  [sha256.Size]byte
+	hash string
+	// version is the child's resourceVersion at which it was found to satisfy
+	// that. While neither has changed there is nothing to compare.
+	version string
+	// exceptions are the fields that the API server has accepted and made
+	// something else of, by path.
+	exceptions map[string]exception
+	// refused is the answer to a write that can't succeed before the desired
+	// or the live state changes, with the child's resourceVersion then (empty:
+	// there was none).
+	refused        error
+	refusedVersion string
+}
+
+// An exception is a field for which the server, told desired, made live of it.
+type exception struct{ desired, live [16]byte }
+
+// A statusMemory is what the server made of a status.
+type statusMemory struct{ desired, live [sha256.Size]byte }
+
+// inputs are what a handler's answer depends on.
+type inputs struct {
+	uid        types.UID
+	generation int64
+	parent     [16]byte // labels and annotations
+	children   uint64   // UIDs and resourceVersions
+}
+
+func newMemory() *memory {
+	m := &memory{}
+	m.mu.parents = map[types.UID]*parentMemory{}
+	return m
+}
+
+// of returns what is remembered of a parent, to be used by its pass alone.
+func (m *memory) of(parent types.UID) *parentMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.mu.parents[parent]
+	if p == nil {
+		p = &parentMemory{children: map[objectRef]*childMemory{}}
+		m.mu.parents[parent] = p
+	}
+	return p
+}
+
+func (m *memory) forget(parent types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mu.parents, parent)
+}
+
+// accepted remembers that live is what the server made of d, with the fields
+// in which the two still differ.
+func (p *parentMemory) accepted(d *desiredChild, live *resource.Resource, rest []difference) {
+	c := &childMemory{uid: live.UID(), sum: d.sum, hash: d.hash, version: live.ResourceVersion()}
+	if len(rest) > 0 && len(rest) <= maxExceptions {
+		c.exceptions = make(map[string]exception, len(rest))
+		for _, diff := range rest {
+			c.exceptions[diff.Path] = exceptionOf(diff)
+		}
+	}
+	p.children[d.ref] = c
+}
+
+// refuse remembers that a write of d can't succeed as things are.
+func (p *parentMemory) refuse(d *desiredChild, live *resource.Resource, err error) {
+	c := p.children[d.ref]
+	if c == nil {
+		c = &childMemory{}
+		p.children[d.ref] = c
+	}
+	c.sum, c.hash, c.version = d.sum, d.hash, ""
+	c.refused, c.refusedVersion = err, ""
+	if live != nil {
+		c.uid, c.refusedVersion = live.UID(), live.ResourceVersion()
+	}
+}
+
+// carry remembers that live was compared and found to satisfy d; what is known
+// of normalized fields stays.
+func (p *parentMemory) carry(d *desiredChild, live *resource.Resource) {
+	c := p.child(d.ref, live.UID())
+	if c == nil {
+		p.accepted(d, live, nil)
+		return
+	}
+	c.sum, c.hash, c.version, c.refused = d.sum, d.hash, live.ResourceVersion(), nil
+}
+
+// keepOnly drops what is remembered of children that are no longer desired.
+func (p *parentMemory) keepOnly(desired []*desiredChild) {
+	if len(p.children) == 0 {
+		return
+	}
+	wanted := make(map[objectRef]struct{}, len(desired))
+	for _, d := range desired {
+		wanted[d.ref] = struct{}{}
+	}
+	for ref := range p.children {
+		if _, ok := wanted[ref]; !ok {
+			delete(p.children, ref)
+		}
+	}
+}
+
+// of the child with this UID, nil if nothing is known of it.
+func (p *parentMemory) child(ref objectRef, uid types.UID) *childMemory {
+	if c := p.children[ref]; c != nil && c.uid == uid {
+		return c
+	}
+	return nil
+}
+
+// settled says, without comparing, that live still satisfies d.
+func (c *childMemory) settled(d *desiredChild, live *resource.Resource) bool {
+	return c != nil && c.version == live.ResourceVersion() && (c.sum == d.sum || c.hash == d.hash)
+}
+
+// explains says that a difference is only what the server made of the desired
+// value when it accepted it.
+func (c *childMemory) explains(d difference) bool {
+	if c == nil || d.Removed {
+		return false
+	}
+	e, ok := c.exceptions[d.Path]
+	return ok && e == exceptionOf(d)
+}
+
+// refuses returns the error of the last try, if another would be the same.
+func (p *parentMemory) refuses(d *desiredChild, live *resource.Resource) error {
+	c := p.children[d.ref]
+	if c == nil || c.refused == nil || c.hash != d.hash {
+		return nil
+	}
+	if live == nil && c.refusedVersion == "" || live != nil && c.refusedVersion == live.ResourceVersion() {
+		return c.refused
+	}
+	return nil
+}
+
+func exceptionOf(d difference) exception {
+	return exception{desired: valueSum(d.Desired), live: valueSum(d.Live)}
+}
+
+func valueSum(v any) [16]byte {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		raw = []byte(err.Error()) // can't be: it came from JSON
+	}
+	sum := sha256.Sum256(raw)
+	return [16]byte(sum[:16])
+}

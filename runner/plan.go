@@ -1,0 +1,142 @@
+package runner
+
+import (
+	"github.com/roperator/roperator/resource"
+)
+
+// A verb is what is to be done with one child.
+type verb string
+
+const (
+	verbCreate   verb = "create"
+	verbUpdate   verb = "update"   // replace it under its resourceVersion
+	verbApply    verb = "apply"    // server-side apply
+	verbRecreate verb = "recreate" // delete it now, create it once it is gone
+	verbMark     verb = "mark"     // it satisfies the desired state; only the mark is old
+	verbVerify   verb = "verify"   // find out by a dry run whether it really differs
+	verbDelete   verb = "delete"   // it is no longer desired
+)
+
+// An action is one step of a pass.
+type action struct {
+	verb verb
+	kind *kind
+	ref  objectRef
+	live *resource.Resource // nil: there is none
+	want *desiredChild      // nil: delete
+	// diffs are the reasons, former what an earlier desired state had set.
+	diffs  []difference
+	former *applied
+	// ssa: the child has been written by server-side apply before.
+	ssa bool
+	// restores: the desired state is the one that was accepted before, so
+	// that someone else has changed the child since.
+	restores bool
+}
+
+// A planInput is all that decides about the children of one parent.
+type planInput struct {
+	desired  []*desiredChild
+	keepAll  bool // the children are left as they are
+	children []*resource.Resource
+	memory   *parentMemory
+}
+
+// A plan is what one pass does to the children.
+type plan struct {
+	writes  []action // in the order of the types
+	deletes []action
+	// settled are children that were compared and found to be as desired.
+	settled []action
+	// refused are errors of earlier tries that would only be repeated.
+	refused []error
+}
+
+// plan decides what has to be done for the children to be as desired. It is a
+// pure function: no request, no clock, no log.
+func (s *settings) plan(in planInput) plan {
+	var p plan
+	if in.keepAll {
+		return p
+	}
+	live := make(map[objectRef]*resource.Resource, len(in.children))
+	for _, child := range in.children {
+		live[objectRef{child.Type(), child.Key()}] = child
+	}
+	byOrder := make([][]action, len(s.types.children))
+	for _, d := range in.desired {
+		was := live[d.ref]
+		delete(live, d.ref)
+		if d.keep {
+			continue
+		}
+		if err := in.memory.refuses(d, was); err != nil {
+			p.refused = append(p.refused, err)
+			continue
+		}
+		var known *childMemory
+		if was != nil {
+			known = in.memory.child(d.ref, was.UID())
+		}
+		a, ok := s.decide(d, was, known)
+		switch {
+		case !ok:
+		case a.verb == "":
+			p.settled = append(p.settled, a)
+		default:
+			byOrder[d.kind.order] = append(byOrder[d.kind.order], a)
+		}
+	}
+	for _, actions := range byOrder {
+		p.writes = append(p.writes, actions...)
+	}
+	for _, child := range in.children {
+		ref := objectRef{child.Type(), child.Key()}
+		if live[ref] == nil || child.IsDeleting() {
+			continue
+		}
+		if k := s.types.byType[child.Type()]; k != nil {
+			p.deletes = append(p.deletes, action{verb: verbDelete, kind: k, ref: ref, live: child})
+		}
+	}
+	return p
+}
+
+// decide says what one desired child needs, false if nothing. An action
+// without a verb is a child that was compared and is as desired.
+func (s *settings) decide(d *desiredChild, live *resource.Resource, known *childMemory) (action, bool) {
+	a := action{kind: d.kind, ref: d.ref, live: live, want: d}
+	switch {
+	case live == nil:
+		a.verb = verbCreate
+		return a, true
+	case live.IsDeleting(): // left alone, and created again once it is gone
+		return action{}, false
+	case known.settled(d, live):
+		return action{}, false
+	}
+	mark := s.readMark(live)
+	a.ssa = mark.ssa
+	if mark.hash != d.hash {
+		a.former = mark.applied
+	}
+	for _, diff := range d.kind.comparison.compare(live.Unstructured().Object, d.object, a.former) {
+		if !known.explains(diff) {
+			a.diffs = append(a.diffs, diff)
+		}
+	}
+	a.restores = known != nil && known.hash == d.hash
+	switch {
+	case len(a.diffs) == 0 && mark.hash == d.hash:
+		return a, true
+	case len(a.diffs) == 0:
+		a.verb = verbMark
+	case d.kind.child.Strategy == onDelete:
+		return action{}, false
+	case known == nil && mark.hash == d.hash:
+		a.verb = verbVerify
+	default:
+		a.verb = writeVerb(d.kind)
+	}
+	return a, true
+}

@@ -1,0 +1,400 @@
+package runner
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// An objectRef names an object of a watched type.
+type objectRef struct {
+	Type resource.Type
+	Key  types.NamespacedName
+}
+
+// A resourceMap holds the newest known state of the parents and of the
+// objects that carry this operator's labels, with an index from a parent's UID
+// to its children.
+//
+// Two sources feed it: the watches, and the answers to this operator's own
+// writes. Both pass the same gate: a state enters only if its resourceVersion
+// is newer than what is held, so that whatever order they arrive in, nobody
+// ever reads a state older than one this process has written.
+//
+// It is safe for concurrent use; what it returns is immutable.
+type resourceMap struct {
+	parentType    resource.Type
+	trackingLabel string
+	// keepDeparted: parents that go are held until they have been released,
+	// since they may only have left the selector.
+	keepDeparted bool
+
+	mu struct {
+		sync.RWMutex
+		objects  map[resource.Type]map[types.NamespacedName]*resource.Resource
+		parents  map[types.UID]types.NamespacedName                   // parent UID -> key
+		children map[types.UID]map[objectRef]*resource.Resource       // parent UID -> its children
+		streams  map[stream]string                                    // how far a watch has come: its newest resourceVersion
+		deleted  map[resource.Type]map[types.UID]types.NamespacedName // own deletes that the watch has yet to confirm
+		waiting  map[objectRef]map[types.UID]struct{}                 // object -> parents that wait for it to go
+		departed map[types.UID]*resource.Resource                     // parents gone from the watch, last state
+	}
+}
+
+// A stream is one watch: of a type, in a namespace or (empty) everywhere.
+type stream struct {
+	Type      resource.Type
+	Namespace string
+}
+
+// A change says which parents a new state concerns.
+type change struct {
+	Parents []types.UID
+	// Woken are parents that waited for the object to go.
+	Woken []types.UID
+}
+
+func newResourceMap(parent resource.Type, trackingLabel string) *resourceMap {
+	m := &resourceMap{parentType: parent, trackingLabel: trackingLabel}
+	m.mu.objects = map[resource.Type]map[types.NamespacedName]*resource.Resource{}
+	m.mu.parents = map[types.UID]types.NamespacedName{}
+	m.mu.children = map[types.UID]map[objectRef]*resource.Resource{}
+	m.mu.streams = map[stream]string{}
+	m.mu.deleted = map[resource.Type]map[types.UID]types.NamespacedName{}
+	m.mu.waiting = map[objectRef]map[types.UID]struct{}{}
+	m.mu.departed = map[types.UID]*resource.Resource{}
+	return m
+}
+
+// newer says whether resourceVersion a is newer than b. What can't be ordered
+// is taken for newer, so that an unusual API server degrades to last-wins.
+func newer(a, b string) bool {
+	if b == "" {
+		return true
+	}
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err != nil || c > 0
+}
+
+// observe takes a state that a watch delivered.
+func (m *resourceMap) observe(s stream, res *resource.Resource) change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked(s, res.ResourceVersion())
+	return m.setLocked(res)
+}
+
+// observeDeleted takes the last state of an object that, says a watch, is gone
+// or no longer selected.
+func (m *resourceMap) observeDeleted(s stream, res *resource.Resource) change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked(s, res.ResourceVersion())
+	delete(m.mu.deleted[res.Type()], res.UID())
+	ref := objectRef{res.Type(), res.Key()}
+	held := m.mu.objects[ref.Type][ref.Key]
+	if held == nil {
+		return change{Woken: m.wakeLocked(ref)}
+	}
+	if held.UID() != res.UID() || newer(held.ResourceVersion(), res.ResourceVersion()) {
+		return change{}
+	}
+	return m.removeLocked(ref, held)
+}
+
+// replace takes a complete list: what it lacks is gone, except what this
+// process wrote after the list was made.
+func (m *resourceMap) replace(s stream, list []*resource.Resource, listVersion string) change {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked(s, listVersion)
+	var all change
+	listed := make(map[types.UID]struct{}, len(list))
+	for _, res := range list {
+		listed[res.UID()] = struct{}{}
+		all.add(m.setLocked(res))
+	}
+	for key, held := range m.mu.objects[s.Type] {
+		if _, ok := listed[held.UID()]; ok || !s.holds(key) || newer(held.ResourceVersion(), listVersion) {
+			continue
+		}
+		all.add(m.removeLocked(objectRef{s.Type, key}, held))
+	}
+	for uid, key := range m.mu.deleted[s.Type] {
+		if _, ok := listed[uid]; !ok && s.holds(key) {
+			delete(m.mu.deleted[s.Type], uid)
+			all.Woken = append(all.Woken, m.wakeLocked(objectRef{s.Type, key})...)
+		}
+	}
+	return all
+}
+
+// bookmark takes a watch's word on how far it has come.
+func (m *resourceMap) bookmark(s stream, version string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.advanceLocked(s, version)
+}
+
+// wrote takes the answer to a write of this operator.
+func (m *resourceMap) wrote(res *resource.Resource) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ref := objectRef{res.Type(), res.Key()}
+	if m.mu.objects[ref.Type][ref.Key] == nil && m.passedLocked(ref, res.ResourceVersion()) {
+		// The watch has come further than this write and holds no such
+		// object: it was there and has gone since.
+		return
+	}
+	m.setLocked(res)
+}
+
+// wroteDelete takes the answer to a delete of this operator: what remains of
+// the object while it is being deleted, or nil if it is gone.
+func (m *resourceMap) wroteDelete(res, left *resource.Resource) {
+	if left != nil {
+		m.wrote(left)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ref := objectRef{res.Type(), res.Key()}
+	held := m.mu.objects[ref.Type][ref.Key]
+	if held == nil || held.UID() != res.UID() {
+		return // the watch was faster
+	}
+	gone := m.mu.deleted[ref.Type]
+	if gone == nil {
+		gone = map[types.UID]types.NamespacedName{}
+		m.mu.deleted[ref.Type] = gone
+	}
+	gone[res.UID()] = ref.Key
+	m.removeLocked(ref, held)
+}
+
+// await asks that a parent be named in the change that removes ref. It
+// returns false if no such object is held.
+func (m *resourceMap) await(ref objectRef, parent types.UID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.objects[ref.Type][ref.Key] == nil {
+		return false
+	}
+	if m.mu.waiting[ref] == nil {
+		m.mu.waiting[ref] = map[types.UID]struct{}{}
+	}
+	m.mu.waiting[ref][parent] = struct{}{}
+	return true
+}
+
+// parent returns the parent with this UID.
+func (m *resourceMap) parent(uid types.UID) (*resource.Resource, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	key, ok := m.mu.parents[uid]
+	if !ok {
+		return nil, false
+	}
+	return m.mu.objects[m.parentType][key], true
+}
+
+// allParents returns the UIDs of every parent held.
+func (m *resourceMap) allParents() []types.UID {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	uids := make([]types.UID, 0, len(m.mu.parents))
+	for uid := range m.mu.parents {
+		uids = append(uids, uid)
+	}
+	return uids
+}
+
+// object returns the object as it is held, whoever's child it is.
+func (m *resourceMap) object(ref objectRef) (*resource.Resource, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	res, ok := m.mu.objects[ref.Type][ref.Key]
+	return res, ok
+}
+
+// departedParent returns the last state of a parent that went, until
+// forgetDeparted.
+func (m *resourceMap) departedParent(uid types.UID) (*resource.Resource, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	res, ok := m.mu.departed[uid]
+	return res, ok
+}
+
+func (m *resourceMap) forgetDeparted(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.mu.departed, uid)
+}
+
+// family returns a parent with all of its children, in the order of type,
+// namespace and name.
+func (m *resourceMap) family(uid types.UID) (parent *resource.Resource, children []*resource.Resource) {
+	m.mu.RLock()
+	key, ok := m.mu.parents[uid]
+	if ok {
+		parent = m.mu.objects[m.parentType][key]
+		children = make([]*resource.Resource, 0, len(m.mu.children[uid]))
+		for _, child := range m.mu.children[uid] {
+			children = append(children, child)
+		}
+	}
+	m.mu.RUnlock()
+	slices.SortFunc(children, compareResources)
+	return parent, children
+}
+
+func compareResources(a, b *resource.Resource) int {
+	if a.Type() != b.Type() {
+		return strings.Compare(a.Type().String(), b.Type().String())
+	}
+	if c := strings.Compare(a.Namespace(), b.Namespace()); c != 0 {
+		return c
+	}
+	return strings.Compare(a.Name(), b.Name())
+}
+
+func (s stream) holds(key types.NamespacedName) bool {
+	return s.Namespace == "" || s.Namespace == key.Namespace
+}
+
+func (c *change) add(o change) {
+	c.Parents = append(c.Parents, o.Parents...)
+	c.Woken = append(c.Woken, o.Woken...)
+}
+
+func (m *resourceMap) advanceLocked(s stream, version string) {
+	if newer(version, m.mu.streams[s]) {
+		m.mu.streams[s] = version
+	}
+}
+
+// passedLocked says whether the watch that covers ref has come as far as
+// version. Types without a watch (none is lost by adding their objects)
+// haven't.
+func (m *resourceMap) passedLocked(ref objectRef, version string) bool {
+	for _, ns := range []string{"", ref.Key.Namespace} {
+		if at, ok := m.mu.streams[stream{ref.Type, ns}]; ok {
+			return !newer(version, at)
+		}
+	}
+	return false
+}
+
+// setLocked puts a state into the map if it is newer than what is held.
+func (m *resourceMap) setLocked(res *resource.Resource) change {
+	ref := objectRef{res.Type(), res.Key()}
+	if _, gone := m.mu.deleted[ref.Type][res.UID()]; gone {
+		return change{}
+	}
+	held := m.mu.objects[ref.Type][ref.Key]
+	if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {
+		return change{}
+	}
+	var c change
+	if held != nil {
+		if held.UID() != res.UID() {
+			c = m.removeLocked(ref, held)
+		} else if before, ok := m.ownerOf(held); ok {
+			m.unindexLocked(before, ref)
+			c.Parents = append(c.Parents, before)
+		}
+	}
+	if m.mu.objects[ref.Type] == nil {
+		m.mu.objects[ref.Type] = map[types.NamespacedName]*resource.Resource{}
+	}
+	m.mu.objects[ref.Type][ref.Key] = res
+	if ref.Type == m.parentType {
+		m.mu.parents[res.UID()] = ref.Key
+		delete(m.mu.departed, res.UID())
+		c.Parents = append(c.Parents, res.UID())
+		return c
+	}
+	if owner, ok := m.ownerOf(res); ok {
+		family := m.mu.children[owner]
+		if family == nil {
+			family = map[objectRef]*resource.Resource{}
+			m.mu.children[owner] = family
+		}
+		family[ref] = res
+		if !slices.Contains(c.Parents, owner) {
+			c.Parents = append(c.Parents, owner)
+		}
+	}
+	return c
+}
+
+func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) change {
+	delete(m.mu.objects[ref.Type], ref.Key)
+	c := change{Woken: m.wakeLocked(ref)}
+	if ref.Type == m.parentType {
+		delete(m.mu.parents, held.UID())
+		if m.keepDeparted {
+			m.mu.departed[held.UID()] = held
+		}
+		c.Parents = append(c.Parents, held.UID())
+		return c
+	}
+	if owner, ok := m.ownerOf(held); ok {
+		m.unindexLocked(owner, ref)
+		c.Parents = append(c.Parents, owner)
+	}
+	return c
+}
+
+func (m *resourceMap) unindexLocked(owner types.UID, ref objectRef) {
+	delete(m.mu.children[owner], ref)
+	if len(m.mu.children[owner]) == 0 {
+		delete(m.mu.children, owner)
+	}
+}
+
+func (m *resourceMap) wakeLocked(ref objectRef) []types.UID {
+	var woken []types.UID
+	for uid := range m.mu.waiting[ref] {
+		woken = append(woken, uid)
+	}
+	delete(m.mu.waiting, ref)
+	return woken
+}
+
+// ownerOf returns the UID of the parent whose child res is: it carries the
+// tracking label with that UID and has the parent as controller. Whoever
+// merely carries the label (people copy manifests, EndpointSlices copy the
+// labels of their Service) is nobody's child.
+func (m *resourceMap) ownerOf(res *resource.Resource) (types.UID, bool) {
+	if res.Type() == m.parentType {
+		return "", false
+	}
+	label, ok := res.Label(m.trackingLabel)
+	if !ok || label == "" {
+		return "", false
+	}
+	controller := controllerOf(res)
+	if controller == nil || string(controller.UID) != label {
+		return "", false
+	}
+	return controller.UID, true
+}
+
+// controllerOf returns the owner reference of the controller, nil if there is
+// none.
+func controllerOf(res *resource.Resource) *metav1.OwnerReference {
+	for _, ref := range res.OwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return &ref
+		}
+	}
+	return nil
+}

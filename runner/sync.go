@@ -1,0 +1,264 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+)
+
+// awaited is after how long a state that should have arrived by watch is
+// looked for again.
+const awaited = 2 * time.Second
+
+// A pass is one look at one parent.
+type pass struct {
+	*engine
+	log     *slog.Logger
+	parent  *resource.Resource
+	req     *handler.SyncRequest
+	memory  *parentMemory
+	did     []string // what it did, for the log
+	results []result
+}
+
+// sync makes one pass over the parent with this UID and says what the
+// scheduler is to do next.
+func (r *engine) sync(ctx context.Context, d due) outcome {
+	req, ok := r.snapshot(d.UID)
+	if !ok {
+		r.forget(d.UID)
+		return r.release(ctx, d.UID)
+	}
+	p := &pass{engine: r, parent: req.Parent, req: req, memory: r.memory.of(d.UID)}
+	p.log = r.log.With("namespace", req.Parent.Namespace(), "name", req.Parent.Name())
+	start := time.Now()
+	out, err := p.run(ctx)
+	return p.conclude(ctx, d, out, err, time.Since(start))
+}
+
+func (p *pass) run(ctx context.Context) (outcome, error) {
+	if p.parent.IsDeleting() {
+		return p.finalize(ctx)
+	}
+	if p.parent.Annotations()[p.paused] == "true" {
+		return outcome{}, nil
+	}
+	if err := p.settleFinalizers(ctx); err != nil {
+		return outcome{Err: true}, err
+	}
+	if p.parent.IsDeleting() {
+		return outcome{Again: true}, nil
+	}
+	resp, err := p.callSync(ctx)
+	if err != nil {
+		return outcome{Err: true, Permanent: isPermanent(err)}, err
+	}
+	p.emit(resp.Events)
+	return p.act(ctx, resp)
+}
+
+// act makes the children and the status what the response asks for.
+func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, error) {
+	var desired []*desiredChild
+	var err error
+	if !resp.KeepChildren {
+		if desired, err = p.desire(p.parent, resp.Children); err != nil {
+			p.event(p.parent, warning, "InvalidResponse", err.Error())
+			return outcome{Err: true}, err
+		}
+	}
+	planned := p.plan(planInput{desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
+	prompted := p.prompted()
+	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots}
+	p.results = x.run(ctx, &planned)
+	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
+	err = p.childErrors(&planned)
+	statusOut, statusErr := p.settleStatus(ctx, resp.Status, out.Again, err != nil, prompted)
+	out = out.merge(statusOut)
+	out.Resync = soonest(out.Resync, resp.Resync)
+	err = errors.Join(err, statusErr)
+	out.Err = err != nil
+	out.Permanent = err != nil && onlyRefusals(err)
+	return out, err
+}
+
+func (p *pass) observedChildren() []*resource.Resource {
+	children := make([]*resource.Resource, 0, p.req.Children.Len())
+	for child := range p.req.Children.All() {
+		children = append(children, child)
+	}
+	return children
+}
+
+// learn takes the results of a pass into memory and says what they ask of the
+// scheduler.
+func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted bool) outcome {
+	var out outcome
+	for _, a := range planned.settled {
+		p.memory.carry(a.want, a.live)
+	}
+	for i := range p.results {
+		r := &p.results[i]
+		a := r.action
+		var refused *refusedError
+		switch {
+		case errors.As(r.err, &refused) && a.want != nil:
+			p.memory.refuse(a.want, a.live, r.err)
+		case r.err != nil:
+		case r.accepted && r.live != nil:
+			if r.wrote {
+				out.Throttled = p.suspect(a, prompted) || out.Throttled
+			}
+			p.memory.accepted(a.want, r.live, r.rest)
+		case r.wrote:
+			out.Throttled = p.suspect(a, prompted) || out.Throttled
+		}
+		if r.wrote {
+			out.Again = true
+			p.note("", r)
+		}
+		if r.skipped {
+			p.note("would ", r)
+		}
+		if r.await {
+			out.Resync = soonest(out.Resync, awaited)
+			if held, ok := p.store.object(a.ref); a.live != nil && (!ok || held.ResourceVersion() != a.live.ResourceVersion()) {
+				out.Again = true // the newer state is already here
+			}
+		}
+	}
+	if !keptAll {
+		p.memory.keepOnly(desired)
+	}
+	return out
+}
+
+func (p *pass) childErrors(planned *plan) error {
+	errs := append([]error{}, planned.refused...)
+	for _, r := range p.results {
+		if r.err == nil {
+			continue
+		}
+		errs = append(errs, r.err)
+		var taken *nameTakenError
+		if errors.As(r.err, &taken) {
+			p.event(p.parent, warning, "NameConflict", r.err.Error())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// onlyRefusals says that every part of a joined error would be the same again.
+func onlyRefusals(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			if !onlyRefusals(e) {
+				return false
+			}
+		}
+		return true
+	}
+	var refused *refusedError
+	return errors.As(err, &refused)
+}
+
+// callSync calls the handler. A panic is an error, with its stack in the log.
+func (p *pass) callSync(ctx context.Context) (resp *handler.SyncResponse, err error) {
+	ctx, cancel := p.handlerContext(ctx)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			resp, err = nil, fmt.Errorf("handler: Sync: panic: %v", v)
+		}
+	}()
+	resp, err = p.handler.Sync(ctx, p.req)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("handler: Sync: %w", err)
+	case resp == nil:
+		return nil, errors.New("handler: Sync: returned neither a response nor an error")
+	case resp.Resync < 0:
+		return nil, fmt.Errorf("handler: Sync: Resync: %s is negative", resp.Resync)
+	}
+	return resp, nil
+}
+
+func (p *pass) handlerContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.cfg.HandlerTimeout > 0 {
+		return context.WithTimeout(ctx, p.cfg.HandlerTimeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+// conclude logs what a pass did and hands its outcome on.
+func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took time.Duration) outcome {
+	if ctx.Err() != nil && err != nil {
+		return out // stopping: cut short, not failed
+	}
+	args := []any{"trigger", string(d.Trigger), "duration", took}
+	if d.More > 0 {
+		args = append(args, "moreTriggers", d.More)
+	}
+	if len(p.did) > 0 {
+		args = append(args, "did", p.did)
+	}
+	switch {
+	case err != nil:
+		p.failed(err)
+		p.log.ErrorContext(ctx, "sync failed", append(args, "error", err)...)
+	case len(p.did) > 0:
+		p.log.InfoContext(ctx, "synced", args...)
+	default:
+		p.log.DebugContext(ctx, "nothing to do", args...)
+	}
+	if err == nil {
+		p.memory.lastError = ""
+	}
+	if out.Again || out.Err || len(p.did) > 0 {
+		p.memory.inputs = p.inputsLeft()
+	}
+	return out
+}
+
+// failed tells of an error, as an Event once until it changes.
+func (p *pass) failed(err error) {
+	p.history.add(p.parent.Key(), err)
+	if text := err.Error(); text != p.memory.lastError {
+		p.memory.lastError = text
+		p.event(p.parent, warning, "SyncFailed", text)
+	}
+}
+
+// note adds a write to what the pass did.
+func (p *pass) note(would string, r *result) {
+	p.did = append(p.did, fmt.Sprintf("%s%s %s %s", would, r.action.verb, r.action.ref.Type.Kind, r.action.ref.Key))
+}
+
+func (r *engine) forget(uid types.UID) {
+	r.memory.forget(uid)
+	r.loops.forget(uid)
+}
+
+func (o outcome) merge(other outcome) outcome {
+	o.Again = o.Again || other.Again
+	o.Throttled = o.Throttled || other.Throttled
+	o.Resync = soonest(o.Resync, other.Resync)
+	return o
+}
+
+// soonest returns the shorter of two delays, of which zero means none.
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

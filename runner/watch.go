@@ -1,0 +1,192 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// A watcher keeps the resource map up to date with one type of objects, in
+// one namespace or in all. It is the store that a client-go Reflector writes
+// into: there is no second cache.
+type watcher struct {
+	kind     *kind
+	stream   stream
+	selector string
+	client   *client
+	store    *resourceMap
+	log      *slog.Logger
+	changed  func(change, priority, trigger)
+
+	mu struct {
+		sync.Mutex
+		established bool  // a watch has been served at least once
+		synced      bool  // a complete list has arrived
+		broken      error // why there is no watch at present
+	}
+	synced chan struct{} // closed with the first complete list
+	fatal  func(error)   // called with what makes a start pointless
+}
+
+// run lists and watches until ctx ends.
+func (w *watcher) run(ctx context.Context) {
+	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
+	logger := klog.Logger(logr.FromSlogHandler(quiet{w.log.Handler()}))
+	reflector := cache.NewReflectorWithOptions(lw, nil, w, cache.ReflectorOptions{
+		Logger:          &logger,
+		Name:            w.kind.Type.String(),
+		TypeDescription: w.kind.Type.String(),
+	})
+	reflector.RunWithContext(klog.NewContext(ctx, logger))
+}
+
+// list is the fallback for API servers that can't stream a list.
+func (w *watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	if opts.ResourceVersion == "0" {
+		opts.ResourceVersion = "" // "0" may be answered from a stale cache
+	}
+	opts.LabelSelector = w.selector
+	list, err := w.client.list(ctx, w.kind, w.stream.Namespace, opts)
+	if err != nil {
+		return nil, w.failed(ctx, "list", err)
+	}
+	return list, nil
+}
+
+func (w *watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.LabelSelector = w.selector
+	events, err := w.client.watch(ctx, w.kind, w.stream.Namespace, opts)
+	if err != nil {
+		return nil, w.failed(ctx, "watch", err)
+	}
+	w.mu.Lock()
+	if w.mu.broken != nil {
+		w.log.InfoContext(ctx, "watch is back", "type", w.kind.Type.String())
+	}
+	w.mu.established, w.mu.broken = true, nil
+	w.mu.Unlock()
+	return events, nil
+}
+
+// failed notes why there is no watch. Before there ever was one, what retrying
+// can't mend ends the start.
+func (w *watcher) failed(ctx context.Context, verb string, err error) error {
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
+		return err // ended, or the Reflector knows what to do
+	}
+	w.mu.Lock()
+	first, established := w.mu.broken == nil, w.mu.established
+	w.mu.broken = err
+	w.mu.Unlock()
+	switch {
+	case apierrors.IsForbidden(err) && !established:
+		w.fatal(fmt.Errorf("%s: %s is forbidden: %w; add the rule %s", w.kind.Type, verb, err, w.kind.rule("get", "list", "watch")))
+	case apierrors.IsUnauthorized(err) && !established:
+		w.fatal(fmt.Errorf("%s: %s: %w; check the credentials", w.kind.Type, verb, err))
+	case first:
+		w.log.WarnContext(ctx, "watch lost, retrying", "type", w.kind.Type.String(), "verb", verb, "error", err)
+	}
+	return err
+}
+
+// ready returns nil if the store mirrors this type, else what is missing.
+func (w *watcher) ready() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.mu.broken != nil:
+		return fmt.Errorf("%s: %w", w.kind.Type, w.mu.broken)
+	case !w.mu.synced:
+		return fmt.Errorf("%s: the first list hasn't arrived yet", w.kind.Type)
+	}
+	return nil
+}
+
+// The methods below are those of a cache.ReflectorStore.
+
+func (w *watcher) Add(obj any) error    { return w.take(obj) }
+func (w *watcher) Update(obj any) error { return w.take(obj) }
+
+func (w *watcher) Delete(obj any) error {
+	res, err := observed(obj)
+	if err != nil {
+		return err
+	}
+	w.changed(w.store.observeDeleted(w.stream, res), fresh, w.trigger(res))
+	return nil
+}
+
+func (w *watcher) Replace(list []any, version string) error {
+	objects := make([]*resource.Resource, 0, len(list))
+	for _, obj := range list {
+		res, err := observed(obj)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, res)
+	}
+	// What a relist finds changed is fresh; the first list is the backlog.
+	w.mu.Lock()
+	first := !w.mu.synced
+	w.mu.synced = true
+	w.mu.Unlock()
+	p := fresh
+	if first {
+		p = backlog
+	}
+	w.changed(w.store.replace(w.stream, objects, version), p, "list of "+trigger(w.kind.Type.Kind))
+	if first {
+		close(w.synced)
+	}
+	return nil
+}
+
+func (w *watcher) Bookmark(version string) error {
+	w.store.bookmark(w.stream, version)
+	return nil
+}
+
+// Resync does nothing: there is nothing that a watch could have missed.
+func (w *watcher) Resync() error { return nil }
+
+func (w *watcher) take(obj any) error {
+	res, err := observed(obj)
+	if err != nil {
+		return err
+	}
+	w.changed(w.store.observe(w.stream, res), fresh, w.trigger(res))
+	return nil
+}
+
+func (w *watcher) trigger(res *resource.Resource) trigger {
+	return trigger(w.kind.Type.Kind + " " + res.Key().String())
+}
+
+func observed(obj any) (*resource.Resource, error) {
+	if o, ok := obj.(*wireObject); ok && o.Resource != nil {
+		return o.Resource, nil
+	}
+	return nil, errors.New("watch: not an object of a watched type")
+}
+
+// A quiet handler passes on only what a Reflector says of trouble: the watcher
+// itself says what a user needs to know, once.
+type quiet struct{ slog.Handler }
+
+func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+	return l < slog.LevelInfo && q.Handler.Enabled(ctx, slog.LevelDebug)
+}
+func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(a)} }
+func (q quiet) WithGroup(n string) slog.Handler      { return quiet{q.Handler.WithGroup(n)} }
