@@ -1,0 +1,219 @@
+package runner
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+)
+
+const (
+	defaultLoopLimit  = 5
+	defaultLoopWindow = time.Minute
+
+	maxLoopFields = 16 // remembered of each write
+	maxLoopValues = 5  // named in a conflictLoop
+)
+
+// A loopKey is an object that a parent's passes write: a child, or the parent
+// itself for its status.
+type loopKey struct {
+	Parent types.UID
+	Type   resource.Type
+	Object types.NamespacedName
+}
+
+// A loopWrite is one field of a write: the value it had and the value it was
+// given, printable, without secrets, at most 100 characters each; empty if there
+// was none.
+type loopWrite struct {
+	Path     string
+	From, To string
+}
+
+// A conflictLoop says what is written over and over.
+type conflictLoop struct {
+	Key    loopKey
+	Path   string   // the field that most of the writes had in common; empty if none named a field
+	Values []string // the values it alternated between, in the order seen, at most 5
+	Writes int      // how many suspicious writes the loop has had so far
+}
+
+// A loopDetector finds conflict loops: objects that get a number of suspicious
+// writes within a time window. Which writes are suspicious its caller decides:
+// those that restore a value someone else changed, and those whose desired
+// value changed though neither the parent's spec nor any child did.
+//
+// A loop lasts while writes follow each other, also at the slowing pace of a
+// throttled parent: until a pause of a window and three times the pause before
+// it. After that, it takes as many writes as at first to find it again.
+//
+// It keeps a limited number of writes per object, and objects only as long as
+// that. Its methods may be called concurrently; time is what they are given.
+type loopDetector struct {
+	limit  int
+	window time.Duration
+
+	mu struct {
+		sync.Mutex
+		parents map[types.UID]map[loopKey]*loopHistory
+		swept   time.Time
+	}
+}
+
+// A loopHistory is what a loopDetector remembers of one object.
+type loopHistory struct {
+	writes []loopEntry // the newest, at most limit
+	last   time.Time
+	gap    time.Duration // between the last two
+	count  int           // since the loop began; 0: no loop
+}
+
+type loopEntry struct {
+	at     time.Time
+	fields []loopWrite
+}
+
+// newLoopDetector returns a detector that calls limit suspicious writes within
+// window a loop. Zero values mean 5 writes and a minute.
+func newLoopDetector(limit int, window time.Duration) *loopDetector {
+	if limit <= 0 {
+		limit = defaultLoopLimit
+	}
+	if window <= 0 {
+		window = defaultLoopWindow
+	}
+	d := &loopDetector{limit: limit, window: window}
+	d.mu.parents = map[types.UID]map[loopKey]*loopHistory{}
+	return d
+}
+
+// wrote counts a suspicious write of the fields w. It returns the loop when the
+// write is the limit-th within the window, and as a reminder at every limit-th
+// one after it while the loop lasts; else nil. Fields beyond the first 16 are
+// not remembered.
+func (d *loopDetector) wrote(now time.Time, key loopKey, w []loopWrite) (found *conflictLoop) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweepLocked(now)
+	h := d.historyLocked(now, key)
+	if h.count == 0 {
+		h.writes = slices.DeleteFunc(h.writes, func(e loopEntry) bool { return now.Sub(e.at) > d.window })
+	}
+	if len(h.writes) == d.limit {
+		h.writes = slices.Delete(h.writes, 0, 1)
+	}
+	h.writes = append(h.writes, loopEntry{at: now, fields: slices.Clone(w[:min(len(w), maxLoopFields)])})
+	if !h.last.IsZero() {
+		h.gap = now.Sub(h.last)
+	}
+	h.last = now
+	switch {
+	case h.count > 0:
+		h.count++
+	case len(h.writes) == d.limit:
+		h.count = d.limit
+	}
+	if h.count == 0 || h.count%d.limit != 0 {
+		return nil
+	}
+	path, values := h.culprit()
+	return &conflictLoop{Key: key, Path: path, Values: values, Writes: h.count}
+}
+
+// active reports whether an object of the parent is in a loop and had a
+// suspicious write within the last window. Asked after a pass, it says whether
+// to throttle the parent: no longer once a pass that was throttled for more
+// than the window found nothing to write.
+func (d *loopDetector) active(now time.Time, parent types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.mu.parents[parent] {
+		if h.count > 0 && now.Sub(h.last) <= d.window {
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what is known of the objects of a parent.
+func (d *loopDetector) forget(parent types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.mu.parents, parent)
+}
+
+// historyLocked returns the object's history, a new one if it has none that
+// still counts.
+func (d *loopDetector) historyLocked(now time.Time, key loopKey) *loopHistory {
+	objects := d.mu.parents[key.Parent]
+	if objects == nil {
+		objects = map[loopKey]*loopHistory{}
+		d.mu.parents[key.Parent] = objects
+	}
+	h := objects[key]
+	if h == nil || d.expired(now, h) {
+		h = &loopHistory{}
+		objects[key] = h
+	}
+	return h
+}
+
+// sweepLocked drops expired histories, once per window: writes are what makes
+// memory grow, so that is often enough.
+func (d *loopDetector) sweepLocked(now time.Time) {
+	if now.Sub(d.mu.swept) < d.window {
+		return
+	}
+	d.mu.swept = now
+	for parent, objects := range d.mu.parents {
+		for key, h := range objects {
+			if d.expired(now, h) {
+				delete(objects, key)
+			}
+		}
+		if len(objects) == 0 {
+			delete(d.mu.parents, parent)
+		}
+	}
+}
+
+func (d *loopDetector) expired(now time.Time, h *loopHistory) bool {
+	keep := d.window
+	if h.count > 0 {
+		keep += 3 * h.gap // a throttled pass waits up to three times as long as the one before
+	}
+	return now.Sub(h.last) > keep
+}
+
+// culprit returns the path that most of the writes had in common, the first
+// one of several, and the distinct values it had.
+func (h *loopHistory) culprit() (path string, values []string) {
+	var fields []loopWrite
+	counts := map[string]int{}
+	for _, e := range h.writes {
+		fields = append(fields, e.fields...)
+	}
+	for _, f := range fields {
+		counts[f.Path]++
+	}
+	for _, f := range fields {
+		if counts[f.Path] > counts[path] {
+			path = f.Path
+		}
+	}
+	for _, f := range fields {
+		if f.Path != path {
+			continue
+		}
+		for _, v := range [...]string{f.From, f.To} {
+			if v != "" && len(values) < maxLoopValues && !slices.Contains(values, v) {
+				values = append(values, v)
+			}
+		}
+	}
+	return path, values
+}
