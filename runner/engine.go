@@ -37,11 +37,12 @@ type engine struct {
 	loops   *loopDetector
 	events  *eventSink
 	history *history
+	metrics *metrics
 	slots   chan struct{} // one for each write under way
 	log     *slog.Logger
 }
 
-func newEngine(cfg config.Operator, h handler.Handler, types *catalog, c *client, sink *eventSink, log *slog.Logger, observed bool) *engine {
+func newEngine(cfg config.Operator, h handler.Handler, types *catalog, c *client, sink *eventSink, log *slog.Logger) *engine {
 	e := &engine{
 		settings: newSettings(cfg, h, types),
 		handler:  h,
@@ -51,7 +52,7 @@ func newEngine(cfg config.Operator, h handler.Handler, types *catalog, c *client
 		memory:   newMemory(),
 		loops:    newLoopDetector(5, time.Minute),
 		events:   sink,
-		history:  &history{on: observed},
+		history:  &history{},
 		slots:    make(chan struct{}, maxWrites),
 		log:      log,
 	}

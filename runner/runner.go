@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/discovery"
@@ -33,6 +34,8 @@ type Options struct {
 	RESTConfig *rest.Config
 	// Logger gets the logs; nil: slog.Default().
 	Logger *slog.Logger
+	// Metrics gets the operator's metrics; nil: a registry of its own.
+	Metrics prometheus.Registerer
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s.
 	ShutdownTimeout time.Duration
@@ -73,6 +76,9 @@ func New(cfg config.Operator, h handler.Handler, opts Options) (*Runner, error) 
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
+	}
+	if opts.Metrics == nil {
+		opts.Metrics = prometheus.NewRegistry()
 	}
 	if opts.ShutdownTimeout == 0 {
 		opts.ShutdownTimeout = defaultShutdownTimeout
@@ -154,7 +160,13 @@ func (r *Runner) newEngine(ctx context.Context) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newEngine(r.cfg, r.handler, types, c, sink, r.log, r.opts.Probe != nil), nil
+	e := newEngine(r.cfg, r.handler, types, c, sink, r.log)
+	e.history.on = r.opts.Probe != nil
+	if e.metrics, err = newMetrics(r.opts.Metrics, r.cfg.Name, e.queue); err != nil {
+		sink.close()
+		return nil, err
+	}
+	return e, nil
 }
 
 func (r *Runner) discover(ctx context.Context, rc *rest.Config, httpClient *http.Client) (*catalog, error) {

@@ -53,6 +53,9 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	body := p.parent.Unstructured().Object
 	body["status"] = want
 	answer, err := p.client.update(ctx, p.types.parent, p.parent.Key(), "status", body, false)
+	p.metrics.wrote(p.parent.Type(), "update status", result{
+		wrote: err == nil, await: apierrors.IsConflict(err) || apierrors.IsNotFound(err), err: err,
+	})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		out := outcome{Resync: awaited}

@@ -108,6 +108,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 	for i := range p.results {
 		r := &p.results[i]
 		a := r.action
+		p.metrics.wrote(a.ref.Type, string(a.verb), *r)
 		var refused *refusedError
 		switch {
 		case errors.As(r.err, &refused) && a.want != nil:
@@ -204,6 +205,7 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	if ctx.Err() != nil && err != nil {
 		return out // stopping: cut short, not failed
 	}
+	p.metrics.duration.Observe(took.Seconds())
 	args := []any{"trigger", string(d.Trigger), "duration", took}
 	if d.More > 0 {
 		args = append(args, "moreTriggers", d.More)
@@ -213,6 +215,7 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	}
 	switch {
 	case err != nil:
+		p.metrics.syncs.WithLabelValues("error").Inc()
 		p.failed(err)
 		p.log.ErrorContext(ctx, "sync failed", append(args, "error", err)...)
 	case len(p.did) > 0:
@@ -221,6 +224,7 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 		p.log.DebugContext(ctx, "nothing to do", args...)
 	}
 	if err == nil {
+		p.metrics.syncs.WithLabelValues("success").Inc()
 		p.memory.lastError = ""
 	}
 	if out.Again || out.Err || len(p.did) > 0 {

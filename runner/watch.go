@@ -43,7 +43,9 @@ type watcher struct {
 // run lists and watches until ctx ends.
 func (w *watcher) run(ctx context.Context) {
 	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
-	logger := klog.Logger(logr.FromSlogHandler(quiet{w.log.Handler()}))
+	// The watcher says itself, and once, what a user needs to know; what
+	// client-go says on the way would quote whole objects.
+	logger := logr.Discard()
 	reflector := cache.NewReflectorWithOptions(lw, nil, w, cache.ReflectorOptions{
 		Logger:          &logger,
 		Name:            w.kind.Type.String(),
@@ -180,13 +182,3 @@ func observed(obj any) (*resource.Resource, error) {
 	}
 	return nil, errors.New("watch: not an object of a watched type")
 }
-
-// A quiet handler passes on only what a Reflector says of trouble: the watcher
-// itself says what a user needs to know, once.
-type quiet struct{ slog.Handler }
-
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
-	return l < slog.LevelInfo && q.Handler.Enabled(ctx, slog.LevelDebug)
-}
-func (q quiet) WithAttrs(a []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(a)} }
-func (q quiet) WithGroup(n string) slog.Handler      { return quiet{q.Handler.WithGroup(n)} }
