@@ -90,3 +90,10 @@ func (c *comparison) without(paths []string) *comparison {
 	}
 	return more
 }
+
+// withoutNulls returns v without the keys of objects that are null, which say
+// nothing; v itself if there are none.
+func withoutNulls(v any) any {
+	clean, _ := stripNulls(v)
+	return clean
+}
