@@ -267,7 +267,11 @@ func readOwners(raw string) ([]owner, error) {
 	if err := isContainer(raw, '['); err != nil {
 		return nil, err
 	}
-	var owners []owner
+	count := 0
+	for range items(raw) {
+		count++
+	}
+	owners := make([]owner, 0, count)
 	for item := range items(raw) {
 		o, err := readOwner(item)
 		if err != nil {

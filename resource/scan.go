@@ -1,189 +1,20 @@
 package resource
 
 import (
-	"bytes"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+	"math/bits"
 )
 
 // maxDepth is how deep values may be nested, as in encoding/json.
 const maxDepth = 10000
-
-// A span is a range of bytes. Since nothing of interest begins a document, a
-// span that ends at 0 was not found.
-type span struct{ start, end int }
-
-func (s span) found() bool { return s.end > 0 }
-
-// A layout is where the parts of an object are that a Resource needs.
-type layout struct {
-	apiVersion, kind, metadata span // values; the last one counts, as in encoding/json
-	managedFields              span // the member of metadata, with one of its commas
-	spaces                     bool // between tokens
-	duplicates                 bool // of metadata or managedFields
-}
 
 // A scanner validates JSON as encoding/json does, and finds its layout.
 type scanner struct {
 	src []byte
 	pos int
 	layout
-}
-
-// compact validates src as a JSON object and copies it without spaces and
-// metadata.managedFields. Bytes that are not UTF-8 become U+FFFD, as in
-// encoding/json. Errors name an offset, never content, which may be secret.
-func compact(src []byte) (string, layout, error) {
-	src = bytes.Trim(src, " \t\r\n")
-	if !utf8.Valid(src) {
-		src = []byte(string([]rune(string(src))))
-	}
-	s, err := scan(src)
-	if err != nil {
-		return "", layout{}, err
-	}
-	if s.spaces || s.duplicates {
-		if src, err = regular(src, s.duplicates); err != nil {
-			return "", layout{}, err
-		}
-		if s, err = scan(src); err != nil {
-			return "", layout{}, err
-		}
-	}
-	text, l := s.cut()
-	return text, l, nil
-}
-
-// regular returns valid JSON without spaces, and without the duplicates that
-// scan reports.
-func regular(src []byte, duplicates bool) ([]byte, error) {
-	if duplicates {
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(src, &object); err != nil {
-			return nil, err
-		}
-		var metadata map[string]json.RawMessage
-		if err := json.Unmarshal(object["metadata"], &metadata); err == nil && metadata != nil {
-			delete(metadata, "managedFields")
-			raw, err := json.Marshal(metadata)
-			if err != nil {
-				return nil, err
-			}
-			object["metadata"] = raw
-		}
-		return json.Marshal(object)
-	}
-	var out bytes.Buffer
-	out.Grow(len(src))
-	err := json.Compact(&out, src)
-	return out.Bytes(), err
-}
-
-// cut copies the document without managedFields.
-func (s *scanner) cut() (string, layout) {
-	l := s.layout
-	if !l.managedFields.found() {
-		return string(s.src), l
-	}
-	head, tail := s.src[:l.managedFields.start], s.src[l.managedFields.end:]
-	moved := l.managedFields.end - l.managedFields.start
-	for _, part := range []*span{&l.apiVersion, &l.kind, &l.metadata} {
-		if part.start > l.managedFields.start {
-			part.start -= moved
-		}
-		if part.end > l.managedFields.start {
-			part.end -= moved
-		}
-	}
-	text := make([]byte, 0, len(head)+len(tail))
-	text = append(append(text, head...), tail...)
-	return string(text), l
-}
-
-func scan(src []byte) (*scanner, error) {
-	s := &scanner{src: src}
-	if len(src) == 0 {
-		return s, errors.New("no JSON: there are no bytes")
-	}
-	if src[0] != '{' {
-		if err := s.value(0); err != nil {
-			return s, err
-		}
-		return s, errors.New("the JSON is not an object")
-	}
-	if err := s.document(); err != nil {
-		return s, err
-	}
-	if s.pos < len(src) {
-		return s, s.invalid("after the object")
-	}
-	return s, nil
-}
-
-// document scans the top level.
-func (s *scanner) document() error {
-	more, err := s.open('}')
-	for more && err == nil {
-		var key []byte
-		if key, err = s.key(); err != nil {
-			break
-		}
-		start := s.pos
-		switch name := string(key); name {
-		case "metadata":
-			s.duplicates = s.duplicates || s.layout.metadata.found()
-			err = s.metadata()
-			s.layout.metadata = span{start, s.pos}
-		case "apiVersion":
-			err = s.value(1)
-			s.apiVersion = span{start, s.pos}
-		case "kind":
-			err = s.value(1)
-			s.kind = span{start, s.pos}
-		default:
-			err = s.value(1)
-		}
-		if err == nil {
-			more, err = s.next('}')
-		}
-	}
-	return err
-}
-
-// metadata scans the object's metadata. It is left to the reader of the
-// metadata to refuse another kind of value.
-func (s *scanner) metadata() error {
-	if s.pos >= len(s.src) || s.src[s.pos] != '{' {
-		return s.value(1)
-	}
-	more, err := s.open('}')
-	first := true
-	for more && err == nil {
-		start := s.pos
-		var key []byte
-		if key, err = s.key(); err != nil {
-			break
-		}
-		managed := string(key) == "managedFields"
-		if err = s.value(2); err != nil {
-			break
-		}
-		end := s.pos
-		if more, err = s.next('}'); managed && err == nil {
-			s.duplicates = s.duplicates || s.managedFields.found()
-			switch {
-			case !first:
-				start-- // the comma before; there are no spaces if the span is used
-			case more:
-				end++
-			}
-			s.managedFields = span{start, end}
-		}
-		first = false
-	}
-	return err
 }
 
 // open consumes the bracket that begins an object or array, and says whether
@@ -220,7 +51,8 @@ func (s *scanner) next(end byte) (bool, error) {
 	return false, s.invalid("after a value")
 }
 
-// key consumes the key of a member and its colon.
+// key consumes the key of a member and its colon. It returns the key as it is
+// written, with its quotes.
 func (s *scanner) key() ([]byte, error) {
 	if s.pos >= len(s.src) {
 		return nil, s.unexpectedEnd()
@@ -242,15 +74,7 @@ func (s *scanner) key() ([]byte, error) {
 	}
 	s.pos++
 	s.space()
-	key := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(key, '\\') >= 0 {
-		var text string
-		if err := json.Unmarshal(quoted, &text); err != nil {
-			return nil, err
-		}
-		key = []byte(text)
-	}
-	return key, nil
+	return quoted, nil
 }
 
 // value consumes a value that is inside of depth others.
@@ -325,20 +149,52 @@ func (s *scanner) literal(word string) error {
 
 // str consumes a string with its quotes.
 func (s *scanner) str() error {
-	for s.pos++; s.pos < len(s.src); s.pos++ {
-		switch c := s.src[s.pos]; {
-		case c == '"':
+	i := s.pos + 1
+	for {
+		i += plain(s.src[i:])
+		s.pos = i
+		if i >= len(s.src) {
+			return s.unexpectedEnd()
+		}
+		switch s.src[i] {
+		case '"':
 			s.pos++
 			return nil
-		case c == '\\':
+		case '\\':
 			if err := s.escape(); err != nil {
 				return err
 			}
-		case c < ' ':
+			i = s.pos + 1
+		default:
 			return s.invalid("in a string")
 		}
 	}
-	return s.unexpectedEnd()
+}
+
+// plain returns how many bytes at the beginning of b are neither a quote nor a
+// backslash nor a control character. It looks at eight bytes at once.
+func plain(b []byte) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x80 * ones
+	)
+	n := 0
+	for ; len(b)-n >= 8; n += 8 {
+		word := binary.LittleEndian.Uint64(b[n:])
+		quote, backslash := word^('"'*ones), word^('\\'*ones)
+		// The lowest high bit that is set marks the first byte which is 0 in
+		// one of the two, or below ' ' in word.
+		found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (word-' '*ones)&^word) & highs
+		if found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; n < len(b); n++ {
+		if c := b[n]; c == '"' || c == '\\' || c < ' ' {
+			break
+		}
+	}
+	return n
 }
 
 // escape consumes an escape sequence but for its last byte.
