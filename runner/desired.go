@@ -279,7 +279,7 @@ func object(of map[string]any, key string) map[string]any {
 // hashOf returns a hash of a desired state that doesn't depend on how it is
 // spelled: nulls say nothing, and keys have no order.
 func hashOf(desired map[string]any) string {
-	raw, err := json.Marshal(withoutNulls(desired))
+	raw, err := json.Marshal(nullFree(desired))
 	if err != nil {
 		return "" // can't be: it came from JSON
 	}

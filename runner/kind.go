@@ -60,27 +60,26 @@ func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Ope
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	c := &catalog{byType: map[resource.Type]*kind{}}
-	var errs []error
-	add := func(t resource.Type, child config.Child, i int) *kind {
-		k, err := discoverKind(ctx, dc, t, host)
-		if err != nil {
-			errs = append(errs, err)
-			return nil
+	var missing []error
+	for i, child := range append([]config.Child{{Type: cfg.Parent}}, cfg.Children...) {
+		k, err := discoverKind(ctx, dc, child.Type)
+		switch {
+		case err != nil:
+			return nil, unreachable(host, err)
+		case k == nil:
+			missing = append(missing, notServed(child.Type))
+			continue
 		}
-		k.child, k.order = child, i
-		c.byType[t] = k
-		return k
-	}
-	if c.parent = add(cfg.Parent, config.Child{}, 0); c.parent == nil && ctx.Err() != nil {
-		return nil, errs[0]
-	}
-	for i, child := range cfg.Children {
-		if k := add(child.Type, child, i); k != nil {
+		k.child = child
+		c.byType[child.Type] = k
+		if i == 0 {
+			c.parent = k
+		} else {
 			c.children = append(c.children, k)
 		}
 	}
-	if len(errs) > 0 {
-		return nil, unique(errs)
+	if len(missing) > 0 {
+		return nil, errors.Join(missing...)
 	}
 	if err := checkScopes(c, cfg); err != nil {
 		return nil, err
@@ -106,20 +105,6 @@ func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Ope
 
 func (k *kind) isNamespace() bool { return k.gvr.Group == "" && k.gvr.Resource == "namespaces" }
 
-// unique joins errors, each text once: an API server that can't be reached
-// fails for every type alike.
-func unique(errs []error) error {
-	var texts []string
-	var out []error
-	for _, err := range errs {
-		if !slices.Contains(texts, err.Error()) {
-			texts = append(texts, err.Error())
-			out = append(out, err)
-		}
-	}
-	return errors.Join(out...)
-}
-
 func checkScopes(c *catalog, cfg config.Operator) error {
 	var errs []error
 	if !c.parent.namespaced && len(cfg.Namespaces) > 0 {
@@ -133,13 +118,14 @@ func checkScopes(c *catalog, cfg config.Operator) error {
 	return errors.Join(errs...)
 }
 
-func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, host string) (*kind, error) {
+// discoverKind returns nil if the type isn't served.
+func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type) (*kind, error) {
 	list, err := dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, notServed(t)
+		return nil, nil
 	case err != nil:
-		return nil, unreachable(host, err)
+		return nil, err
 	}
 	gv := t.GroupVersionKind().GroupVersion()
 	var found *kind
@@ -152,7 +138,7 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 		}
 	}
 	if found == nil {
-		return nil, notServed(t)
+		return nil, nil
 	}
 	found.status = status[found.gvr.Resource]
 	return found, nil

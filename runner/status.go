@@ -34,7 +34,7 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 		return outcome{}, fmt.Errorf("%s %s: status: %w", p.parent.Type().Kind, p.parent.Key(), err)
 	}
 	live, _ := p.parent.Field("status")
-	live = withoutNulls(live)
+	live = nullFree(live)
 	if reflect.DeepEqual(want, live) {
 		return outcome{}, nil
 	}
@@ -71,7 +71,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	p.store.wrote(answer)
 	made, _ := answer.Field("status")
-	p.memory.status = statusMemory{desired: statusSum(want), live: statusSum(withoutNulls(made))}
+	p.memory.status = statusMemory{desired: statusSum(want), live: statusSum(nullFree(made))}
 	if answer.ResourceVersion() == p.parent.ResourceVersion() {
 		return outcome{}, nil // the server saw no difference
 	}
@@ -114,7 +114,7 @@ func (p *pass) wantedStatus(status any, failed bool) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := withoutNulls(wrapped["status"])
+	want := nullFree(wrapped["status"])
 	fields, ok := want.(map[string]any)
 	if !ok {
 		return want, nil

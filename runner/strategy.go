@@ -28,7 +28,7 @@ func writeVerb(k *kind) verb {
 func (s *settings) createBody(d *desiredChild, parent *resource.Resource) any {
 	// An object created by POST is in the terms of updates, whatever the
 	// strategy: its entry in managedFields holds every default.
-	return withoutNulls(s.full(d, parent, newMark(d, d.kind.comparison.schema, false)))
+	return nullFree(s.full(d, parent, newMark(d, d.kind.comparison.schema, false)))
 }
 
 // updateBody is the live object with the desired state merged in and dropped
@@ -44,7 +44,7 @@ func (s *settings) applyBody(a *action, parent *resource.Resource) any {
 	body := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema, true))
 	meta, _ := body["metadata"].(map[string]any)
 	meta["uid"] = string(a.live.UID())
-	return withoutNulls(body)
+	return nullFree(body)
 }
 
 // markPatch is a JSON merge patch that brings the mark up to date, and nothing
@@ -89,11 +89,4 @@ func (c *comparison) without(paths []string) *comparison {
 		}
 	}
 	return more
-}
-
-// withoutNulls returns v without the keys of objects that are null, which say
-// nothing; v itself if there are none.
-func withoutNulls(v any) any {
-	clean, _ := stripNulls(v)
-	return clean
 }

@@ -227,6 +227,8 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 		p.metrics.syncs.WithLabelValues("success").Inc()
 		p.memory.lastError = ""
 	}
+	// A clean pass in the middle of a fight doesn't end it.
+	out.Throttled = out.Throttled || p.loops.active(time.Now(), p.parent.UID())
 	if out.Again || out.Err || len(p.did) > 0 {
 		p.memory.inputs = p.inputsLeft()
 	}
