@@ -29,6 +29,8 @@ type result struct {
 	skipped bool
 	// await: someone else was faster; the newer state is on its way.
 	await bool
+	// parked: the change that ends the wait wakes this parent.
+	parked bool
 	// accepted: live is what the server makes of the desired state, with rest
 	// being the fields in which they still differ.
 	accepted bool

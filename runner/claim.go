@@ -33,8 +33,7 @@ func (x *executor) claim(ctx context.Context, a *action) result {
 		x.store.wrote(live)
 		return result{live: live, await: true, wrote: true}
 	case live.IsDeleting() && (ours || owned == x.cfg.Name || controller != nil && controller.UID == x.parent.UID()):
-		x.store.await(a.ref, x.parent.UID())
-		return result{await: true}
+		return result{await: true, parked: x.store.await(a.ref, x.parent.UID())}
 	case controller != nil && controller.UID == x.parent.UID():
 		return x.take(ctx, a, live)
 	case controller == nil && (ours || a.kind.child.Adopt):
@@ -45,8 +44,7 @@ func (x *executor) claim(ctx context.Context, a *action) result {
 			return result{err: err}
 		}
 		if going {
-			x.store.await(a.ref, x.parent.UID())
-			return result{await: true}
+			return result{await: true, parked: x.store.await(a.ref, x.parent.UID())}
 		}
 	}
 	return result{err: x.nameTaken(a, controller)}

@@ -152,6 +152,8 @@ func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind
 
 func (s *settings) placeNamespace(parent *resource.Resource, k *kind, namespace *string) error {
 	switch {
+	case !k.namespaced && parent.Namespace() != "":
+		return fmt.Errorf("%q: the type is cluster-scoped, and a namespaced parent can't own it", *namespace)
 	case !k.namespaced && *namespace != "":
 		return fmt.Errorf("%q: the type is cluster-scoped; leave it empty", *namespace)
 	case !k.namespaced:

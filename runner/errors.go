@@ -49,8 +49,6 @@ func isRefusal(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		return true
-	case apierrors.IsBadRequest(err):
-		return true
 	}
 	// etcd's limit comes as a bare 500; the API server's own has a code.
 	return strings.Contains(err.Error(), "request is too large")

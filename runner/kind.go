@@ -106,16 +106,10 @@ func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Ope
 func (k *kind) isNamespace() bool { return k.gvr.Group == "" && k.gvr.Resource == "namespaces" }
 
 func checkScopes(c *catalog, cfg config.Operator) error {
-	var errs []error
 	if !c.parent.namespaced && len(cfg.Namespaces) > 0 {
-		errs = append(errs, fmt.Errorf("config: Namespaces: %s is cluster-scoped, so the operator can't be restricted to namespaces; use ParentSelector", cfg.Parent))
+		return fmt.Errorf("config: Namespaces: %s is cluster-scoped, so the operator can't be restricted to namespaces; use ParentSelector", cfg.Parent)
 	}
-	for _, k := range c.children {
-		if c.parent.namespaced && !k.namespaced {
-			errs = append(errs, fmt.Errorf("config: Children: %s is cluster-scoped: a namespaced parent (%s) can't own it", k.Type, cfg.Parent))
-		}
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // discoverKind returns nil if the type isn't served.

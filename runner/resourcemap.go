@@ -105,7 +105,11 @@ func (m *resourceMap) observeDeleted(s stream, res *resource.Resource) change {
 	if held.UID() != res.UID() || newer(held.ResourceVersion(), res.ResourceVersion()) {
 		return change{}
 	}
-	return m.removeLocked(ref, held)
+	c := m.removeLocked(ref, held)
+	if _, ok := m.mu.departed[res.UID()]; ok {
+		m.mu.departed[res.UID()] = res
+	}
+	return c
 }
 
 // replace takes a complete list: what it lacks is gone, except what this

@@ -129,7 +129,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 		if r.skipped {
 			p.note("would ", r)
 		}
-		if r.await {
+		if r.await && !r.parked {
 			out.Resync = soonest(out.Resync, awaited)
 			if held, ok := p.store.object(a.ref); a.live != nil && (!ok || held.ResourceVersion() != a.live.ResourceVersion()) {
 				out.Again = true // the newer state is already here
