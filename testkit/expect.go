@@ -1,0 +1,317 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/resource"
+)
+
+// Eventually waits until the live object satisfies obj, by the comparison by
+// which the engine decides whether a child must be updated: what obj sets
+// counts, what it doesn't is free. Unlike for children, a status in obj that
+// isn't empty is compared too. When the timeout expires, or the operator has
+// stopped of itself, the test fails with the fields that differ; data of
+// Secrets is left out.
+func (k *Kit) Eventually(obj any, timeout time.Duration) {
+	k.t.Helper()
+	ref, wanted, err := k.object(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: eventually: %v", err)
+	}
+	var state string
+	err = k.await(timeout, func(ctx context.Context) (bool, error) {
+		live, err := ref.get(ctx)
+		if err != nil {
+			return false, err
+		}
+		if live == nil {
+			state = "it doesn't exist"
+			return false, nil
+		}
+		differences, err := k.compare(live, wanted.DeepCopy().Object)
+		if err != nil {
+			return false, err
+		}
+		state = formatDifferences(ref.typ, differences)
+		return len(differences) == 0, nil
+	})
+	if err != nil {
+		k.t.Fatalf("testkit: %s isn't as wanted: %v\n%s", ref, err, state)
+	}
+}
+
+// EventuallyExists waits until the object exists.
+func (k *Kit) EventuallyExists(obj any, timeout time.Duration) {
+	k.t.Helper()
+	ref, err := k.refer(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: eventually exists: %v", err)
+	}
+	err = k.await(timeout, func(ctx context.Context) (bool, error) {
+		live, err := ref.get(ctx)
+		return live != nil, err
+	})
+	if err != nil {
+		k.t.Fatalf("testkit: %s doesn't exist: %v", ref, err)
+	}
+}
+
+// EventuallyGone waits until the object doesn't exist. If obj carries a UID,
+// as what Get returns does, an object of that name with another one isn't it.
+func (k *Kit) EventuallyGone(obj any, timeout time.Duration) {
+	k.t.Helper()
+	ref, u, err := k.object(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: eventually gone: %v", err)
+	}
+	var state string
+	err = k.await(timeout, func(ctx context.Context) (bool, error) {
+		live, err := ref.get(ctx)
+		if err != nil || live == nil || u.GetUID() != "" && u.GetUID() != live.UID() {
+			return err == nil, err
+		}
+		if state = "nobody has deleted it"; live.IsDeleting() {
+			state = fmt.Sprintf("it is being deleted since %s; finalizers: %q",
+				live.DeletionTimestamp().Format(time.TimeOnly), live.Finalizers())
+		}
+		return false, nil
+	})
+	if err != nil {
+		k.t.Fatalf("testkit: %s still exists: %v\n%s", ref, err, state)
+	}
+}
+
+// await asks again and again, until done, an error, the timeout, or the
+// operator's unexpected end. The error for a timeout names it.
+func (k *Kit) await(limit time.Duration, done wait.ConditionWithContextFunc) error {
+	ctx, cancel := timeout(limit)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		ok, err := done(ctx)
+		if !ok && err == nil && k.op != nil && !k.op.told {
+			if ended := k.op.ended(); ended != nil && k.op.err != nil {
+				return false, fmt.Errorf("the operator has %w", ended)
+			}
+		}
+		return ok, err
+	})
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("after %v", limit)
+	}
+	return err
+}
+
+// engine returns that of the operator that was started last; stopped, it can
+// still be asked.
+func (k *Kit) engine() (probe.Engine, error) {
+	if k.op != nil {
+		if e := k.op.probe.Engine(); e != nil {
+			return e, nil
+		}
+	}
+	return nil, fmt.Errorf("the operator hasn't started")
+}
+
+// statusField is where a status is put to have it compared as any field is.
+const statusField = "testkitStatus"
+
+// compare lists the fields in which live doesn't satisfy wanted, which it
+// changes.
+func (k *Kit) compare(live *resource.Resource, wanted map[string]any) ([]probe.Difference, error) {
+	engine, err := k.engine()
+	if err != nil {
+		return nil, err
+	}
+	status := wanted["status"]
+	delete(wanted, "status")
+	differences, err := engine.Compare(live, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if fields, isObject := status.(map[string]any); status == nil || isObject && len(fields) == 0 {
+		return differences, nil
+	}
+	moved := live.Unstructured()
+	moved.Object[statusField] = moved.Object["status"]
+	if moved.Object["status"] == nil {
+		delete(moved.Object, statusField)
+	}
+	delete(moved.Object, "status")
+	liveStatus, err := resource.New(moved)
+	if err != nil {
+		return nil, err
+	}
+	identity := map[string]any{"name": live.Name()}
+	if live.Namespace() != "" {
+		identity["namespace"] = live.Namespace()
+	}
+	more, err := engine.Compare(liveStatus, map[string]any{
+		"apiVersion": live.Type().APIVersion, "kind": live.Type().Kind, "metadata": identity, statusField: status,
+	})
+	for _, d := range more {
+		d.Path = strings.Replace(d.Path, statusField, "status", 1)
+		differences = append(differences, d)
+	}
+	return differences, err
+}
+
+// formatDifferences returns a line for each field.
+func formatDifferences(t resource.Type, differences []probe.Difference) string {
+	lines := make([]string, 0, len(differences))
+	for _, d := range differences {
+		live, wanted := formatValue(d.Live), formatValue(d.Desired)
+		if isSecret(t, d.Path) {
+			live, wanted = secretValue(d.Live), secretValue(d.Desired)
+		}
+		lines = append(lines, fmt.Sprintf("  %s: live %s, want %s", cmp.Or(d.Path, "(the whole object)"), live, wanted))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// isSecret says whether a field's value may not be shown: what isn't known not
+// to hold data of a Secret.
+func isSecret(t resource.Type, path string) bool {
+	if t.Kind != "Secret" {
+		return false
+	}
+	for _, public := range []string{"type", "immutable", "kind", "apiVersion", "metadata.labels", "metadata.finalizers", "metadata.ownerReferences"} {
+		if strings.HasPrefix(path, public) {
+			return false
+		}
+	}
+	return true
+}
+
+func secretValue(value any) string {
+	if value == nil {
+		return "absent"
+	}
+	return "(not shown)"
+}
+
+// maxValue is how much of a value is shown.
+const maxValue = 500
+
+func formatValue(value any) string {
+	if value == nil {
+		return "absent"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%v", value)
+	}
+	if len(text) > maxValue {
+		return fmt.Sprintf("%s… (%d bytes)", text[:maxValue], len(text))
+	}
+	return string(text)
+}
+
+// parentKey returns the key of a parent, given any object that names it.
+func (k *Kit) parentKey(parent any) objectKey {
+	k.t.Helper()
+	_, key, err := encode.Identity(parent)
+	if err != nil {
+		k.t.Fatalf("testkit: parent: %v", err)
+	}
+	if k.clusterScoped {
+		key.Namespace = ""
+	} else if key.Namespace == "" {
+		key.Namespace = k.Namespace
+	}
+	return key
+}
+
+// Snapshot returns what the next call of the handler for the parent would get,
+// nil if the operator doesn't know the parent. It includes everything that the
+// Kit has written.
+func (k *Kit) Snapshot(parent any) *handler.SyncRequest {
+	k.t.Helper()
+	key := k.parentKey(parent)
+	engine, err := k.engine()
+	if err != nil {
+		k.t.Fatalf("testkit: snapshot of %s: %v", key, err)
+	}
+	var missing string
+	err = k.await(requestTimeout, func(ctx context.Context) (bool, error) {
+		missing, err = k.unobserved(ctx)
+		return missing == "", err
+	})
+	if err != nil {
+		k.t.Fatalf("testkit: snapshot of %s: %v: %s", key, err, missing)
+	}
+	req, _ := engine.Snapshot(key)
+	return req
+}
+
+// HandlerErrors returns the errors of the parent's passes since the operator
+// was started, oldest first, the newest 100: those that the handler returned,
+// of invalid responses, and of writes.
+func (k *Kit) HandlerErrors(parent any) []error {
+	k.t.Helper()
+	key := k.parentKey(parent)
+	engine, err := k.engine()
+	if err != nil {
+		k.t.Fatalf("testkit: errors of %s: %v", key, err)
+	}
+	return engine.Errors(key)
+}
+
+// Syncs returns how often the handler's Sync was called for the parent, by
+// name: calls for a predecessor of that name count.
+func (k *Kit) Syncs(parent any) int {
+	k.t.Helper()
+	return k.calls.get(k.calls.mu.syncs, k.parentKey(parent))
+}
+
+// Finalizes returns how often the handler's Finalize was called for the
+// parent, as Syncs does.
+func (k *Kit) Finalizes(parent any) int {
+	k.t.Helper()
+	return k.calls.get(k.calls.mu.finalizes, k.parentKey(parent))
+}
+
+// Events returns the Events about the object, oldest first, each as
+// "Warning Reason Message". A repeated Event is listed once.
+func (k *Kit) Events(obj any) []string {
+	k.t.Helper()
+	ref, err := k.refer(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: events: %v", err)
+	}
+	namespace := ref.key.Namespace
+	if namespace == "" {
+		namespace = corev1.NamespaceAll
+	}
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	list, err := k.clients.EventsV1().Events(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		k.t.Fatalf("testkit: events of %s: %v", ref, err)
+	}
+	found := slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool {
+		r := e.Regarding
+		return r.Kind != ref.typ.Kind || r.Name != ref.key.Name || r.Namespace != ref.key.Namespace
+	})
+	slices.SortStableFunc(found, func(a, b eventsv1.Event) int {
+		return cmp.Or(a.EventTime.Compare(b.EventTime.Time), a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
+	lines := make([]string, 0, len(found))
+	for _, e := range found {
+		lines = append(lines, fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Note))
+	}
+	return lines
+}

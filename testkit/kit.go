@@ -1,0 +1,235 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/runner"
+)
+
+const (
+	// testLabel marks what belongs to one Kit: its namespace, and parents
+	// without one.
+	testLabel = "roperator.com/test"
+
+	requestTimeout = 30 * time.Second // for what takes an idle API server milliseconds
+	keepVariable   = "ROPERATOR_KEEP"
+)
+
+// A Kit is an operator that runs for one test, with the means to act on it
+// and to look at what it does. All methods are for the test's goroutine.
+type Kit struct {
+	// Namespace is where the operator and the test work. It exists for
+	// cluster-scoped parents too, as a place for their children.
+	Namespace string
+
+	t             testing.TB
+	cluster       *Cluster
+	opts          KitOptions
+	client        dynamic.Interface
+	clients       kubernetes.Interface
+	config        config.Operator // with its defaults, as the operator has it
+	clusterScoped bool            // the parents are cluster-scoped
+	owner         bool            // the namespace was made for this Kit
+	log           *testLog
+	op            *operator // the last one started, nil before the first
+
+	writes *recorder
+	calls  *calls
+	mu     struct {
+		sync.Mutex
+		own     []ownWrite             // those that the operator has yet to observe
+		parents map[types.UID]struct{} // every parent that the Kit has created
+	}
+}
+
+// KitOptions are what few tests need to change. The zero value is what New
+// uses.
+type KitOptions struct {
+	// Namespace is an existing namespace to work in, which stays. By default
+	// the Kit creates one and deletes it in the end. A second operator is put
+	// beside a first one with the first one's Kit.Namespace.
+	Namespace string
+	// FieldValidation is what the API server is told to do about unknown and
+	// duplicate fields in the operator's writes: "Strict" (the default)
+	// refuses, "Warn" and "Ignore" let them pass.
+	FieldValidation string
+	// Runner are the options that the operator runs with. RESTConfig defaults
+	// to the cluster's, and Logger to one that writes to the test's log.
+	Runner runner.Options
+}
+
+// New starts the operator and returns when it is ready; the test's cleanup
+// stops it and removes what it was given.
+//
+// A new namespace is made for each Kit. An operator with a namespaced parent
+// is restricted to it (cfg.Namespaces is replaced). One with a cluster-scoped
+// parent gets a ParentSelector for a label that is unique to the Kit, in
+// addition to its own, and Create puts that label on parents; so tests can
+// share a cluster.
+//
+// Unknown fields in whatever the operator or the Kit writes are errors, so
+// that a typo can't go unnoticed.
+//
+// With ROPERATOR_KEEP=1 in the environment the namespace of a test that failed
+// stays, and so does the cluster; its Stop says how to look at it.
+func New(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler) *Kit {
+	t.Helper()
+	return NewWithOptions(t, cluster, cfg, h, KitOptions{})
+}
+
+// NewWithOptions is New with options.
+func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler, opts KitOptions) *Kit {
+	t.Helper()
+	if cluster == nil {
+		t.Fatal("testkit: the cluster is nil: Start it in TestMain")
+	}
+	k := &Kit{t: t, cluster: cluster, opts: opts, Namespace: opts.Namespace, owner: opts.Namespace == ""}
+	k.mu.parents = map[types.UID]struct{}{}
+	k.log = &testLog{out: t.Output()}
+	k.writes = newRecorder(cluster.mapper)
+	k.calls = newCalls()
+	own := cluster.RESTConfig()
+	own.UserAgent = "roperator-testkit"
+	var err error
+	if k.client, err = dynamic.NewForConfig(own); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	if k.clients, err = kubernetes.NewForConfig(own); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	t.Cleanup(k.tearDown)
+	if k.owner {
+		k.createNamespace()
+	}
+	k.start(cfg, h)
+	return k
+}
+
+// Restart stops the operator if it runs, and starts another build of it in
+// the same namespace: with other configuration, another handler, or as it was.
+// It returns when that is ready. Writes, Syncs and Finalizes go on counting;
+// HandlerErrors begins anew.
+func (k *Kit) Restart(cfg config.Operator, h handler.Handler) {
+	k.t.Helper()
+	k.Stop()
+	k.start(cfg, h)
+}
+
+// Stop stops the operator and returns when it has ended, so that a test can
+// change things while it is down. It does nothing if the operator is stopped.
+func (k *Kit) Stop() {
+	k.t.Helper()
+	if k.op == nil {
+		return
+	}
+	if err := k.op.stop(); err != nil {
+		k.t.Fatalf("testkit: operator %s: %v", k.config.Name, err)
+	}
+}
+
+// start runs cfg and h within the bounds of the Kit.
+func (k *Kit) start(cfg config.Operator, h handler.Handler) {
+	k.t.Helper()
+	mapping, err := k.mapping(cfg.Parent)
+	if err != nil {
+		k.t.Fatalf("testkit: parent: %v", err)
+	}
+	if k.clusterScoped = mapping.ClusterScoped; k.clusterScoped {
+		own := testLabel + "=" + k.Namespace
+		if cfg.ParentSelector != "" {
+			own = cfg.ParentSelector + "," + own
+		}
+		cfg.ParentSelector = own
+	} else {
+		cfg.Namespaces = []string{k.Namespace}
+	}
+	k.config = defaults.Apply(cfg)
+	op, err := startOperator(cfg, k.calls.wrap(h), k.runnerOptions())
+	if err != nil {
+		k.t.Fatalf("testkit: operator %s: %v", cfg.Name, err)
+	}
+	k.op = op
+	if err := op.awaitReady(); err != nil {
+		k.t.Fatalf("testkit: operator %s: %v", cfg.Name, err)
+	}
+}
+
+// createNamespace makes a namespace whose name tells which test it is for.
+func (k *Kit) createNamespace() {
+	k.t.Helper()
+	name := nameCharacters.ReplaceAllString(strings.ToLower(k.t.Name()), "-")
+	name = strings.Trim(name[:min(len(name), 50)]+"-"+rand.String(8), "-")
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	_, err := k.clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name, Labels: map[string]string{testLabel: name},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		k.t.Fatalf("testkit: Namespace %s: create: %v", name, err)
+	}
+	k.Namespace = name
+	if !k.cluster.HasControllerManager() {
+		return
+	}
+	// The objects that every namespace gets come a moment later. They are
+	// awaited, so that they aren't mistaken for the operator's doing.
+	err = wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		_, err := k.clients.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		k.t.Fatalf("testkit: Namespace %s: its default ServiceAccount: %v", name, err)
+	}
+}
+
+// nameCharacters are those that a namespace's name can't have.
+var nameCharacters = regexp.MustCompile("[^a-z0-9]+")
+
+// tearDown ends the operator and removes what there is.
+func (k *Kit) tearDown() {
+	if k.op != nil {
+		if err := k.op.stop(); err != nil {
+			k.t.Errorf("testkit: operator %s: %v", k.config.Name, err)
+		}
+	}
+	defer k.log.close()
+	if k.t.Failed() && os.Getenv(keepVariable) == "1" {
+		k.cluster.keep.Store(true)
+		k.t.Logf("testkit: kept, as %s=1 asks: kubectl --kubeconfig %s -n %s get all",
+			keepVariable, k.cluster.Kubeconfig(), k.Namespace)
+		return
+	}
+	if k.owner && k.Namespace != "" {
+		if err := k.remove(); err != nil {
+			k.t.Errorf("testkit: Namespace %s: clean up: %v", k.Namespace, err)
+		}
+	}
+}
+
+// timeout returns a context for cleanups as well as for tests, so it doesn't
+// end with t.Context.
+func timeout(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), d, fmt.Errorf("took longer than %v", d))
+}

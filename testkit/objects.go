@@ -1,0 +1,381 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/resource"
+)
+
+type objectKey = types.NamespacedName
+
+// A reference is an object's type and key, and where it is served.
+type reference struct {
+	typ    resource.Type
+	key    objectKey
+	client dynamic.ResourceInterface
+}
+
+// String returns "Pod namespace/name".
+func (r reference) String() string { return describe(r.typ, r.key) }
+
+func describe(t resource.Type, key objectKey) string {
+	if key.Namespace == "" {
+		return t.Kind + " " + key.Name
+	}
+	return t.Kind + " " + key.String()
+}
+
+// A served type is what discovery says of a Type.
+type served struct {
+	resource.Mapping
+	rest *meta.RESTMapping
+}
+
+func (k *Kit) mapping(t resource.Type) (served, error) {
+	gvk := t.GroupVersionKind()
+	m, err := k.cluster.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		return served{}, fmt.Errorf("%s isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths", t)
+	}
+	if err != nil {
+		return served{}, fmt.Errorf("%s: %w", t, err)
+	}
+	return served{
+		Mapping: resource.Mapping{Type: t, Plural: m.Resource.Resource, ClusterScoped: m.Scope.Name() == meta.RESTScopeNameRoot},
+		rest:    m,
+	}, nil
+}
+
+// refer identifies obj; the namespace is filled in.
+func (k *Kit) refer(obj any) (reference, error) {
+	t, key, err := encode.Identity(obj)
+	if err != nil {
+		return reference{}, err
+	}
+	switch {
+	case t.APIVersion == "" || t.Kind == "":
+		return reference{}, fmt.Errorf("%T %q: apiVersion or kind is missing, and client-go doesn't know the type", obj, key.Name)
+	case key.Name == "":
+		return reference{}, fmt.Errorf("%s: metadata.name is missing", t.Kind)
+	}
+	m, err := k.mapping(t)
+	if err != nil {
+		return reference{}, err
+	}
+	ref := reference{typ: t, key: key, client: k.client.Resource(m.rest.Resource)}
+	if m.ClusterScoped {
+		ref.key.Namespace = ""
+		return ref, nil
+	}
+	if key.Namespace == "" {
+		ref.key.Namespace = k.Namespace
+	}
+	ref.client = k.client.Resource(m.rest.Resource).Namespace(ref.key.Namespace)
+	return ref, nil
+}
+
+// object returns a copy of obj as it is sent, with its type and namespace.
+func (k *Kit) object(obj any) (reference, *unstructured.Unstructured, error) {
+	ref, err := k.refer(obj)
+	if err != nil {
+		return ref, nil, err
+	}
+	content, err := encode.Map(obj)
+	if err != nil {
+		return ref, nil, err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	u.SetGroupVersionKind(ref.typ.GroupVersionKind())
+	u.SetNamespace(ref.key.Namespace)
+	return ref, u, nil
+}
+
+// Create creates obj. A parent without a namespace gets the label by which
+// the operator selects it. The status of types with a status subresource
+// isn't stored: see UpdateStatus.
+func (k *Kit) Create(obj any) {
+	k.t.Helper()
+	ref, u, err := k.object(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: create: %v", err)
+	}
+	isParent := ref.typ == k.config.Parent
+	if isParent && k.clusterScoped {
+		labels := u.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[testLabel] = k.Namespace
+		u.SetLabels(labels)
+	}
+	u.SetResourceVersion("")
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	created, err := ref.client.Create(ctx, u, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
+		k.t.Fatalf("testkit: create %s: %v", ref, err)
+	}
+	if isParent {
+		k.mu.Lock()
+		k.mu.parents[created.GetUID()] = struct{}{}
+		k.mu.Unlock()
+	}
+	k.wrote(ref, created, false)
+}
+
+// Update replaces the object.
+//
+// If obj carries a resourceVersion, it is sent as it is, and a conflict fails
+// the test. If not, it is taken for what shall be, whatever is there: labels
+// and annotations are merged into the live ones (null removes one, in a map),
+// finalizers and owner references replace the live ones if obj has any, the
+// status stays, and everything else is replaced. A conflict is then tried
+// again.
+func (k *Kit) Update(obj any) {
+	k.t.Helper()
+	ref, u, err := k.object(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: update: %v", err)
+	}
+	k.replace("update", ref, u, mergeOnto)
+}
+
+// UpdateStatus replaces the status of the object by that of obj, through the
+// status subresource. A test plays a kubelet or a controller with it. A
+// conflict is tried again unless obj carries a resourceVersion.
+func (k *Kit) UpdateStatus(obj any) {
+	k.t.Helper()
+	ref, u, err := k.object(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: update status: %v", err)
+	}
+	k.replace("update status", ref, u, func(u, live *unstructured.Unstructured) {
+		status, found := u.Object["status"]
+		u.Object = live.Object
+		if u.Object["status"] = status; !found {
+			delete(u.Object, "status")
+		}
+	}, "status")
+}
+
+// replace sends u, or what merge makes of it and the live object if it has no
+// resourceVersion.
+func (k *Kit) replace(verb string, ref reference, u *unstructured.Unstructured, merge func(u, live *unstructured.Unstructured), subresource ...string) {
+	k.t.Helper()
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	exact := u.GetResourceVersion() != ""
+	var updated *unstructured.Unstructured
+	err := wait.PollUntilContextCancel(ctx, pollInterval/5, true, func(ctx context.Context) (bool, error) {
+		next := u.DeepCopy()
+		if !exact || len(subresource) > 0 {
+			live, err := ref.client.Get(ctx, ref.key.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			merge(next, live)
+			if exact {
+				next.SetResourceVersion(u.GetResourceVersion())
+			}
+		}
+		var err error
+		updated, err = ref.client.Update(ctx, next, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}, subresource...)
+		if apierrors.IsConflict(err) && !exact {
+			return false, nil
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		k.t.Fatalf("testkit: %s %s: %v", verb, ref, err)
+	}
+	k.wrote(ref, updated, false)
+}
+
+// mergeOnto makes u an update of live, as documented at Update.
+func mergeOnto(u, live *unstructured.Unstructured) {
+	wanted, _, _ := unstructured.NestedMap(u.Object, "metadata")
+	metadata, _, _ := unstructured.NestedMap(live.Object, "metadata")
+	for _, field := range []string{"labels", "annotations"} {
+		from, _ := wanted[field].(map[string]any)
+		onto, _ := metadata[field].(map[string]any)
+		if onto == nil {
+			onto = map[string]any{}
+		}
+		for name, value := range from {
+			if onto[name] = value; value == nil {
+				delete(onto, name)
+			}
+		}
+		metadata[field] = onto
+	}
+	for _, field := range []string{"finalizers", "ownerReferences"} {
+		if list, ok := wanted[field].([]any); ok && len(list) > 0 {
+			metadata[field] = list
+		}
+	}
+	u.Object["metadata"] = metadata
+	if status, ok := live.Object["status"]; ok {
+		u.Object["status"] = status
+	} else {
+		delete(u.Object, "status")
+	}
+}
+
+// Delete deletes the object with background propagation; that it doesn't exist
+// fails the test. It doesn't wait until the object is gone.
+func (k *Kit) Delete(obj any) {
+	k.t.Helper()
+	ref, err := k.refer(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: delete: %v", err)
+	}
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	live, err := ref.client.Get(ctx, ref.key.Name, metav1.GetOptions{})
+	if err == nil {
+		err = ref.client.Delete(ctx, ref.key.Name, metav1.DeleteOptions{
+			PropagationPolicy: new(metav1.DeletePropagationBackground),
+			Preconditions:     metav1.NewUIDPreconditions(string(live.GetUID())),
+		})
+	}
+	if err != nil {
+		k.t.Fatalf("testkit: delete %s: %v", ref, err)
+	}
+	k.wrote(ref, live, true)
+}
+
+// Get returns the object as the API server has it, nil if it doesn't exist.
+func (k *Kit) Get(obj any) *resource.Resource {
+	k.t.Helper()
+	ref, err := k.refer(obj)
+	if err != nil {
+		k.t.Fatalf("testkit: get: %v", err)
+	}
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	live, err := ref.get(ctx)
+	if err != nil {
+		k.t.Fatalf("testkit: get %s: %v", ref, err)
+	}
+	return live
+}
+
+// get returns nil if the object doesn't exist.
+func (r reference) get(ctx context.Context) (*resource.Resource, error) {
+	u, err := r.client.Get(ctx, r.key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return resource.New(u)
+}
+
+// remove deletes what the Kit's operator and the test have left, finalizers
+// or not, and the namespace. It waits for nothing: without
+// kube-controller-manager a namespace never goes.
+func (k *Kit) remove() error {
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	var errs []error
+	wanted := []resource.Type{k.config.Parent}
+	for _, child := range k.config.Children {
+		wanted = append(wanted, child.Type)
+	}
+	for _, t := range wanted {
+		if err := k.removeAll(ctx, t); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", t, err))
+		}
+	}
+	err := k.clients.CoreV1().Namespaces().Delete(ctx, k.Namespace, metav1.DeleteOptions{})
+	return errors.Join(append(errs, ignoreGone(err))...)
+}
+
+// removeAll deletes the objects of a type in the namespace, and those anywhere
+// that belong to the Kit's parents.
+func (k *Kit) removeAll(ctx context.Context, t resource.Type) error {
+	if k.config.Parent == (resource.Type{}) {
+		return nil // the operator never got as far as having a configuration
+	}
+	m, err := k.mapping(t)
+	if err != nil {
+		return nil // nothing is served, so nothing is left
+	}
+	all := k.client.Resource(m.rest.Resource)
+	var selections []*unstructured.UnstructuredList
+	list := func(client dynamic.ResourceInterface, selector string) error {
+		found, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err == nil {
+			selections = append(selections, found)
+		}
+		return err
+	}
+	if !m.ClusterScoped {
+		err = list(all.Namespace(k.Namespace), "")
+	}
+	if err == nil && k.clusterScoped {
+		selector := testLabel + "=" + k.Namespace
+		if t != k.config.Parent {
+			selector = k.childSelector()
+		}
+		if selector != "" {
+			err = list(all, selector)
+		}
+	}
+	errs := []error{err}
+	for _, selection := range selections {
+		for i := range selection.Items {
+			errs = append(errs, removeObject(ctx, all, &selection.Items[i]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// childSelector selects the children of the parents that the Kit has created.
+func (k *Kit) childSelector() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.mu.parents) == 0 {
+		return ""
+	}
+	requirement := metav1.LabelSelectorRequirement{Key: k.config.TrackingLabel, Operator: metav1.LabelSelectorOpIn}
+	for uid := range k.mu.parents {
+		requirement.Values = append(requirement.Values, string(uid))
+	}
+	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}})
+}
+
+func removeObject(ctx context.Context, all dynamic.NamespaceableResourceInterface, u *unstructured.Unstructured) error {
+	client := dynamic.ResourceInterface(all)
+	if u.GetNamespace() != "" {
+		client = all.Namespace(u.GetNamespace())
+	}
+	if len(u.GetFinalizers()) > 0 {
+		_, err := client.Patch(ctx, u.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if ignoreGone(err) != nil {
+			return err
+		}
+	}
+	return ignoreGone(client.Delete(ctx, u.GetName(), metav1.DeleteOptions{
+		PropagationPolicy: new(metav1.DeletePropagationBackground), GracePeriodSeconds: new(int64(0)),
+	}))
+}
+
+func ignoreGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // something else was faster
+	}
+	return err
+}

@@ -1,0 +1,201 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/runner"
+)
+
+const (
+	readyTimeout     = time.Minute
+	operatorStopTime = time.Minute
+)
+
+// An operator is one run of a runner.
+type operator struct {
+	runner *runner.Runner
+	probe  *probe.Probe
+	cancel context.CancelFunc
+	done   chan struct{} // closed when Start has returned; err is set then
+	err    error
+	told   bool // that it ended of itself; known to the test's goroutine only
+}
+
+// startOperator runs the operator until its stop.
+func startOperator(cfg config.Operator, h handler.Handler, opts runner.Options) (*operator, error) {
+	op := &operator{probe: &probe.Probe{}, done: make(chan struct{})}
+	opts.Probe = op.probe
+	var err error
+	if op.runner, err = runner.New(cfg, h, opts); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	op.cancel = cancel
+	go func() {
+		defer close(op.done)
+		op.err = op.runner.Start(ctx)
+	}()
+	return op, nil
+}
+
+// runnerOptions returns the options for a run: the user's, with the Kit's
+// eyes and ears added.
+func (k *Kit) runnerOptions() runner.Options {
+	opts := k.opts.Runner
+	if opts.RESTConfig == nil {
+		opts.RESTConfig = k.cluster.RESTConfig()
+	} else {
+		opts.RESTConfig = rest.CopyConfig(opts.RESTConfig)
+	}
+	opts.RESTConfig.Wrap(k.writes.wrap)
+	validation := k.opts.FieldValidation
+	if validation == "" {
+		validation = "Strict"
+	}
+	opts.RESTConfig.Wrap(validateFields(validation))
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return opts
+}
+
+// awaitReady returns when the operator works.
+func (o *operator) awaitReady() error {
+	ctx, cancel := timeout(readyTimeout)
+	defer cancel()
+	err := wait.PollUntilContextCancel(ctx, pollInterval/5, true, func(context.Context) (bool, error) {
+		return o.runner.Ready() == nil && o.probe.Engine() != nil, o.ended()
+	})
+	if wait.Interrupted(err) {
+		return fmt.Errorf("not ready after %v: %w", readyTimeout, o.runner.Ready())
+	}
+	return err
+}
+
+// ended returns why the operator isn't running, nil while it is.
+func (o *operator) ended() error {
+	select {
+	case <-o.done:
+	default:
+		return nil
+	}
+	if o.err == nil {
+		return errors.New("stopped")
+	}
+	o.told = true
+	return fmt.Errorf("stopped: %w", o.err)
+}
+
+// stop returns when the operator has ended, with the reason if it had ended of
+// itself. The reason is told once.
+func (o *operator) stop() error {
+	o.cancel()
+	limit := time.NewTimer(operatorStopTime)
+	defer limit.Stop()
+	select {
+	case <-o.done:
+		if o.told {
+			return nil
+		}
+		o.told = true
+		return o.err
+	case <-limit.C:
+		return fmt.Errorf("still running %v after its context ended", operatorStopTime)
+	}
+}
+
+// A testLog passes on what is written until the test has ended: a test's log
+// must not be written to after that.
+type testLog struct {
+	out io.Writer
+	mu  struct {
+		sync.Mutex
+		closed bool
+	}
+}
+
+// Write never fails.
+func (l *testLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.closed {
+		return len(p), nil
+	}
+	return l.out.Write(p)
+}
+
+func (l *testLog) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.closed = true
+}
+
+// calls counts the calls of a handler for each parent.
+type calls struct {
+	mu struct {
+		sync.Mutex
+		syncs, finalizes map[objectKey]int
+	}
+}
+
+func newCalls() *calls {
+	c := &calls{}
+	c.mu.syncs, c.mu.finalizes = map[objectKey]int{}, map[objectKey]int{}
+	return c
+}
+
+// wrap returns h, counted.
+func (c *calls) wrap(h handler.Handler) handler.Handler {
+	if h == nil {
+		return nil // the runner's to complain about
+	}
+	return countedHandler{inner: h, calls: c}
+}
+
+func (c *calls) count(of map[objectKey]int, req *handler.SyncRequest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of[req.Parent.Key()]++
+}
+
+func (c *calls) get(of map[objectKey]int, key objectKey) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return of[key]
+}
+
+// A countedHandler counts the calls of a handler as they begin. What else the
+// engine asks a handler, it passes on.
+type countedHandler struct {
+	inner handler.Handler
+	calls *calls
+}
+
+func (h countedHandler) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	h.calls.count(h.calls.mu.syncs, req)
+	return h.inner.Sync(ctx, req)
+}
+
+func (h countedHandler) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	h.calls.count(h.calls.mu.finalizes, req)
+	return h.inner.Finalize(ctx, req)
+}
+
+func (h countedHandler) Finalizes() bool {
+	if f, ok := h.inner.(interface{ Finalizes() bool }); ok {
+		return f.Finalizes()
+	}
+	return true
+}

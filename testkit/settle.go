@@ -1,0 +1,176 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/resource"
+)
+
+// quietPeriod is for how long nothing may happen before an operator counts as
+// settled: longer than a watch event takes, and than the engine waits for
+// further ones.
+const quietPeriod = 500 * time.Millisecond
+
+// Settle returns nil when the operator has come to rest: it has observed all
+// that the Kit has written, and then for half a second no pass was running or
+// due, and it wrote nothing. Passes that are due later (a Resync, an error's
+// backoff) don't keep it from returning if there is that much time between
+// them.
+//
+// When the timeout expires first it returns a *HotLoopError, which says what
+// the operator doesn't get done with. Any other error is about the operator
+// itself: that it isn't running, or observes nothing.
+func (k *Kit) Settle(limit time.Duration) error {
+	engine, err := k.engine()
+	if err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	ctx, cancel := timeout(limit)
+	defer cancel()
+	begin := k.activity(engine)
+	last, since := begin, time.Now()
+	missing := ""
+	err = wait.PollUntilContextCancel(ctx, pollInterval/2, true, func(ctx context.Context) (bool, error) {
+		if ended := k.op.ended(); ended != nil {
+			return false, fmt.Errorf("the operator has %w", ended)
+		}
+		var err error
+		if missing, err = k.unobserved(ctx); err != nil {
+			return false, err
+		}
+		now := k.activity(engine)
+		if missing != "" || now != last || now.Running > 0 || now.Due > 0 {
+			last, since = now, time.Now()
+			return false, nil
+		}
+		return time.Since(since) >= quietPeriod, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() == nil:
+		return fmt.Errorf("settle: %w", err)
+	case missing != "":
+		return errors.Join(fmt.Errorf("settle: after %v the operator hasn't observed %s", limit, missing), k.op.runner.Ready())
+	}
+	return k.hotLoop(engine, begin, limit)
+}
+
+// An activity is what Settle watches.
+type activity struct {
+	probe.Activity
+	writes, loops int
+}
+
+func (k *Kit) activity(engine probe.Engine) activity {
+	return activity{Activity: engine.Activity(), writes: k.writes.count(), loops: len(engine.Loops())}
+}
+
+// An ownWrite is a write of the Kit that the operator has yet to observe.
+type ownWrite struct {
+	ref     reference
+	uid     types.UID
+	version string
+	labels  labels.Set
+	deleted bool
+}
+
+// wrote notes a write that the operator should hear of.
+func (k *Kit) wrote(ref reference, u *unstructured.Unstructured, deleted bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.own = append(k.mu.own, ownWrite{
+		ref: ref, uid: u.GetUID(), version: u.GetResourceVersion(), labels: u.GetLabels(), deleted: deleted,
+	})
+}
+
+// unobserved describes the first of the Kit's writes that the operator's store
+// doesn't reflect yet, and forgets those that it does. "" means all do.
+func (k *Kit) unobserved(ctx context.Context) (string, error) {
+	engine, err := k.engine()
+	if err != nil {
+		return "", err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.mu.own) > 0 {
+		w := k.mu.own[0]
+		seen, err := k.observed(ctx, engine, w)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", w.ref, err)
+		}
+		if !seen && w.deleted {
+			return "the deletion of " + w.ref.String(), nil
+		}
+		if !seen {
+			return fmt.Sprintf("%s at resourceVersion %s", w.ref, w.version), nil
+		}
+		k.mu.own = k.mu.own[1:]
+	}
+	return "", nil
+}
+
+// observed says whether the store is at least as new as the write.
+func (k *Kit) observed(ctx context.Context, engine probe.Engine, w ownWrite) (bool, error) {
+	watched, selected, err := k.selects(w.ref, w.labels)
+	if err != nil || !watched {
+		return err == nil, err
+	}
+	held, ok := engine.Observed(w.ref.typ, w.ref.key)
+	if w.deleted {
+		return !ok || held.UID() != w.uid || held.IsDeleting(), nil
+	}
+	if ok {
+		return !older(held, w.version), nil
+	}
+	if !selected {
+		return true, nil
+	}
+	// Not there: not yet, or no longer?
+	live, err := w.ref.client.Get(ctx, w.ref.key.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, selected, err = k.selects(w.ref, live.GetLabels())
+	return live.GetUID() != w.uid || !selected, err
+}
+
+// older says whether r is of before the version. Versions that can't be
+// compared are taken for newer: there is nothing to wait for.
+func older(r *resource.Resource, version string) bool {
+	order, err := resourceversion.CompareResourceVersion(r.ResourceVersion(), version)
+	return err == nil && order < 0
+}
+
+// selects says whether the operator watches where the object is, and whether
+// the object's labels are such that its store holds it.
+func (k *Kit) selects(ref reference, set labels.Set) (watched, selected bool, err error) {
+	if ref.key.Namespace != "" && !k.clusterScoped && ref.key.Namespace != k.Namespace {
+		return false, false, nil
+	}
+	if ref.typ == k.config.Parent {
+		selector, err := labels.Parse(k.config.ParentSelector)
+		return true, err == nil && selector.Matches(set), err
+	}
+	for _, child := range k.config.Children {
+		if child.Type == ref.typ {
+			return true, set.Has(k.config.TrackingLabel) && set[k.config.OwnershipLabel] == k.config.Name, nil
+		}
+	}
+	return false, false, nil
+}
