@@ -1,0 +1,147 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// An auditLog is the file in which kube-apiserver notes the requests that
+// reached it.
+type auditLog struct{ path string }
+
+// A mark is a moment in the audit log.
+type mark int64
+
+// A request is one that the API server has answered; a watch, one that has
+// begun.
+type request struct {
+	Verb        string // get, list, watch, create, update, patch, delete, deletecollection
+	Group       string
+	Resource    string // deployments; "" for /healthz and the like, see URI
+	Subresource string
+	Namespace   string
+	Name        string
+	UserAgent   string
+	URI         string
+	DryRun      bool
+	Code        int
+}
+
+func (r request) String() string {
+	path := strings.Trim(strings.Join([]string{r.Resource, r.Namespace, r.Name, r.Subresource}, "/"), "/")
+	if r.Resource == "" {
+		path = r.URI
+	}
+	if r.DryRun {
+		path += " (dry run)"
+	}
+	return fmt.Sprintf("%s %s: %d", r.Verb, path, r.Code)
+}
+
+// persists says whether the request asks to change something.
+func (r request) persists() bool {
+	return !r.DryRun && !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
+}
+
+// needsAudit skips a scenario that counts requests where there is no log of
+// them.
+func needsAudit(t *testing.T) *auditLog {
+	t.Helper()
+	if audit == nil {
+		t.Skip("no audit log: the API server wasn't started by the test")
+	}
+	return audit
+}
+
+// mark returns now.
+func (l *auditLog) mark(t *testing.T) mark {
+	t.Helper()
+	info, err := os.Stat(l.path)
+	require.NoError(t, err)
+	return mark(info.Size())
+}
+
+// since returns the requests of the operator of this name since then, in the
+// order in which they were answered. Watches are left out: a watch that ends
+// is begun again.
+func (l *auditLog) since(t *testing.T, from mark, operator string) []request {
+	t.Helper()
+	return slices.DeleteFunc(l.all(t, from), func(r request) bool {
+		return r.Verb == "watch" || !strings.HasPrefix(r.UserAgent, operator+"/")
+	})
+}
+
+// all returns everybody's requests since then.
+func (l *auditLog) all(t *testing.T, from mark) []request {
+	t.Helper()
+	file, err := os.Open(l.path)
+	require.NoError(t, err)
+	defer file.Close()
+	_, err = file.Seek(int64(from), io.SeekStart)
+	require.NoError(t, err)
+	text, err := io.ReadAll(file)
+	require.NoError(t, err)
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // a line may be half written
+	var requests []request
+	for line := range bytes.Lines(text) {
+		if r, ok := parseAudit(t, line); ok {
+			requests = append(requests, r)
+		}
+	}
+	return requests
+}
+
+// parseAudit returns false for an entry that doesn't complete a request.
+func parseAudit(t *testing.T, line []byte) (request, bool) {
+	t.Helper()
+	var entry struct {
+		Stage, RequestURI, Verb, UserAgent string
+		ObjectRef                          struct{ APIGroup, Resource, Subresource, Namespace, Name string }
+		ResponseStatus                     struct{ Code int }
+	}
+	require.NoError(t, json.Unmarshal(line, &entry))
+	// A watch is logged when it begins and when it ends.
+	if completes := entry.Stage == "ResponseComplete" || entry.Stage == "Panic"; completes == (entry.Verb == "watch" && entry.ResponseStatus.Code < 300) {
+		return request{}, false
+	}
+	uri, err := url.Parse(entry.RequestURI)
+	require.NoError(t, err)
+	return request{
+		Verb: entry.Verb, Group: entry.ObjectRef.APIGroup, Resource: entry.ObjectRef.Resource, Subresource: entry.ObjectRef.Subresource,
+		Namespace: entry.ObjectRef.Namespace, Name: entry.ObjectRef.Name, UserAgent: entry.UserAgent, URI: entry.RequestURI,
+		DryRun: slices.Contains(uri.Query()["dryRun"], "All"), Code: entry.ResponseStatus.Code,
+	}, true
+}
+
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	log := needsAudit(t)
+	kit := idle(t, "audit-log")
+	from := log.mark(t)
+	kit.Create(configMap("one", "k", "v"))
+	kit.Get(configMap("one", "", ""))
+	kit.Get(configMap("two", "", ""))
+	seen := slices.DeleteFunc(log.all(t, from), func(r request) bool { return r.Namespace != kit.Namespace || r.Resource != "configmaps" })
+	var lines []string
+	for _, r := range seen {
+		if strings.HasPrefix(r.UserAgent, "roperator-testkit") {
+			lines = append(lines, r.String())
+		}
+	}
+	ns := kit.Namespace
+	require.Equal(t, []string{
+		"create configmaps/" + ns + "/one: 201",
+		"get configmaps/" + ns + "/one: 200",
+		"get configmaps/" + ns + "/two: 404",
+	}, lines)
+	require.NotEmpty(t, log.since(t, 0, "audit-log"), "what the operator asked when it started")
+}

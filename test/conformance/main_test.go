@@ -1,0 +1,62 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/roperator/roperator/testkit"
+)
+
+// cluster is what all scenarios share; each has a namespace of its own there.
+var cluster *testkit.Cluster
+
+// audit lists the requests that reached the API server; nil on an existing
+// cluster.
+var audit *auditLog
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "roperator-conformance-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	policy, err := filepath.Abs("testdata/audit-policy.yaml")
+	if err != nil {
+		return 1, err
+	}
+	log := filepath.Join(dir, "audit.log")
+	cluster, err = testkit.Start(testkit.ClusterOptions{
+		CRDPaths:          []string{"testdata/crds.yaml"},
+		ControllerManager: true,
+		APIServerFlags: map[string]string{
+			"audit-policy-file":   policy,
+			"audit-log-path":      log,
+			"audit-log-mode":      "blocking", // what has been answered has been logged
+			"audit-log-maxsize":   "10000",    // MB: a log that is rotated has no marks
+			"audit-log-maxbackup": "1",
+		},
+	})
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if os.Getenv("CI") == "true" && !cluster.HasControllerManager() {
+		return 1, errors.New("conformance: kube-controller-manager is missing beside kube-apiserver, and CI=true: no scenario may be skipped")
+	}
+	if _, err := os.Stat(log); err == nil {
+		audit = &auditLog{path: log}
+	}
+	return m.Run(), nil
+}
