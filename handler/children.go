@@ -98,14 +98,35 @@ func (c Children) All() iter.Seq[*resource.Resource] { return slices.Values(c.al
 func (c Children) Len() int { return len(c.all) }
 
 // Find returns the child with the same type, namespace and name as obj, which
-// is anything that may be returned as a child. It returns false if there is
-// none, or if obj doesn't say its type and name.
+// is anything that may be returned as a child. If obj leaves its namespace out,
+// as it may where the parent is namespaced, then the only child with its type
+// and name is found. Find returns false if there is none, or if obj doesn't
+// say its type and name.
 func (c Children) Find(obj any) (*resource.Resource, bool) {
 	t, key, err := encode.Identity(obj)
 	if err != nil {
 		return nil, false
 	}
-	return c.OfType(t).Get(key.Namespace, key.Name)
+	view := c.OfType(t)
+	child, ok := view.Get(key.Namespace, key.Name)
+	if ok || key.Namespace != "" {
+		return child, ok
+	}
+	return view.named(key.Name)
+}
+
+// named returns the only child with the name, in whatever namespace.
+func (v View) named(name string) (found *resource.Resource, ok bool) {
+	for _, child := range v.all {
+		if child.Name() != name {
+			continue
+		}
+		if found != nil {
+			return nil, false
+		}
+		found = child
+	}
+	return found, found != nil
 }
 
 // MarshalJSON returns a list of the objects, in the order of All.

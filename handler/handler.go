@@ -50,7 +50,8 @@ func (f SyncFunc) Finalize(context.Context, *SyncRequest) (*FinalizeResponse, er
 
 // Finalizes returns false: parents get no finalizer, unless
 // config.Operator.Finalizer says otherwise. The engine looks for this method
-// on every Handler; one without it is taken to have something to finalize.
+// on every Handler; one without it is taken to have something to finalize. So a
+// type that embeds a SyncFunc and has its own Finalize needs its own Finalizes.
 func (f SyncFunc) Finalizes() bool { return false }
 
 // A Funcs is a Handler from functions. A nil function means the default.

@@ -90,7 +90,11 @@ func copyValue(value any, depth int) (any, error) {
 		if v == nil {
 			return nil, nil
 		}
-		return v.Unstructured().Object, nil
+		data, err := v.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		return decode(data)
 	case []byte:
 		if depth == 0 {
 			return decode(v)

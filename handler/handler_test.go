@@ -1,0 +1,171 @@
+package handler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/roperator/roperator/internal/kept"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// finalizes says what the engine asks of every handler.
+func finalizes(h Handler) bool {
+	f, ok := h.(interface{ Finalizes() bool })
+	return !ok || f.Finalizes()
+}
+
+type custom struct{ SyncFunc }
+
+func (custom) Sync(context.Context, *SyncRequest) (*SyncResponse, error) { return nil, nil }
+
+// A whole implements only Handler.
+type whole struct{}
+
+func (whole) Sync(context.Context, *SyncRequest) (*SyncResponse, error) { return nil, nil }
+func (whole) Finalize(context.Context, *SyncRequest) (*FinalizeResponse, error) {
+	return nil, nil
+}
+
+func TestFinalizes(t *testing.T) {
+	finalize := func(context.Context, *SyncRequest) (*FinalizeResponse, error) { return nil, nil }
+	cases := map[string]struct {
+		reason string
+		h      Handler
+		want   bool
+	}{
+		"SyncFunc":       {"has nothing to finalize", SyncFunc(nil), false},
+		"Typed":          {"has nothing to finalize", Typed[corev1.Pod](nil), false},
+		"Funcs":          {"has nothing unless FinalizeFunc is set", Funcs{}, false},
+		"FinalizeFunc":   {"has something", Funcs{FinalizeFunc: finalize}, true},
+		"FuncsPointer":   {"by pointer as well", &Funcs{FinalizeFunc: finalize}, true},
+		"Own":            {"any other type has", whole{}, true},
+		"EmbedsSyncFunc": {"what embeds one is one", custom{}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, finalizes(tc.h), tc.reason)
+		})
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	for _, h := range []Handler{SyncFunc(nil), Funcs{}} {
+		response, err := h.Sync(t.Context(), &SyncRequest{})
+		require.NoError(t, err)
+		require.Equal(t, &SyncResponse{KeepChildren: true}, response)
+		finalized, err := h.Finalize(t.Context(), &SyncRequest{})
+		require.NoError(t, err)
+		require.Equal(t, &FinalizeResponse{Finalized: true}, finalized)
+	}
+}
+
+func TestFuncs(t *testing.T) {
+	failure := errors.New("no luck")
+	req := &SyncRequest{Parent: observed(t, k8s.Pod, "x", "a")}
+	failing := func(context.Context, *SyncRequest) (*SyncResponse, error) { return nil, failure }
+	rescued := &SyncResponse{
+		Status: "sad", KeepChildren: true, Resync: time.Minute,
+		Events: []Event{{Type: "Warning", Reason: "SyncFailed", Message: "no luck"}},
+	}
+	rescue := func(_ context.Context, got *SyncRequest, err error) (any, time.Duration) {
+		require.Same(t, req, got)
+		require.ErrorIs(t, err, failure)
+		return "sad", time.Minute
+	}
+	fine := &SyncResponse{Status: "fine"}
+	cases := map[string]struct {
+		reason string
+		funcs  Funcs
+		want   *SyncResponse
+		err    error
+	}{
+		"Fine": {
+			reason: "ErrorFunc is for errors",
+			funcs: Funcs{
+				SyncFunc:  func(context.Context, *SyncRequest) (*SyncResponse, error) { return fine, nil },
+				ErrorFunc: rescue,
+			},
+			want: fine,
+		},
+		"Error":   {reason: "the engine gets the error", funcs: Funcs{SyncFunc: failing}, err: failure},
+		"Rescued": {reason: "an error becomes a status", funcs: Funcs{SyncFunc: failing, ErrorFunc: rescue}, want: rescued},
+		"Permanent": {
+			reason: "a permanent error does so too",
+			funcs: Funcs{
+				SyncFunc: func(context.Context, *SyncRequest) (*SyncResponse, error) {
+					return fine, Permanent(failure)
+				},
+				ErrorFunc: rescue,
+			},
+			want: rescued,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := tc.funcs.Sync(t.Context(), req)
+			require.ErrorIs(t, err, tc.err, tc.reason)
+			require.Equal(t, tc.want, got, tc.reason)
+		})
+	}
+
+	done := &FinalizeResponse{Retry: time.Second}
+	got, err := Funcs{FinalizeFunc: func(_ context.Context, got *SyncRequest) (*FinalizeResponse, error) {
+		require.Same(t, req, got)
+		return done, failure
+	}}.Finalize(t.Context(), req)
+	require.Same(t, done, got)
+	require.ErrorIs(t, err, failure)
+}
+
+func TestTyped(t *testing.T) {
+	req := &SyncRequest{Parent: observed(t, k8s.Pod, "x", "a"), Children: NewChildren(observed(t, k8s.Pod, "x", "b"))}
+	want := &SyncResponse{Status: "fine"}
+	h := Typed(func(_ context.Context, parent *corev1.Pod, children Children) (*SyncResponse, error) {
+		require.Equal(t, "a", parent.Name)
+		require.Equal(t, 1, children.Len())
+		return want, nil
+	})
+	got, err := h.Sync(t.Context(), req)
+	require.NoError(t, err)
+	require.Same(t, want, got)
+
+	type wrong struct {
+		Spec string `json:"spec"`
+	}
+	h = Typed(func(context.Context, wrong, Children) (*SyncResponse, error) {
+		t.Fatal("called with a parent that can't be decoded")
+		return nil, nil
+	})
+	_, err = h.Sync(t.Context(), req)
+	require.ErrorContains(t, err, "Pod x/a: decode into")
+	var permanent interface{ Permanent() bool }
+	require.ErrorAs(t, err, &permanent)
+}
+
+func TestPermanent(t *testing.T) {
+	failure := errors.New("no luck")
+	isPermanent := func(err error) bool {
+		var permanent interface{ Permanent() bool }
+		return errors.As(err, &permanent) && permanent.Permanent()
+	}
+	err := Permanent(failure)
+	require.ErrorIs(t, err, failure)
+	require.EqualError(t, err, "no luck")
+	require.True(t, isPermanent(err))
+	require.True(t, isPermanent(fmt.Errorf("sync: %w", err)))
+	require.True(t, isPermanent(errors.Join(errors.New("a"), err)))
+	require.False(t, isPermanent(failure))
+	require.NoError(t, Permanent(nil))
+	require.Equal(t, err, Permanent(err), "once is enough")
+}
+
+func TestKeep(t *testing.T) {
+	pod := observed(t, k8s.Pod, "x", "a")
+	require.Equal(t, kept.Child{Resource: pod}, Keep(pod))
+}
