@@ -47,6 +47,8 @@ type table struct {
 
 // builtin decodes the table when it is first asked for. A broken table, which
 // a test would find, knows nothing.
+//
+//nolint:gochecknoglobals // decoded once, immutable
 var builtin = sync.OnceValue(func() map[string]*Node {
 	nodes, err := decodeTable([]byte(tableJSON))
 	if err != nil {
