@@ -1,0 +1,179 @@
+// Command demo shows the echoserver operator at work on a local cluster: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, and kwok that plays
+// the kubelet of one node. `make demo` builds what it needs and runs it.
+//
+// Its last line is "demo: ok", or the reason why not with exit code 1. Nothing
+// it has started outlives it, unless it was asked to keep it all running.
+//
+// A reader starts with story.go, which is what one sees. The other files are
+// what it stands on: cluster.go starts the processes through keeper.go, the
+// process that outlives neither the demo nor a kept cluster; world.go watches
+// the objects; node.go and pki.go are the cluster's node and its certificates.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"k8s.io/klog/v2"
+)
+
+// demoTimeout is far beyond the half minute that the demo takes.
+const demoTimeout = 5 * time.Minute
+
+// options are the command line.
+type options struct {
+	assets     string // folder of the control plane's binaries
+	operator   string // binary of the operator
+	crd        string // file with the operator's CustomResourceDefinition
+	dir        string // where each run has its folder
+	keep       bool
+	withParent bool
+}
+
+func main() {
+	if len(os.Args) == 3 && os.Args[1] == keeperCommand {
+		os.Exit(keeperMain(os.Args[2]))
+	}
+	klog.LogToStderr(false) // client-go's remarks on watches that end with the API server
+	klog.SetOutput(io.Discard)
+	var opts options
+	flag.StringVar(&opts.assets, "assets", os.Getenv("KUBEBUILDER_ASSETS"), "`folder` of the control plane's binaries")
+	flag.StringVar(&opts.operator, "operator", ".cache/bin/echoserver", "the echoserver operator's `binary`")
+	flag.StringVar(&opts.crd, "crd", "examples/echoserver/crd.yaml", "`file` with the CRD to install")
+	flag.StringVar(&opts.dir, "dir", ".cache/demo", "`folder` for what the processes write")
+	flag.BoolVar(&opts.keep, "keep", false, "leave everything running at the end")
+	flag.BoolVar(&opts.withParent, "with-parent", false, "stop when the process that started this one ends")
+	flag.Parse()
+	out := newScreen(os.Stdout)
+	err := run(opts, out)
+	if err == nil && flag.NArg() > 0 {
+		err = fmt.Errorf("argument %q isn't understood", flag.Arg(0))
+	}
+	if err != nil {
+		out.failed(err)
+		os.Exit(1)
+	}
+	out.ok()
+}
+
+// run shows the demo and leaves nothing behind, or all of it with opts.keep.
+func run(opts options, out *screen) (err error) {
+	ctx, stop := demoContext(opts)
+	defer stop(nil)
+
+	bin, err := findBinaries(opts)
+	if err != nil {
+		return err
+	}
+	dir, lock, err := newRunDir(opts.dir)
+	if err != nil {
+		return err
+	}
+	k, err := startKeeper(dir, lock)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	kept := false
+	defer func() {
+		if kept {
+			return
+		}
+		if closeErr := k.close(); closeErr != nil {
+			err = errors.Join(err, closeErr)
+		}
+	}()
+
+	c := &cluster{keeper: k, dir: dir, bin: bin, screen: out}
+	if err := story(ctx, c, opts); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		out.logTail(c, err)
+		return err
+	}
+	if !opts.keep {
+		return end(ctx, c)
+	}
+	if err := k.detach(); err != nil {
+		return err
+	}
+	kept = true
+	out.kept(c)
+	return nil
+}
+
+// demoContext ends with a signal, the demo's time limit and, if asked for, the
+// parent process. Its cause says which.
+func demoContext(opts options) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	parent := os.Getppid()
+	go func() { // ends with ctx
+		limit := time.NewTimer(demoTimeout)
+		defer limit.Stop()
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case s := <-signals:
+				signal.Stop(signals) // a second one ends the demo at once; the keeper still cleans up
+				cancel(fmt.Errorf("stopped by signal: %v", s))
+			case <-limit.C:
+				cancel(fmt.Errorf("not done after %v", demoTimeout))
+			case <-tick.C:
+				if opts.withParent && os.Getppid() != parent {
+					cancel(errors.New("stopped: the process that started it has ended"))
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
+// newRunDir makes the folder of this run, and removes those of earlier runs
+// that nobody uses any more. The lock is held as long as it, or a process that
+// has inherited it, is open.
+func newRunDir(base string) (dir string, lock *os.File, err error) {
+	if base, err = filepath.Abs(base); err != nil {
+		return "", nil, fmt.Errorf("folder: %w", err)
+	}
+	if err := os.MkdirAll(base, 0o700); err != nil {
+		return "", nil, fmt.Errorf("folder: %w", err)
+	}
+	all, err := lockFile(filepath.Join(base, "lock"), true)
+	if err != nil {
+		return "", nil, err
+	}
+	defer all.Close()
+	left, err := filepath.Glob(filepath.Join(base, "run-*"))
+	if err != nil {
+		return "", nil, fmt.Errorf("folder: %w", err)
+	}
+	for _, old := range left {
+		if unused, err := lockFile(filepath.Join(old, "lock"), false); err == nil {
+			err = errors.Join(os.RemoveAll(old), unused.Close())
+			if err != nil {
+				return "", nil, fmt.Errorf("folder of an earlier run: %w", err)
+			}
+		}
+	}
+	if dir, err = os.MkdirTemp(base, "run-"); err != nil {
+		return "", nil, fmt.Errorf("folder: %w", err)
+	}
+	if lock, err = lockFile(filepath.Join(dir, "lock"), true); err != nil {
+		return "", nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, lock, nil
+}
