@@ -16,7 +16,7 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-func observed(t testing.TB, kind resource.Type, namespace, name string) *resource.Resource {
+func observed(t *testing.T, kind resource.Type, namespace, name string) *resource.Resource {
 	t.Helper()
 	r, err := resource.New(fmt.Appendf(nil,
 		`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":%q,"uid":"u-%s","resourceVersion":"1"},"spec":{"nodeName":"n"}}`,
@@ -184,7 +184,7 @@ func TestAs(t *testing.T) {
 		break
 	}
 	require.Equal(t, 1, failures)
-	for range ChildrenAs[corev1.Pod](nil, k8s.Pod) {
-		t.Fatal("a nil request has no children")
+	for _, err := range ChildrenAs[corev1.Pod](nil, k8s.Pod) {
+		t.Fatalf("a nil request has no children: %v", err)
 	}
 }

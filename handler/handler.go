@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/roperator/roperator/internal/kept"
 	"github.com/roperator/roperator/resource"
 )
@@ -83,7 +85,7 @@ func (f Funcs) Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error
 		Status:       status,
 		KeepChildren: true,
 		Resync:       resync,
-		Events:       []Event{{Type: EventWarning, Reason: "SyncFailed", Message: err.Error()}},
+		Events:       []Event{{Type: corev1.EventTypeWarning, Reason: "SyncFailed", Message: err.Error()}},
 	}, nil
 }
 
@@ -118,8 +120,7 @@ func Permanent(err error) error {
 	if err == nil {
 		return nil
 	}
-	var already *permanentError
-	if errors.As(err, &already) {
+	if _, already := errors.AsType[*permanentError](err); already {
 		return err
 	}
 	return &permanentError{err: err}

@@ -39,15 +39,9 @@ type FinalizeResponse struct {
 	Events []Event
 }
 
-// The types of an Event.
-const (
-	EventNormal  = "Normal"
-	EventWarning = "Warning"
-)
-
 // An Event is recorded on the parent as a Kubernetes Event.
 type Event struct {
-	Type    string // EventNormal or EventWarning; empty means EventNormal
+	Type    string // "Normal" or "Warning"; empty means "Normal"
 	Reason  string // short, in CamelCase, for machines
 	Message string // for people; must hold nothing secret
 }

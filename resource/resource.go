@@ -157,9 +157,9 @@ func (r *Resource) Generation() int64 { return r.generation }
 // Label returns the value of a label, false if the object hasn't got it. It
 // doesn't allocate.
 func (r *Resource) Label(name string) (string, bool) {
-	for i := len(r.labels) - 1; i >= 0; i-- { // the last of duplicates counts
-		if r.labels[i].key.Value() == name {
-			return r.labels[i].value, true
+	for _, l := range slices.Backward(r.labels) { // the last of duplicates counts
+		if l.key.Value() == name {
+			return l.value, true
 		}
 	}
 	return "", false
@@ -181,9 +181,9 @@ func (r *Resource) Labels() map[string]string {
 // got it. Use it rather than Annotations to look at a few, since annotations
 // may be large.
 func (r *Resource) Annotation(name string) (string, bool) {
-	for i := len(r.annotations) - 1; i >= 0; i-- {
-		if r.annotations[i].is(name) {
-			return r.annotations[i].text(), true
+	for _, a := range slices.Backward(r.annotations) {
+		if a.is(name) {
+			return a.text(), true
 		}
 	}
 	return "", false

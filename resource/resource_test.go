@@ -29,10 +29,10 @@ const podJSON = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","names
 	`"spec":{"containers":[{"name":"app","image":"nginx:1","env":[{"name":"A","value":"<&>"}]}],"terminationGracePeriodSeconds":30},` +
 	`"status":{"phase":"Running"}}` + "\n"
 
-func mustNew(t testing.TB, obj any) *Resource {
-	t.Helper()
+func mustNew(tb testing.TB, obj any) *Resource {
+	tb.Helper()
 	r, err := New(obj)
-	require.NoError(t, err)
+	require.NoError(tb, err)
 	return r
 }
 

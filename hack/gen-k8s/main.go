@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest" //nolint:depguard // a generator is no part of the library
 )
 
 func main() {

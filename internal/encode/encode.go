@@ -104,7 +104,7 @@ func typeFromScheme(obj any) resource.Type {
 		if v.Kind() != reflect.Struct {
 			return resource.Type{}
 		}
-		if typed, ok = reflect.New(v.Type()).Interface().(runtime.Object); !ok {
+		if typed, ok = reflect.TypeAssert[runtime.Object](reflect.New(v.Type())); !ok {
 			return resource.Type{}
 		}
 	}

@@ -2,6 +2,7 @@ package encode
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -34,9 +35,7 @@ func configMapOf(object map[string]any) map[string]any {
 		"data":     map[string]any{"a": "<1>"},
 		"kind":     "ConfigMap", "apiVersion": "v1",
 	}
-	for key, value := range object {
-		out[key] = value
-	}
+	maps.Copy(out, object)
 	return out
 }
 

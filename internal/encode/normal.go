@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -25,11 +26,11 @@ type fieldError struct {
 
 func (e *fieldError) Error() string {
 	var path strings.Builder
-	for i := len(e.path) - 1; i >= 0; i-- {
-		if path.Len() > 0 && !strings.HasPrefix(e.path[i], "[") {
+	for _, step := range slices.Backward(e.path) {
+		if path.Len() > 0 && !strings.HasPrefix(step, "[") {
 			path.WriteByte('.')
 		}
-		path.WriteString(e.path[i])
+		path.WriteString(step)
 	}
 	if path.Len() == 0 {
 		return e.err.Error()
