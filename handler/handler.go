@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/roperator/roperator/internal/kept"
 	"github.com/roperator/roperator/resource"
 )
@@ -85,7 +83,7 @@ func (f Funcs) Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error
 		Status:       status,
 		KeepChildren: true,
 		Resync:       resync,
-		Events:       []Event{{Type: corev1.EventTypeWarning, Reason: "SyncFailed", Message: err.Error()}},
+		Events:       []Event{{Type: EventWarning, Reason: "SyncFailed", Message: err.Error()}},
 	}, nil
 }
 

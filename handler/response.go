@@ -1,6 +1,10 @@
 package handler
 
-import "time"
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // A SyncResponse is what shall be.
 type SyncResponse struct {
@@ -39,9 +43,16 @@ type FinalizeResponse struct {
 	Events []Event
 }
 
+// The types of an Event, so that a handler which needs nothing else of
+// k8s.io/api doesn't import it for them.
+const (
+	EventNormal  = corev1.EventTypeNormal
+	EventWarning = corev1.EventTypeWarning
+)
+
 // An Event is recorded on the parent as a Kubernetes Event.
 type Event struct {
-	Type    string // "Normal" or "Warning"; empty means "Normal"
+	Type    string // EventNormal or EventWarning; empty means EventNormal
 	Reason  string // short, in CamelCase, for machines
 	Message string // for people; must hold nothing secret
 }
