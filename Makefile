@@ -45,8 +45,8 @@ test-unit: ## The tests that need no API server, in seconds
 	env -u KUBEBUILDER_ASSETS go test -short -timeout 5m $(TESTFLAGS) $(UNIT)
 
 .PHONY: conformance
-conformance: controlplane ## The conformance scenarios (RUN=C10 for one)
-	go test -race -count=1 -timeout 30m -v $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) ./test/conformance/...
+conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)
+	go run ./hack/scenarios -timeout 30m $(if $(RUN),-run '$(RUN)_') $(TESTFLAGS) ./test/conformance
 
 .PHONY: fuzz
 fuzz: ## Every fuzz test, each for FUZZTIME (60s)
