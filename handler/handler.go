@@ -48,12 +48,6 @@ func (f SyncFunc) Finalize(context.Context, *SyncRequest) (*FinalizeResponse, er
 	return &FinalizeResponse{Finalized: true}, nil
 }
 
-// Finalizes returns false: parents get no finalizer, unless
-// config.Operator.Finalizer says otherwise. The engine looks for this method
-// on every Handler; one without it is taken to have something to finalize. So a
-// type that embeds a SyncFunc and has its own Finalize needs its own Finalizes.
-func (f SyncFunc) Finalizes() bool { return false }
-
 // A Funcs is a Handler from functions. A nil function means the default.
 type Funcs struct {
 	// SyncFunc is called by Sync. The default leaves the status and the
@@ -95,8 +89,24 @@ func (f Funcs) Finalize(ctx context.Context, req *SyncRequest) (*FinalizeRespons
 	return f.FinalizeFunc(ctx, req)
 }
 
-// Finalizes says whether FinalizeFunc is set. See [SyncFunc.Finalizes].
-func (f Funcs) Finalizes() bool { return f.FinalizeFunc != nil }
+// Finalizes says whether a Handler has something to finalize, which is what
+// config.FinalizerAuto goes by: a SyncFunc, and what Typed returns, has nothing,
+// a Funcs has if its FinalizeFunc is set, and any other type has, unless it has
+// a method Finalizes() bool that says otherwise (Handlers that wrap another one
+// pass the question on to it).
+func Finalizes(h Handler) bool {
+	switch h := h.(type) {
+	case SyncFunc:
+		return false
+	case Funcs:
+		return h.FinalizeFunc != nil
+	case *Funcs:
+		return h.FinalizeFunc != nil
+	case interface{ Finalizes() bool }:
+		return h.Finalizes()
+	}
+	return true
+}
 
 // Typed returns a Handler with nothing to finalize for a parent that is
 // decoded into P, a struct or a pointer to one. A parent that can't be decoded

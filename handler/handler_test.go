@@ -14,15 +14,15 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// finalizes says what the engine asks of every handler.
-func finalizes(h Handler) bool {
-	f, ok := h.(interface{ Finalizes() bool })
-	return !ok || f.Finalizes()
-}
-
+// A custom type embeds a SyncFunc for its Sync, and finalizes.
 type custom struct{ SyncFunc }
 
-func (custom) Sync(context.Context, *SyncRequest) (*SyncResponse, error) { return nil, nil }
+func (custom) Finalize(context.Context, *SyncRequest) (*FinalizeResponse, error) { return nil, nil }
+
+// A wrapper passes the question on.
+type wrapper struct{ Handler }
+
+func (w wrapper) Finalizes() bool { return Finalizes(w.Handler) }
 
 // A whole implements only Handler.
 type whole struct{}
@@ -45,11 +45,12 @@ func TestFinalizes(t *testing.T) {
 		"FinalizeFunc":   {"has something", Funcs{FinalizeFunc: finalize}, true},
 		"FuncsPointer":   {"by pointer as well", &Funcs{FinalizeFunc: finalize}, true},
 		"Own":            {"any other type has", whole{}, true},
-		"EmbedsSyncFunc": {"what embeds one is one", custom{}, false},
+		"EmbedsSyncFunc": {"has its own Finalize, whatever else it has from SyncFunc", custom{}, true},
+		"Wrapper":        {"has what it wraps", wrapper{SyncFunc(nil)}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, finalizes(tc.h), tc.reason)
+			require.Equal(t, tc.want, Finalizes(tc.h), tc.reason)
 		})
 	}
 }

@@ -80,10 +80,7 @@ func finalizes(policy config.FinalizerPolicy, h handler.Handler) bool {
 	case config.FinalizerNever:
 		return false
 	}
-	if f, ok := h.(interface{ Finalizes() bool }); ok {
-		return f.Finalizes()
-	}
-	return true
+	return handler.Finalizes(h)
 }
 
 // changed schedules the parents that a new state concerns.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
@@ -30,7 +31,10 @@ type operator struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when Start has returned; err is set then
 	err    error
-	told   bool // that it ended of itself; known to the test's goroutine only
+
+	// Known to the test's goroutine only.
+	told      bool // that it ended of itself
+	loopsTold int  // how many of the engine's loops Settle has returned
 }
 
 // startOperator runs the operator until its stop.
@@ -146,13 +150,13 @@ func (l *testLog) close() {
 type calls struct {
 	mu struct {
 		sync.Mutex
-		syncs, finalizes map[objectKey]int
+		syncs, finalizes map[types.NamespacedName]int
 	}
 }
 
 func newCalls() *calls {
 	c := &calls{}
-	c.mu.syncs, c.mu.finalizes = map[objectKey]int{}, map[objectKey]int{}
+	c.mu.syncs, c.mu.finalizes = map[types.NamespacedName]int{}, map[types.NamespacedName]int{}
 	return c
 }
 
@@ -164,13 +168,13 @@ func (c *calls) wrap(h handler.Handler) handler.Handler {
 	return countedHandler{inner: h, calls: c}
 }
 
-func (c *calls) count(of map[objectKey]int, req *handler.SyncRequest) {
+func (c *calls) count(of map[types.NamespacedName]int, req *handler.SyncRequest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	of[req.Parent.Key()]++
 }
 
-func (c *calls) get(of map[objectKey]int, key objectKey) int {
+func (c *calls) get(of map[types.NamespacedName]int, key types.NamespacedName) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return of[key]
@@ -193,9 +197,4 @@ func (h countedHandler) Finalize(ctx context.Context, req *handler.SyncRequest) 
 	return h.inner.Finalize(ctx, req)
 }
 
-func (h countedHandler) Finalizes() bool {
-	if f, ok := h.inner.(interface{ Finalizes() bool }); ok {
-		return f.Finalizes()
-	}
-	return true
-}
+func (h countedHandler) Finalizes() bool { return handler.Finalizes(h.inner) }
