@@ -146,7 +146,7 @@ func (c *Cluster) connect(rules *clientcmd.ClientConfigLoadingRules) error {
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	config.QPS, config.Burst = 1000, 2000 // tests wait for the server, not for their own client
+	config.QPS = -1 // tests wait for the server, not for their own client
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)

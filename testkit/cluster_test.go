@@ -42,6 +42,27 @@ func TestFindBinaries(t *testing.T) {
 	}
 }
 
+func TestExistingCluster(t *testing.T) {
+	t.Setenv("USE_EXISTING_CLUSTER", "true")
+	t.Setenv("KUBECONFIG", cluster.Kubeconfig())
+	t.Setenv(assetsVariable, "/nothing/here")
+	c, err := Start(ClusterOptions{CRDPaths: []string{"testdata/crds.yaml"}, ControllerManager: true})
+	require.NoError(t, err)
+	require.Equal(t, cluster.RESTConfig().Host, c.RESTConfig().Host)
+	require.Equal(t, cluster.HasControllerManager(), c.HasControllerManager())
+	require.NotEqual(t, cluster.Kubeconfig(), c.Kubeconfig())
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	require.NoError(t, err)
+	require.NoError(t, c.Stop())
+	require.NoFileExists(t, c.Kubeconfig())
+	_, err = client.Discovery().ServerVersion()
+	require.NoError(t, err, "it isn't ours to stop")
+
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
+	_, err = Start(ClusterOptions{})
+	require.ErrorContains(t, err, "existing cluster: the kubeconfig (set KUBECONFIG, or select a context)")
+}
+
 func TestStartSaysWhyItFailed(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -84,6 +105,31 @@ func TestStopRemovesEverything(t *testing.T) {
 	for _, id := range ids {
 		require.False(t, alive(id), "process %s", id)
 	}
+}
+
+func TestAClusterThatIsKeptRunsOn(t *testing.T) {
+	t.Parallel()
+	c, err := Start(ClusterOptions{})
+	require.NoError(t, err)
+	ids := c.plane.watchdog.pids()
+	t.Cleanup(func() {
+		for _, id := range ids {
+			if pid, err := strconv.Atoi(id); err == nil {
+				require.NoError(t, syscall.Kill(-pid, syscall.SIGKILL))
+			}
+		}
+		require.NoError(t, os.RemoveAll(c.dir))
+	})
+	c.keep.Store(true)
+	require.NoError(t, c.Stop())
+	for _, id := range ids {
+		require.True(t, alive(id))
+	}
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	require.NoError(t, err)
+	_, err = client.Discovery().ServerVersion()
+	require.NoError(t, err)
+	require.FileExists(t, c.Kubeconfig())
 }
 
 // victimVariable makes TestMain of a second test binary start a cluster and

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/roperator/roperator/handler"
@@ -32,6 +34,11 @@ func (k *Kit) Eventually(obj any, timeout time.Duration) {
 	if err != nil {
 		k.t.Fatalf("testkit: eventually: %v", err)
 	}
+	dropEmptyStatus(obj, wanted.Object)
+	engine, err := k.engine()
+	if err != nil {
+		k.t.Fatalf("testkit: eventually: %v", err)
+	}
 	var state string
 	err = k.await(timeout, func(ctx context.Context) (bool, error) {
 		live, err := ref.get(ctx)
@@ -42,7 +49,7 @@ func (k *Kit) Eventually(obj any, timeout time.Duration) {
 			state = "it doesn't exist"
 			return false, nil
 		}
-		differences, err := k.compare(live, wanted.DeepCopy().Object)
+		differences, err := engine.Compare(live, wanted.Object)
 		if err != nil {
 			return false, err
 		}
@@ -95,13 +102,16 @@ func (k *Kit) EventuallyGone(obj any, timeout time.Duration) {
 	}
 }
 
-// await asks again and again, until done, an error, the timeout, or the
-// operator's unexpected end. The error for a timeout names it.
+// await asks until done, an error, the timeout, or the operator's unexpected
+// end: at once and then again and again, at least once however short the
+// timeout is. The error for a timeout names it.
 func (k *Kit) await(limit time.Duration, done wait.ConditionWithContextFunc) error {
 	ctx, cancel := timeout(limit)
 	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
-		ok, err := done(ctx)
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(context.Context) (bool, error) {
+		request, cancel := timeout(requestTimeout) // the answer counts even if it is late
+		defer cancel()
+		ok, err := done(request)
 		if !ok && err == nil && k.op != nil && !k.op.told {
 			if ended := k.op.ended(); ended != nil && k.op.err != nil {
 				return false, fmt.Errorf("the operator has %w", ended)
@@ -109,7 +119,7 @@ func (k *Kit) await(limit time.Duration, done wait.ConditionWithContextFunc) err
 		}
 		return ok, err
 	})
-	if err != nil && ctx.Err() != nil {
+	if wait.Interrupted(err) && ctx.Err() != nil {
 		return fmt.Errorf("after %v", limit)
 	}
 	return err
@@ -126,47 +136,19 @@ func (k *Kit) engine() (probe.Engine, error) {
 	return nil, fmt.Errorf("the operator hasn't started")
 }
 
-// statusField is where a status is put to have it compared as any field is.
-const statusField = "testkitStatus"
-
-// compare lists the fields in which live doesn't satisfy wanted, which it
-// changes.
-func (k *Kit) compare(live *resource.Resource, wanted map[string]any) ([]probe.Difference, error) {
-	engine, err := k.engine()
-	if err != nil {
-		return nil, err
+// dropEmptyStatus removes a status that says nothing: that of a typed object
+// that sets none is encoded as zeros.
+func dropEmptyStatus(obj any, encoded map[string]any) {
+	if fields, ok := encoded["status"].(map[string]any); ok && len(fields) == 0 {
+		delete(encoded, "status")
 	}
-	status := wanted["status"]
-	delete(wanted, "status")
-	differences, err := engine.Compare(live, wanted)
-	if err != nil {
-		return nil, err
+	v := reflect.Indirect(reflect.ValueOf(obj))
+	if v.Kind() != reflect.Struct {
+		return
 	}
-	if fields, isObject := status.(map[string]any); status == nil || isObject && len(fields) == 0 {
-		return differences, nil
+	if status := v.FieldByName("Status"); status.IsValid() && status.IsZero() {
+		delete(encoded, "status")
 	}
-	moved := live.Unstructured()
-	moved.Object[statusField] = moved.Object["status"]
-	if moved.Object["status"] == nil {
-		delete(moved.Object, statusField)
-	}
-	delete(moved.Object, "status")
-	liveStatus, err := resource.New(moved)
-	if err != nil {
-		return nil, err
-	}
-	identity := map[string]any{"name": live.Name()}
-	if live.Namespace() != "" {
-		identity["namespace"] = live.Namespace()
-	}
-	more, err := engine.Compare(liveStatus, map[string]any{
-		"apiVersion": live.Type().APIVersion, "kind": live.Type().Kind, "metadata": identity, statusField: status,
-	})
-	for _, d := range more {
-		d.Path = strings.Replace(d.Path, statusField, "status", 1)
-		differences = append(differences, d)
-	}
-	return differences, err
 }
 
 // formatDifferences returns a line for each field.
@@ -221,7 +203,7 @@ func formatValue(value any) string {
 }
 
 // parentKey returns the key of a parent, given any object that names it.
-func (k *Kit) parentKey(parent any) objectKey {
+func (k *Kit) parentKey(parent any) types.NamespacedName {
 	k.t.Helper()
 	_, key, err := encode.Identity(parent)
 	if err != nil {
@@ -285,7 +267,8 @@ func (k *Kit) Finalizes(parent any) int {
 }
 
 // Events returns the Events about the object, oldest first, each as
-// "Warning Reason Message". A repeated Event is listed once.
+// "Warning Reason Message". An Event that only counts how often it happened is
+// listed once.
 func (k *Kit) Events(obj any) []string {
 	k.t.Helper()
 	ref, err := k.refer(obj)

@@ -19,7 +19,8 @@ import (
 // rest.
 type HotLoopError struct {
 	// Type and Object are what is written again and again. They are empty if
-	// passes run without writing anything twice.
+	// passes run without writing anything twice; the name alone is, if it is
+	// that which keeps changing.
 	Type   resource.Type
 	Object types.NamespacedName
 	// Path is the field whose value keeps changing from write to write, ""
@@ -29,8 +30,8 @@ type HotLoopError struct {
 	// Values are the values that the field has had, at most 5, as JSON. Data
 	// of Secrets isn't shown.
 	Values []string
-	// Passes and Writes are how many there were Within the timeout; Writes
-	// are those of Object, or all of them if that is empty.
+	// Passes and Writes are how many there were Within the time that Settle
+	// has waited; Writes are those of Object, or all of them if that is empty.
 	Passes uint64
 	Writes int
 	Within time.Duration
@@ -39,7 +40,7 @@ type HotLoopError struct {
 // Error returns what is known on one line.
 func (e *HotLoopError) Error() string {
 	begin := fmt.Sprintf("not settled after %v: ", e.Within)
-	if e.Object.Name == "" {
+	if e.Type == (resource.Type{}) {
 		return begin + fmt.Sprintf("%d passes, %d writes, of no object twice: a handler that asks for a short Resync, fails, or doesn't return?", e.Passes, e.Writes)
 	}
 	object := begin + fmt.Sprintf("%d passes, %d writes of %s", e.Passes, e.Writes, describe(e.Type, e.Object))
@@ -51,8 +52,21 @@ func (e *HotLoopError) Error() string {
 
 const maxValues = 5
 
-// hotLoop says what the operator has been doing since begin: what the engine
-// itself found, else what its writes show.
+// conflictLoop reports what the engine has found.
+func (k *Kit) conflictLoop(engine probe.Engine, l probe.Loop, begin activity, within time.Duration) *HotLoopError {
+	e := &HotLoopError{
+		Type: l.Type, Object: l.Object, Path: l.Path, Values: l.Values,
+		Passes: engine.Activity().Passes - begin.Passes, Within: within.Round(time.Millisecond),
+	}
+	for _, w := range k.writes.all()[begin.writes:] {
+		if w.Type == l.Type && (w.Key == l.Object || l.Object.Name == "") {
+			e.Writes++
+		}
+	}
+	return e
+}
+
+// hotLoop says what the operator's writes since begin show.
 func (k *Kit) hotLoop(engine probe.Engine, begin activity, within time.Duration) *HotLoopError {
 	e := &HotLoopError{Within: within, Passes: engine.Activity().Passes - begin.Passes}
 	since := k.writes.all()[begin.writes:]
@@ -66,12 +80,6 @@ func (k *Kit) hotLoop(engine probe.Engine, begin activity, within time.Duration)
 			most = object
 		}
 	}
-	if loops := engine.Loops(); len(loops) > begin.loops {
-		l := loops[len(loops)-1]
-		e.Type, e.Object, e.Path, e.Values = l.Type, l.Object, l.Path, l.Values
-		e.Writes = len(of[written{l.Type, l.Object}])
-		return e
-	}
 	if len(of[most]) < 2 {
 		return e
 	}
@@ -83,7 +91,7 @@ func (k *Kit) hotLoop(engine probe.Engine, begin activity, within time.Duration)
 // A written object is one that there were writes of.
 type written struct {
 	Type resource.Type
-	Key  objectKey
+	Key  types.NamespacedName
 }
 
 // changing returns the field that differs most often between successive states

@@ -6,14 +6,12 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -52,13 +50,9 @@ type Kit struct {
 	log           *testLog
 	op            *operator // the last one started, nil before the first
 
-	writes *recorder
+	writes *recorder // of the operator
 	calls  *calls
-	mu     struct {
-		sync.Mutex
-		own     []ownWrite             // those that the operator has yet to observe
-		parents map[types.UID]struct{} // every parent that the Kit has created
-	}
+	own    *ownWrites
 }
 
 // KitOptions are what few tests need to change. The zero value is what New
@@ -103,10 +97,10 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 		t.Fatal("testkit: the cluster is nil: Start it in TestMain")
 	}
 	k := &Kit{t: t, cluster: cluster, opts: opts, Namespace: opts.Namespace, owner: opts.Namespace == ""}
-	k.mu.parents = map[types.UID]struct{}{}
 	k.log = &testLog{out: t.Output()}
 	k.writes = newRecorder(cluster.mapper)
 	k.calls = newCalls()
+	k.own = &ownWrites{}
 	own := cluster.RESTConfig()
 	own.UserAgent = "roperator-testkit"
 	var err error

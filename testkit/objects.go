@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,19 +16,17 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-type objectKey = types.NamespacedName
-
 // A reference is an object's type and key, and where it is served.
 type reference struct {
 	typ    resource.Type
-	key    objectKey
+	key    types.NamespacedName
 	client dynamic.ResourceInterface
 }
 
 // String returns "Pod namespace/name".
 func (r reference) String() string { return describe(r.typ, r.key) }
 
-func describe(t resource.Type, key objectKey) string {
+func describe(t resource.Type, key types.NamespacedName) string {
 	if key.Namespace == "" {
 		return t.Kind + " " + key.Name
 	}
@@ -127,9 +124,7 @@ func (k *Kit) Create(obj any) {
 		k.t.Fatalf("testkit: create %s: %v", ref, err)
 	}
 	if isParent {
-		k.mu.Lock()
-		k.mu.parents[created.GetUID()] = struct{}{}
-		k.mu.Unlock()
+		k.own.addParent(created.GetUID())
 	}
 	k.wrote(ref, created, false)
 }
@@ -281,101 +276,4 @@ func (r reference) get(ctx context.Context) (*resource.Resource, error) {
 		return nil, err
 	}
 	return resource.New(u)
-}
-
-// remove deletes what the Kit's operator and the test have left, finalizers
-// or not, and the namespace. It waits for nothing: without
-// kube-controller-manager a namespace never goes.
-func (k *Kit) remove() error {
-	ctx, cancel := timeout(requestTimeout)
-	defer cancel()
-	var errs []error
-	wanted := []resource.Type{k.config.Parent}
-	for _, child := range k.config.Children {
-		wanted = append(wanted, child.Type)
-	}
-	for _, t := range wanted {
-		if err := k.removeAll(ctx, t); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", t, err))
-		}
-	}
-	err := k.clients.CoreV1().Namespaces().Delete(ctx, k.Namespace, metav1.DeleteOptions{})
-	return errors.Join(append(errs, ignoreGone(err))...)
-}
-
-// removeAll deletes the objects of a type in the namespace, and those anywhere
-// that belong to the Kit's parents.
-func (k *Kit) removeAll(ctx context.Context, t resource.Type) error {
-	if k.config.Parent == (resource.Type{}) {
-		return nil // the operator never got as far as having a configuration
-	}
-	m, err := k.mapping(t)
-	if err != nil {
-		return nil // nothing is served, so nothing is left
-	}
-	all := k.client.Resource(m.rest.Resource)
-	var selections []*unstructured.UnstructuredList
-	list := func(client dynamic.ResourceInterface, selector string) error {
-		found, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector})
-		if err == nil {
-			selections = append(selections, found)
-		}
-		return err
-	}
-	if !m.ClusterScoped {
-		err = list(all.Namespace(k.Namespace), "")
-	}
-	if err == nil && k.clusterScoped {
-		selector := testLabel + "=" + k.Namespace
-		if t != k.config.Parent {
-			selector = k.childSelector()
-		}
-		if selector != "" {
-			err = list(all, selector)
-		}
-	}
-	errs := []error{err}
-	for _, selection := range selections {
-		for i := range selection.Items {
-			errs = append(errs, removeObject(ctx, all, &selection.Items[i]))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// childSelector selects the children of the parents that the Kit has created.
-func (k *Kit) childSelector() string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.mu.parents) == 0 {
-		return ""
-	}
-	requirement := metav1.LabelSelectorRequirement{Key: k.config.TrackingLabel, Operator: metav1.LabelSelectorOpIn}
-	for uid := range k.mu.parents {
-		requirement.Values = append(requirement.Values, string(uid))
-	}
-	return metav1.FormatLabelSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{requirement}})
-}
-
-func removeObject(ctx context.Context, all dynamic.NamespaceableResourceInterface, u *unstructured.Unstructured) error {
-	client := dynamic.ResourceInterface(all)
-	if u.GetNamespace() != "" {
-		client = all.Namespace(u.GetNamespace())
-	}
-	if len(u.GetFinalizers()) > 0 {
-		_, err := client.Patch(ctx, u.GetName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		if ignoreGone(err) != nil {
-			return err
-		}
-	}
-	return ignoreGone(client.Delete(ctx, u.GetName(), metav1.DeleteOptions{
-		PropagationPolicy: new(metav1.DeletePropagationBackground), GracePeriodSeconds: new(int64(0)),
-	}))
-}
-
-func ignoreGone(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // something else was faster
-	}
-	return err
 }

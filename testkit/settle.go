@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,8 +32,10 @@ const quietPeriod = 500 * time.Millisecond
 // them.
 //
 // When the timeout expires first it returns a *HotLoopError, which says what
-// the operator doesn't get done with. Any other error is about the operator
-// itself: that it isn't running, or observes nothing.
+// the operator doesn't get done with. It does so at once if the engine has
+// found a conflict loop since the last Settle: the engine slows such a parent
+// down, which must not be mistaken for rest. Any other error is about the
+// operator itself: that it isn't running, or observes nothing.
 func (k *Kit) Settle(limit time.Duration) error {
 	engine, err := k.engine()
 	if err != nil {
@@ -39,28 +43,36 @@ func (k *Kit) Settle(limit time.Duration) error {
 	}
 	ctx, cancel := timeout(limit)
 	defer cancel()
-	begin := k.activity(engine)
-	last, since := begin, time.Now()
+	begin, start := k.activity(engine), time.Now()
+	last, since := begin, start
 	missing := ""
 	err = wait.PollUntilContextCancel(ctx, pollInterval/2, true, func(ctx context.Context) (bool, error) {
 		if ended := k.op.ended(); ended != nil {
 			return false, fmt.Errorf("the operator has %w", ended)
 		}
+		now := k.activity(engine)
+		if now.loops > k.op.loopsTold {
+			return true, nil
+		}
 		var err error
 		if missing, err = k.unobserved(ctx); err != nil {
 			return false, err
 		}
-		now := k.activity(engine)
 		if missing != "" || now != last || now.Running > 0 || now.Due > 0 {
 			last, since = now, time.Now()
 			return false, nil
 		}
 		return time.Since(since) >= quietPeriod, nil
 	})
+	loops := engine.Loops()
+	found := loops[min(k.op.loopsTold, len(loops)):]
+	k.op.loopsTold = len(loops)
 	switch {
+	case len(found) > 0:
+		return k.conflictLoop(engine, found[len(found)-1], begin, time.Since(start))
 	case err == nil:
 		return nil
-	case ctx.Err() == nil:
+	case !wait.Interrupted(err):
 		return fmt.Errorf("settle: %w", err)
 	case missing != "":
 		return errors.Join(fmt.Errorf("settle: after %v the operator hasn't observed %s", limit, missing), k.op.runner.Ready())
@@ -87,11 +99,33 @@ type ownWrite struct {
 	deleted bool
 }
 
+// ownWrites are what the Kit itself has written.
+type ownWrites struct {
+	mu struct {
+		sync.Mutex
+		pending []ownWrite // oldest first
+		parents []string   // UIDs of all that it has created
+	}
+}
+
+func (o *ownWrites) addParent(uid types.UID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.parents = append(o.mu.parents, string(uid))
+}
+
+func (o *ownWrites) parents() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.mu.parents)
+}
+
 // wrote notes a write that the operator should hear of.
 func (k *Kit) wrote(ref reference, u *unstructured.Unstructured, deleted bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.mu.own = append(k.mu.own, ownWrite{
+	o := k.own
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.pending = append(o.mu.pending, ownWrite{
 		ref: ref, uid: u.GetUID(), version: u.GetResourceVersion(), labels: u.GetLabels(), deleted: deleted,
 	})
 }
@@ -103,10 +137,11 @@ func (k *Kit) unobserved(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for len(k.mu.own) > 0 {
-		w := k.mu.own[0]
+	o := k.own
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.mu.pending) > 0 {
+		w := o.mu.pending[0]
 		seen, err := k.observed(ctx, engine, w)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", w.ref, err)
@@ -117,7 +152,7 @@ func (k *Kit) unobserved(ctx context.Context) (string, error) {
 		if !seen {
 			return fmt.Sprintf("%s at resourceVersion %s", w.ref, w.version), nil
 		}
-		k.mu.own = k.mu.own[1:]
+		o.mu.pending = o.mu.pending[1:]
 	}
 	return "", nil
 }
