@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,8 +42,11 @@ func (k *Kit) removeAll(ctx context.Context, t resource.Type) error {
 		return nil // the operator never got as far as having a configuration
 	}
 	m, err := k.mapping(t)
-	if err != nil {
+	if meta.IsNoMatchError(err) {
 		return nil // nothing is served, so nothing is left
+	}
+	if err != nil {
+		return err
 	}
 	all := k.client.Resource(m.rest.Resource)
 	var selections []*unstructured.UnstructuredList

@@ -162,6 +162,7 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 			reason: "the watchdog must know processes from the moment they start",
 			signal: syscall.SIGKILL,
 			moment: func(t *testing.T, tmp string, _ *bufio.Reader) {
+				t.Helper()
 				require.Eventually(t, func() bool { return len(recorded(tmp)) > 0 }, time.Minute, time.Millisecond)
 			},
 		},
@@ -200,6 +201,7 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 }
 
 func waitUntilUp(t *testing.T, _ string, out *bufio.Reader) {
+	t.Helper()
 	line, err := out.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "up\n", line)

@@ -17,6 +17,8 @@ import (
 )
 
 // What TestMain does with a cluster.
+//
+//nolint:testableexamples // it needs a control plane
 func ExampleStart() {
 	cluster, err := testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"config/crd.yaml"}})
 	if err != nil {
@@ -30,6 +32,8 @@ func ExampleStart() {
 }
 
 // A test of an operator that gives each EchoServer a ConfigMap.
+//
+//nolint:testableexamples // it needs a control plane
 func ExampleNew() {
 	var cluster *testkit.Cluster // from TestMain
 	operator := config.Operator{

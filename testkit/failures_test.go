@@ -141,7 +141,7 @@ func TestSettleNamesWhatNeverSettles(t *testing.T) {
 func TestSettleWithAHandlerThatDoesntReturn(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
-	stuck := func(ctx context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+	stuck := func(_ context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
 		<-release
 		return &handler.SyncResponse{}, nil
 	}

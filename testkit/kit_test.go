@@ -296,6 +296,7 @@ func TestKitCleansUp(t *testing.T) {
 	_, err := kit.log.Write([]byte("too late"))
 	require.NoError(t, err)
 	require.NotContains(t, passed.logged(), "too late")
+	require.Empty(t, passed.failure())
 	k := *kit
 	k.t = t
 	k.EventuallyGone(widget("one", nil), patience)

@@ -43,7 +43,7 @@ func (k *Kit) mapping(t resource.Type) (served, error) {
 	gvk := t.GroupVersionKind()
 	m, err := k.cluster.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		return served{}, fmt.Errorf("%s isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths", t)
+		return served{}, fmt.Errorf("%s isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths: %w", t, err)
 	}
 	if err != nil {
 		return served{}, fmt.Errorf("%s: %w", t, err)

@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/testkit"
+)
+
+// silence is for how long a settled operator is watched for requests.
+const silence = 10 * time.Second
+
+// A stage is an operator with one parent, whose children are what the test
+// says.
+type stage struct {
+	*testkit.Kit
+	t      *testing.T
+	config config.Operator
+	parent string // name
+
+	mu struct {
+		sync.Mutex
+		revision int // of the parent's spec: what shall be has changed
+		wanted   func(*handler.SyncRequest) *handler.SyncResponse
+	}
+}
+
+// newStage starts an operator of this name, which is the test's own, for these
+// child types. There is no parent before the first want.
+func newStage(t *testing.T, name string, children ...config.Child) *stage {
+	t.Helper()
+	return newStageWith(t, operator(name, children...), testkit.KitOptions{})
+}
+
+func newStageWith(t *testing.T, cfg config.Operator, opts testkit.KitOptions) *stage {
+	t.Helper()
+	s := &stage{t: t, config: cfg, parent: "one"}
+	s.Kit = testkit.NewWithOptions(t, cluster, cfg, handler.SyncFunc(s.sync), opts)
+	return s
+}
+
+func (s *stage) sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	s.mu.Lock()
+	answer := s.mu.wanted
+	s.mu.Unlock()
+	return answer(req), nil
+}
+
+// want makes these the desired children and waits until the operator has
+// settled without an error.
+func (s *stage) want(children ...any) {
+	s.t.Helper()
+	s.ask(children...)
+	settle(s.t, s.Kit)
+	require.Empty(s.t, s.errors())
+}
+
+// ask makes these the desired children, by a change of the parent.
+func (s *stage) ask(children ...any) {
+	s.t.Helper()
+	s.answer(func(*handler.SyncRequest) *handler.SyncResponse {
+		return &handler.SyncResponse{Children: children, Status: map[string]any{"phase": "Fine"}}
+	})
+}
+
+// answer makes this the handler, by a change of the parent.
+func (s *stage) answer(wanted func(*handler.SyncRequest) *handler.SyncResponse) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.mu.revision++
+	s.mu.wanted = wanted
+	revision := s.mu.revision
+	s.mu.Unlock()
+	it := parent(s.parent, map[string]any{"revision": revision})
+	if revision == 1 {
+		s.Create(it)
+	} else {
+		s.Update(it)
+	}
+}
+
+// rebuild stops the operator, lets another one be done, and starts a build of
+// it that wants these children; what the parent says is the same.
+func (s *stage) rebuild(cfg config.Operator, meanwhile func(), children ...any) {
+	s.t.Helper()
+	s.Stop()
+	if meanwhile != nil {
+		meanwhile()
+	}
+	s.mu.Lock()
+	s.mu.wanted = func(*handler.SyncRequest) *handler.SyncResponse {
+		return &handler.SyncResponse{Children: children, Status: map[string]any{"phase": "Fine"}}
+	}
+	s.mu.Unlock()
+	s.config = cfg
+	s.Restart(cfg, handler.SyncFunc(s.sync))
+	settle(s.t, s.Kit)
+	require.Empty(s.t, s.errors())
+}
+
+// restart starts the same build again, and requires that it finds nothing to
+// do: no write, and one pass.
+func (s *stage) restart() {
+	s.t.Helper()
+	s.Stop()
+	log, before := needsAudit(s.t), s.Syncs(parent(s.parent, nil))
+	from := log.mark(s.t)
+	s.Restart(s.config, handler.SyncFunc(s.sync))
+	settle(s.t, s.Kit)
+	for _, r := range log.since(s.t, from, s.config.Name) {
+		require.False(s.t, r.persists(), "after a restart: %s", r)
+	}
+	require.Empty(s.t, s.errors())
+	require.Equal(s.t, before+1, s.Syncs(parent(s.parent, nil)), "one pass after a restart")
+}
+
+func (s *stage) errors() []error { return s.HandlerErrors(parent(s.parent, nil)) }
+
+// children returns the live children, as the API server has them.
+func (s *stage) children() []*resource.Resource {
+	s.t.Helper()
+	snapshot := s.Snapshot(parent(s.parent, nil))
+	require.NotNil(s.t, snapshot)
+	var live []*resource.Resource
+	for child := range snapshot.Children.All() {
+		found := s.Get(child)
+		require.NotNil(s.t, found, "%s", child)
+		live = append(live, found)
+	}
+	return live
+}
+
+// silent fails the test as soon as the operator makes a request within ten
+// seconds, watches aside. The children must be the same objects then, in the
+// same version.
+func (s *stage) silent() {
+	s.t.Helper()
+	before := s.children()
+	quiet(s.t, s.config.Name)
+	for _, child := range before {
+		now := s.Get(child)
+		require.NotNil(s.t, now, "%s", child)
+		require.Equal(s.t, child.UID(), now.UID(), "%s", child)
+		require.Equal(s.t, child.ResourceVersion(), now.ResourceVersion(), "%s:\n%v\n%v", child, child.Unstructured(), now.Unstructured())
+	}
+}
+
+// quiet fails the test as soon as the operators of these names make a request
+// within ten seconds.
+func quiet(t *testing.T, operators ...string) {
+	t.Helper()
+	log := needsAudit(t)
+	from := log.mark(t)
+	end := time.NewTimer(silence)
+	defer end.Stop()
+	look := time.NewTicker(500 * time.Millisecond)
+	defer look.Stop()
+	for over := false; !over; {
+		select {
+		case <-end.C:
+			over = true
+		case <-look.C:
+		}
+		upTo := log.mark(t)
+		for _, name := range operators {
+			require.Empty(t, log.since(t, from, name), "requests of an operator that had settled")
+		}
+		from = upTo
+	}
+}
+
+// field returns a field of a child as the API server has it, nil if it isn't
+// there.
+func (s *stage) field(obj any, path ...string) any {
+	s.t.Helper()
+	live := s.Get(obj)
+	require.NotNil(s.t, live, "%v", obj)
+	value, _ := live.Field(path...)
+	return value
+}
+
+// clients of somebody else: a person, another controller, the manager that is
+// named.
+func clients(t *testing.T, name string) (*kubernetes.Clientset, *dynamic.DynamicClient) {
+	t.Helper()
+	cfg := cluster.RESTConfig()
+	cfg.UserAgent = name
+	typed, err := kubernetes.NewForConfig(cfg)
+	require.NoError(t, err)
+	untyped, err := dynamic.NewForConfig(cfg)
+	require.NoError(t, err)
+	return typed, untyped
+}
+
+// object reads an object from JSON, in which single quotes stand for double
+// ones.
+func object(t *testing.T, text string) map[string]any {
+	t.Helper()
+	raw := []byte(text)
+	for i, c := range raw {
+		if c == '\'' {
+			raw[i] = '"'
+		}
+	}
+	var out map[string]any
+	require.NoError(t, json.Unmarshal(raw, &out), text)
+	return out
+}
