@@ -65,7 +65,7 @@ func (s *settings) desire(parent *resource.Resource, children []any) ([]*desired
 		out = append(out, d)
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("invalid response: %w", errors.Join(errs...))
+		return nil, &invalidResponseError{errors.Join(errs...)}
 	}
 	return out, nil
 }

@@ -43,6 +43,23 @@ func (e *nameTakenError) Error() string {
 	return text
 }
 
+// An invalidResponseError joins what is wrong with a handler's response.
+type invalidResponseError struct{ err error }
+
+func (e *invalidResponseError) Error() string { return "invalid response: " + e.err.Error() }
+func (e *invalidResponseError) Unwrap() error { return e.err }
+
+// reasonOf is the reason of the Event that tells of an error.
+func reasonOf(err error) string {
+	if _, ok := errors.AsType[*invalidResponseError](err); ok {
+		return "InvalidResponse"
+	}
+	if _, ok := errors.AsType[*nameTakenError](err); ok {
+		return "NameConflict"
+	}
+	return "SyncFailed"
+}
+
 // isRefusal says that an API error names something wrong with the object
 // itself, so that sending it again can't help.
 func isRefusal(err error) bool {

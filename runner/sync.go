@@ -71,7 +71,6 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	var err error
 	if !resp.KeepChildren {
 		if desired, err = p.desire(p.parent, resp.Children); err != nil {
-			p.event(p.parent, warning, "InvalidResponse", err.Error())
 			return outcome{Err: true}, err
 		}
 	}
@@ -145,14 +144,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 func (p *pass) childErrors(planned *plan) error {
 	errs := append([]error{}, planned.refused...)
 	for _, r := range p.results {
-		if r.err == nil {
-			continue
-		}
 		errs = append(errs, r.err)
-		var taken *nameTakenError
-		if errors.As(r.err, &taken) {
-			p.event(p.parent, warning, "NameConflict", r.err.Error())
-		}
 	}
 	return errors.Join(errs...)
 }
@@ -240,7 +232,7 @@ func (p *pass) failed(err error) {
 	p.history.add(p.parent.Key(), err)
 	if text := err.Error(); text != p.memory.lastError {
 		p.memory.lastError = text
-		p.event(p.parent, warning, "SyncFailed", text)
+		p.event(p.parent, warning, reasonOf(err), text)
 	}
 }
 
