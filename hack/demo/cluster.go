@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +57,8 @@ func findBinaries(opts options) (map[string]string, error) {
 		paths[name] = abs
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("missing: %s\n(`make controlplane` builds all of them into .cache/controlplane if KUBEBUILDER_ASSETS isn't set)",
+		slices.Sort(missing)
+		return nil, fmt.Errorf("missing: %s\nunset KUBEBUILDER_ASSETS to have all of them built by `make controlplane`",
 			strings.Join(missing, ", "))
 	}
 	return paths, nil

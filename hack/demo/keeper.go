@@ -22,9 +22,10 @@ import (
 // rest should the keeper itself be killed.
 
 const (
-	keeperCommand = "keeper" // the demo's first argument that makes it the keeper
-	keeperReports = 3        // its file descriptor for reports
-	graceful      = 10 * time.Second
+	keeperCommand = "keeper"         // the demo's first argument that makes it the keeper
+	keeperReports = 3                // its file descriptor for reports
+	stopTimeout   = 30 * time.Second // of the operator, after SIGTERM
+	endTimeout    = 2 * time.Second  // of everything; its data is thrown away anyway
 )
 
 // An order is a line of JSON to the keeper.
@@ -148,7 +149,7 @@ func (k *keeperState) forget(r report) {
 // end ends every process with the signal, by force what doesn't heed it, and
 // removes the folder.
 func (k *keeperState) end(how os.Signal) int {
-	force := time.NewTimer(graceful)
+	force := time.NewTimer(endTimeout)
 	defer force.Stop()
 	for _, cmd := range k.running {
 		_ = cmd.Process.Signal(how) // fails only for one that has ended already
@@ -241,7 +242,7 @@ func (k *keeper) stop(name string) error {
 	if err := k.order(order{Op: "stop", Name: name}); err != nil {
 		return err
 	}
-	timeout := time.After(2 * graceful)
+	timeout := time.After(stopTimeout)
 	for {
 		select {
 		case r, more := <-k.reports:
@@ -257,7 +258,7 @@ func (k *keeper) stop(name string) error {
 			}
 			return nil
 		case <-timeout:
-			return fmt.Errorf("%s: didn't end within %v of SIGTERM", name, 2*graceful)
+			return fmt.Errorf("%s: didn't end within %v of SIGTERM", name, stopTimeout)
 		}
 	}
 }

@@ -54,11 +54,11 @@ func main() {
 	flag.BoolVar(&opts.withParent, "with-parent", false, "stop when the process that started this one ends")
 	flag.Parse()
 	out := newScreen(os.Stdout)
-	err := run(opts, out)
-	if err == nil && flag.NArg() > 0 {
-		err = fmt.Errorf("argument %q isn't understood", flag.Arg(0))
+	if flag.NArg() > 0 {
+		out.failed(fmt.Errorf("unknown argument %q", flag.Arg(0)))
+		os.Exit(1)
 	}
-	if err != nil {
+	if err := run(opts, out); err != nil {
 		out.failed(err)
 		os.Exit(1)
 	}
@@ -88,7 +88,7 @@ func run(opts options, out *screen) (err error) {
 			return
 		}
 		if closeErr := k.close(); closeErr != nil {
-			err = errors.Join(err, closeErr)
+			err = errors.Join(err, closeErr, os.RemoveAll(dir))
 		}
 	}()
 

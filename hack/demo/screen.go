@@ -148,5 +148,5 @@ func (s *screen) ok() { s.print("%s", s.paint(green, "demo: ok")) }
 
 // failed is the last line of one that did not.
 func (s *screen) failed(err error) {
-	s.print("%s", s.paint(red, "demo: failed: "+err.Error()))
+	s.print("%s", s.paint(red, "demo: failed: "+strings.ReplaceAll(err.Error(), "\n", "; ")))
 }
