@@ -164,7 +164,8 @@ func (x *executor) request(ctx context.Context, a *action) result {
 	case verbCreate:
 		return x.create(ctx, a)
 	case verbUpdate:
-		return x.written(x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false))
+		live, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false)
+		return x.written(a, live, err)
 	case verbApply:
 		return x.apply(ctx, a)
 	case verbMark:
@@ -172,7 +173,8 @@ func (x *executor) request(ctx context.Context, a *action) result {
 		if err != nil {
 			return result{err: err}
 		}
-		return x.written(x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body, false))
+		live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body, false)
+		return x.written(a, live, err)
 	case verbRecreate, verbDelete:
 		left, err := x.client.delete(ctx, a.kind, a.ref.Key, a.live.UID())
 		if err != nil {
@@ -186,13 +188,15 @@ func (x *executor) request(ctx context.Context, a *action) result {
 	return result{err: fmt.Errorf("unknown verb %q", a.verb)}
 }
 
-// written takes the answer to a write of a child.
-func (x *executor) written(live *resource.Resource, err error) result {
+// written takes the answer to a write of a child. If it has the resourceVersion
+// from before, the server saw no difference and has persisted nothing.
+func (x *executor) written(a *action, live *resource.Resource, err error) result {
 	if err != nil {
 		return result{err: err}
 	}
 	x.store.wrote(live)
-	return result{live: live, wrote: true, accepted: true}
+	changed := a.live == nil || a.live.ResourceVersion() != live.ResourceVersion()
+	return result{live: live, wrote: changed, accepted: true}
 }
 
 func (x *executor) create(ctx context.Context, a *action) result {
@@ -200,7 +204,7 @@ func (x *executor) create(ctx context.Context, a *action) result {
 	if apierrors.IsAlreadyExists(err) {
 		return x.claim(ctx, a)
 	}
-	return x.written(live, err)
+	return x.written(a, live, err)
 }
 
 // apply sends a server-side apply. Before the first one, our entry in
@@ -216,7 +220,8 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 	if err != nil {
 		return result{err: err}
 	}
-	return x.written(x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, false))
+	live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, false)
+	return x.written(a, live, err)
 }
 
 // verify sends the update that a child seems to need as a dry run. Fields that
