@@ -1,0 +1,137 @@
+package runner
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// appliedSizes holds how long the texts of applied are, below their names.
+type appliedSizes map[*applied]int
+
+// fit returns the set with as much collapsed or, in metadata, forgotten, as it
+// takes for a text of at most limit bytes.
+func (a *applied) fit(limit int) *applied {
+	sizes := appliedSizes{}
+	rest := &applied{kind: appliedObject, fields: maps.Clone(a.fields)}
+	delete(rest.fields, "metadata")
+	size := sizes.of(rest) - len("{}")
+	metadata := a.fields["metadata"]
+	if metadata != nil {
+		// It may have half, or what the rest doesn't need.
+		name := len("metadata")
+		if size > 0 {
+			name += len(",")
+		}
+		metadata = sizes.shrink(metadata, max(limit/2, limit-size)-name, true)
+		limit -= name + sizes.of(metadata)
+	}
+	rest = sizes.shrink(rest, limit+len("{}"), false)
+	if metadata == nil || rest.owns() {
+		return rest
+	}
+	fields := maps.Clone(rest.fields)
+	fields["metadata"] = metadata
+	return &applied{kind: appliedObject, fields: fields}
+}
+
+func (s appliedSizes) of(a *applied) int {
+	if a == nil || a.kind == appliedValue {
+		return 0
+	}
+	if a.kind == appliedWhole {
+		return len("*")
+	}
+	size, known := s[a]
+	if known {
+		return size
+	}
+	size = len("{}") + max(0, len(a.fields)+len(a.items)-1)
+	if len(a.keys) > 0 {
+		size += len(":")
+		for _, key := range a.keys {
+			size += len(strconv.Quote(key)) + len("|")
+		}
+	}
+	for name, child := range a.fields {
+		size += nameSize(name) + s.of(child)
+	}
+	for _, item := range a.items {
+		size += s.of(item)
+	}
+	s[a] = size
+	return size
+}
+
+func nameSize(name string) int {
+	if isPlainName(name) {
+		return len(name)
+	}
+	return len(strconv.Quote(name))
+}
+
+// An appliedChild is a field or an item, with the size of what is below it.
+type appliedChild struct {
+	name  string
+	index int
+	value *applied
+	size  int
+}
+
+// children returns the children of a, the biggest first.
+func (s appliedSizes) children(a *applied) []appliedChild {
+	all := make([]appliedChild, 0, len(a.fields)+len(a.items))
+	for name, child := range a.fields {
+		all = append(all, appliedChild{name: name, value: child, size: s.of(child)})
+	}
+	for i, item := range a.items {
+		all = append(all, appliedChild{index: i, value: item, size: s.of(item)})
+	}
+	slices.SortFunc(all, func(x, y appliedChild) int {
+		return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index))
+	})
+	return all
+}
+
+// shrink returns a with so much collapsed that its text has at most budget
+// bytes: in the biggest child as far as it goes, then in the next, at last as a
+// whole. With forget things are left out instead, and the result is nil if
+// nothing is left.
+func (s appliedSizes) shrink(a *applied, budget int, forget bool) *applied {
+	size := s.of(a)
+	if size <= budget {
+		return a
+	}
+	whole := &applied{kind: appliedWhole}
+	if forget {
+		whole = nil
+	}
+	if a.kind == appliedItems && forget {
+		return nil
+	}
+	out := &applied{kind: a.kind, keys: a.keys, fields: maps.Clone(a.fields), items: slices.Clone(a.items)}
+	for _, child := range s.children(a) {
+		if size <= budget || !forget && child.size <= s.of(whole) {
+			break
+		}
+		smaller := whole
+		if room := child.size - (size - budget); room > 0 {
+			smaller = s.shrink(child.value, room, forget)
+		}
+		size -= child.size - s.of(smaller)
+		switch {
+		case a.kind == appliedItems:
+			out.items[child.index] = smaller
+		case smaller == nil:
+			delete(out.fields, child.name)
+			size -= nameSize(child.name) + min(len(out.fields), len(","))
+		default:
+			out.fields[child.name] = smaller
+		}
+	}
+	if size > budget || len(out.fields)+len(out.items) == 0 {
+		return whole
+	}
+	return out
+}
