@@ -42,6 +42,7 @@ func (s *settings) updateBody(a *action, parent *resource.Resource, ignore ...st
 // that it can't create or take over another object.
 func (s *settings) applyBody(a *action, parent *resource.Resource) any {
 	body := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema, true))
+	body = a.kind.comparison.keepIgnored(a.live.Unstructured().Object, body)
 	meta, _ := body["metadata"].(map[string]any)
 	meta["uid"] = string(a.live.UID())
 	return nullFree(body)
