@@ -76,8 +76,15 @@ func isNamespaceTerminating(err error) bool {
 }
 
 // refusesDryRun says that an admission webhook can't take part in a dry run.
+// The API server says so itself (400) of a webhook that declares side effects;
+// others refuse in words and with codes of their own.
 func refusesDryRun(err error) bool {
-	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "dry run")
+	if status := apierrors.APIStatus(nil); err == nil || !errors.As(err, &status) {
+		return false
+	}
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "admission webhook") &&
+		(strings.Contains(text, "dry run") || strings.Contains(text, "dry-run") || strings.Contains(text, "dryrun"))
 }
 
 // immutableFields returns the fields that a 422 says can't be changed.

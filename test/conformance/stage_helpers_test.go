@@ -2,12 +2,18 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -113,7 +119,7 @@ func (s *stage) rebuild(cfg config.Operator, meanwhile func(), children ...any) 
 func (s *stage) restart() {
 	s.t.Helper()
 	s.Stop()
-	log, before := needsAudit(s.t), s.Syncs(parent(s.parent, nil))
+	log, before, versions := needsAudit(s.t), s.Syncs(parent(s.parent, nil)), s.versions()
 	from := log.mark(s.t)
 	s.Restart(s.config, handler.SyncFunc(s.sync))
 	settle(s.t, s.Kit)
@@ -121,7 +127,9 @@ func (s *stage) restart() {
 		require.False(s.t, r.persists(), "after a restart: %s", r)
 	}
 	require.Empty(s.t, s.errors())
-	require.Equal(s.t, before+1, s.Syncs(parent(s.parent, nil)), "one pass after a restart")
+	if s.versions() == versions { // else a controller has found something to do meanwhile
+		require.Equal(s.t, before+1, s.Syncs(parent(s.parent, nil)), "one pass after a restart")
+	}
 }
 
 func (s *stage) errors() []error { return s.HandlerErrors(parent(s.parent, nil)) }
@@ -142,7 +150,7 @@ func (s *stage) children() []*resource.Resource {
 
 // silent fails the test as soon as the operator makes a request within ten
 // seconds, watches aside. The children must be the same objects then, in the
-// same version.
+// same version, or in one with another status.
 func (s *stage) silent() {
 	s.t.Helper()
 	before := s.children()
@@ -151,8 +159,20 @@ func (s *stage) silent() {
 		now := s.Get(child)
 		require.NotNil(s.t, now, "%s", child)
 		require.Equal(s.t, child.UID(), now.UID(), "%s", child)
-		require.Equal(s.t, child.ResourceVersion(), now.ResourceVersion(), "%s:\n%v\n%v", child, child.Unstructured(), now.Unstructured())
+		if child.ResourceVersion() != now.ResourceVersion() {
+			require.Equal(s.t, beside(child, "status"), beside(now, "status"), "%s", child)
+		}
 	}
+}
+
+// beside returns an object without a field and without what changes with every
+// version.
+func beside(r *resource.Resource, field string) map[string]any {
+	u := r.Unstructured()
+	u.SetResourceVersion("")
+	u.SetManagedFields(nil)
+	delete(u.Object, field)
+	return u.Object
 }
 
 // quiet fails the test as soon as the operators of these names make a request
@@ -202,17 +222,71 @@ func clients(t *testing.T, name string) (*kubernetes.Clientset, *dynamic.Dynamic
 	return typed, untyped
 }
 
-// object reads an object from JSON, in which single quotes stand for double
-// ones.
-func object(t *testing.T, text string) map[string]any {
+// manifest reads an object from YAML in flow style, where tabs are spaces.
+func manifest(t *testing.T, text string) map[string]any {
 	t.Helper()
-	raw := []byte(text)
-	for i, c := range raw {
-		if c == '\'' {
-			raw[i] = '"'
-		}
-	}
 	var out map[string]any
-	require.NoError(t, json.Unmarshal(raw, &out), text)
+	require.NoError(t, yaml.Unmarshal([]byte(strings.ReplaceAll(text, "\t", " ")), &out), text)
 	return out
+}
+
+// childrenBy returns child types with the same strategy.
+func childrenBy(strategy config.UpdateStrategy, types ...resource.Type) []config.Child {
+	children := make([]config.Child, 0, len(types))
+	for _, t := range types {
+		children = append(children, config.Child{Type: t, Strategy: strategy})
+	}
+	return children
+}
+
+func lower(strategy config.UpdateStrategy) string { return strings.ToLower(string(strategy)) }
+
+// creates returns the creates of children.
+func (s *stage) creates() []testkit.Write {
+	return slices.DeleteFunc(s.Writes(), func(w testkit.Write) bool { return w.Verb != "create" })
+}
+
+// undisturbed waits until nobody else has changed a child for a while:
+// controllers have their say on what was created.
+func (s *stage) undisturbed() {
+	s.t.Helper()
+	versions, since := "", time.Now()
+	eventually(s.t, "the children come to rest", func() bool {
+		now := s.versions()
+		if now != versions {
+			versions, since = now, time.Now()
+		}
+		return time.Since(since) > 2*time.Second
+	})
+	settle(s.t, s.Kit)
+}
+
+// versions returns the UID and resourceVersion of every child.
+func (s *stage) versions() string {
+	s.t.Helper()
+	var b strings.Builder
+	for _, child := range s.children() {
+		fmt.Fprintln(&b, child.UID(), child.ResourceVersion())
+	}
+	return b.String()
+}
+
+// typedDeployment is what most handlers return: a struct with its zero values.
+func typedDeployment() *appsv1.Deployment {
+	labels := map[string]string{"app": "typed"}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "typed"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32),
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example.com/app"}}},
+			},
+		},
+	}
+}
+
+func configMapNamed(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
