@@ -48,14 +48,14 @@ func newAuthority(dir string) (*authority, error) {
 }
 
 // certificate is what all certificates here have in common: they are for
-// 127.0.0.1, servers and clients, and two days.
+// 127.0.0.1, servers and clients, and a year.
 func certificate(name string, groups []string) *x509.Certificate {
 	serial := big.NewInt(time.Now().UnixNano())
 	return &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name, Organization: groups},
 		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(48 * time.Hour),
+		NotAfter:     time.Now().AddDate(1, 0, 0),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
