@@ -16,13 +16,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 )
 
@@ -43,8 +43,7 @@ func main() {
 	if len(os.Args) == 3 && os.Args[1] == keeperCommand {
 		os.Exit(keeperMain(os.Args[2]))
 	}
-	klog.LogToStderr(false) // client-go's remarks on watches that end with the API server
-	klog.SetOutput(io.Discard)
+	klog.SetLogger(logr.Discard()) // client-go's remarks on watches that end; errors come back in any case
 	var opts options
 	flag.StringVar(&opts.assets, "assets", os.Getenv("KUBEBUILDER_ASSETS"), "`folder` of the control plane's binaries")
 	flag.StringVar(&opts.operator, "operator", ".cache/bin/echoserver", "the echoserver operator's `binary`")
@@ -93,7 +92,10 @@ func run(opts options, out *screen) (err error) {
 	}()
 
 	c := &cluster{keeper: k, dir: dir, bin: bin, screen: out}
-	if err := story(ctx, c, opts); err != nil {
+	watching, stopWatching := context.WithCancel(ctx)
+	err = story(watching, c, opts)
+	stopWatching()
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
