@@ -27,16 +27,21 @@ func (x *executor) claim(ctx context.Context, a *action) result {
 	tracked, _ := live.Label(x.cfg.TrackingLabel)
 	owned, _ := live.Label(x.cfg.OwnershipLabel)
 	ours := tracked == string(x.parent.UID()) && owned == x.cfg.Name
+	controlled := controller != nil && controller.UID == x.parent.UID()
+	free := controller == nil && (ours || a.kind.child.Adopt)
 	switch {
-	case controller != nil && controller.UID == x.parent.UID() && ours:
+	case controlled && ours:
 		// An earlier create of ours succeeded without our learning of it.
 		x.store.wrote(live)
 		return result{live: live, await: true, wrote: true}
-	case live.IsDeleting() && (ours || owned == x.cfg.Name || controller != nil && controller.UID == x.parent.UID()):
+	case live.IsDeleting() && (owned == x.cfg.Name || controlled || free):
 		return result{await: true, parked: x.store.await(a.ref, x.parent.UID())}
-	case controller != nil && controller.UID == x.parent.UID():
+	case controlled && owned != "" && owned != x.cfg.Name:
+		// Another operator has the same parents, and wants the same child.
+		return result{err: x.nameTaken(a, "operator "+owned)}
+	case controlled:
 		return x.take(ctx, a, live)
-	case controller == nil && (ours || a.kind.child.Adopt):
+	case free:
 		return x.takeIfParentLives(ctx, a, live)
 	case controller != nil && owned == x.cfg.Name && tracked == string(controller.UID):
 		going, err := x.goingAway(ctx, live, controller)
@@ -47,15 +52,18 @@ func (x *executor) claim(ctx context.Context, a *action) result {
 			return result{await: true, parked: x.store.await(a.ref, x.parent.UID())}
 		}
 	}
-	return result{err: x.nameTaken(a, controller)}
+	holder := ""
+	if controller != nil {
+		holder = controller.Kind + " " + controller.Name
+	}
+	return result{err: x.nameTaken(a, holder)}
 }
 
-func (x *executor) nameTaken(a *action, controller *metav1.OwnerReference) error {
-	err := &nameTakenError{what: fmt.Sprintf("%s %s", a.ref.Type.Kind, a.ref.Key), operator: x.cfg.Name}
-	if controller != nil {
-		err.holder = controller.Kind + " " + controller.Name
-	}
-	return err
+// nameTaken is an error. If the holder is a child of this operator too, its
+// going is a change for this parent.
+func (x *executor) nameTaken(a *action, holder string) error {
+	x.store.await(a.ref, x.parent.UID())
+	return &nameTakenError{what: a.ref.String(), operator: x.cfg.Name, holder: holder}
 }
 
 // goingAway says whether the parent that controls an object is being deleted
@@ -70,7 +78,7 @@ func (x *executor) goingAway(ctx context.Context, live *resource.Resource, contr
 	case apierrors.IsNotFound(err):
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("read the parent of %s %s: %w", live.Type().Kind, live.Key(), err)
+		return false, fmt.Errorf("read the parent of %s: %w", refOf(live), err)
 	}
 	return other.UID() != controller.UID || other.IsDeleting(), nil
 }
@@ -100,7 +108,7 @@ func (x *executor) take(ctx context.Context, a *action, live *resource.Resource)
 		return result{err: err}
 	}
 	x.store.wrote(taken)
-	return result{live: taken, wrote: true}
+	return result{live: taken, wrote: true, claimed: true}
 }
 
 // convertManagedFields turns our entry for updates in managedFields into one

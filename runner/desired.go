@@ -58,7 +58,7 @@ func (s *settings) desire(parent *resource.Resource, children []any) ([]*desired
 			continue
 		}
 		if first, twice := seen[d.ref]; twice {
-			errs = append(errs, fmt.Errorf("child %d: %s %s: metadata.name: child %d is the same object; return each child once", i, d.ref.Type, d.ref.Key, first))
+			errs = append(errs, fmt.Errorf("child %d: %s %s: metadata.name: child %d is the same object; return each child once", i, d.ref.Type, keyText(d.ref.Key), first))
 			continue
 		}
 		seen[d.ref] = i
@@ -107,7 +107,7 @@ func (s *settings) keep(res *resource.Resource) (*desiredChild, error) {
 	}
 	k := s.types.byType[res.Type()]
 	if k == nil || k == s.types.parent {
-		return nil, fmt.Errorf("%s %s: handler.Keep: not a configured child type", res.Type(), res.Key())
+		return nil, fmt.Errorf("%s %s: handler.Keep: not a configured child type", res.Type(), keyText(res.Key()))
 	}
 	return &desiredChild{kind: k, ref: objectRef{res.Type(), res.Key()}, keep: true}, nil
 }
@@ -116,7 +116,7 @@ func (s *settings) keep(res *resource.Resource) (*desiredChild, error) {
 func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind, error) {
 	t := resource.Type{APIVersion: head.APIVersion, Kind: head.Kind}
 	m := &head.Metadata
-	name := fmt.Sprintf("%s %s", t, types.NamespacedName{Namespace: m.Namespace, Name: m.Name})
+	name := fmt.Sprintf("%s %s", t, keyText(types.NamespacedName{Namespace: m.Namespace, Name: m.Name}))
 	switch {
 	case t.Kind == "":
 		return nil, fmt.Errorf("%q: kind: missing", m.Name)
@@ -153,7 +153,7 @@ func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind
 func (s *settings) placeNamespace(parent *resource.Resource, k *kind, namespace *string) error {
 	switch {
 	case !k.namespaced && parent.Namespace() != "":
-		return fmt.Errorf("%q: the type is cluster-scoped, and a namespaced parent can't own it", *namespace)
+		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
 	case !k.namespaced && *namespace != "":
 		return fmt.Errorf("%q: the type is cluster-scoped; leave it empty", *namespace)
 	case !k.namespaced:

@@ -108,7 +108,7 @@ func immutableFields(err error) []string {
 // describe makes the error of a write fit to be shown: it starts with its
 // subject, says what would work, and holds no value of a Secret.
 func describe(a *action, err error) error {
-	subject := fmt.Sprintf("%s %s: %s", a.ref.Type.Kind, a.ref.Key, a.verb)
+	subject := fmt.Sprintf("%s: %s", a.ref, a.verb)
 	fields := immutableFields(err)
 	if a.kind.secret() {
 		err = redacted(err)

@@ -33,7 +33,7 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 		return held
 	})
 	if err != nil {
-		return fmt.Errorf("%s %s: finalizer: %w", p.parent.Type().Kind, p.parent.Key(), err)
+		return fmt.Errorf("%s: finalizer: %w", refOf(p.parent), err)
 	}
 	if parent != p.parent {
 		p.did = append(p.did, "patch finalizers")
@@ -151,7 +151,7 @@ func (p *pass) letGo(ctx context.Context) (outcome, error) {
 	case apierrors.IsNotFound(err):
 		return outcome{}, nil
 	case err != nil:
-		return outcome{Err: true}, fmt.Errorf("%s %s: finalizer: %w", p.parent.Type().Kind, p.parent.Key(), err)
+		return outcome{Err: true}, fmt.Errorf("%s: finalizer: %w", refOf(p.parent), err)
 	case parent != p.parent:
 		p.did = append(p.did, "remove finalizer")
 	}
@@ -212,14 +212,14 @@ func (r *engine) releaseLive(ctx context.Context, last *resource.Resource) error
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s %s: read: %w", last.Type().Kind, last.Key(), err)
+		return fmt.Errorf("%s: read: %w", refOf(last), err)
 	}
 	if r.selects(live) {
 		return nil // it is back; its watch event is on the way
 	}
 	_, err = r.setFinalizers(ctx, live, r.withoutOurs)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s %s: finalizer: %w", last.Type().Kind, last.Key(), err)
+		return fmt.Errorf("%s: finalizer: %w", refOf(last), err)
 	}
 	return nil
 }

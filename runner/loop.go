@@ -98,7 +98,7 @@ func (p *pass) suspect(a *action, prompted bool) bool {
 func (p *pass) countLoop(key loopKey, writes []loopWrite) bool {
 	now := time.Now()
 	if found := p.loops.wrote(now, key, writes); found != nil {
-		text := fmt.Sprintf("%s %s: %s is written again and again: %q", key.Type.Kind, key.Object, found.Path, found.Values)
+		text := fmt.Sprintf("%s: %s is written again and again: %q", objectRef{key.Type, key.Object}, found.Path, found.Values)
 		p.log.Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
 		p.metrics.loops.WithLabelValues(key.Type.String()).Inc()
 		p.event(p.parent, warning, "ConflictLoop", text)

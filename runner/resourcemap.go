@@ -18,6 +18,20 @@ type objectRef struct {
 	Key  types.NamespacedName
 }
 
+func refOf(res *resource.Resource) objectRef { return objectRef{res.Type(), res.Key()} }
+
+// String returns the kind and key, for people.
+func (r objectRef) String() string { return r.Type.Kind + " " + keyText(r.Key) }
+
+// keyText returns namespace/name, or the name alone where there is no
+// namespace.
+func keyText(key types.NamespacedName) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.String()
+}
+
 // A resourceMap holds the newest known state of the parents and of the
 // objects that carry this operator's labels, with an index from a parent's UID
 // to its children.
@@ -56,7 +70,7 @@ type stream struct {
 // A change says which parents a new state concerns.
 type change struct {
 	Parents []types.UID
-	// Woken are parents that waited for the object to go.
+	// Woken are parents that waited for the object's name.
 	Woken []types.UID
 }
 
@@ -87,7 +101,7 @@ func (m *resourceMap) observe(s stream, res *resource.Resource) change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(s, res.ResourceVersion())
-	return m.setLocked(res)
+	return m.setAndWakeLocked(res)
 }
 
 // observeDeleted takes the last state of an object that, says a watch, is gone
@@ -97,7 +111,7 @@ func (m *resourceMap) observeDeleted(s stream, res *resource.Resource) change {
 	defer m.mu.Unlock()
 	m.advanceLocked(s, res.ResourceVersion())
 	delete(m.mu.deleted[res.Type()], res.UID())
-	ref := objectRef{res.Type(), res.Key()}
+	ref := refOf(res)
 	held := m.mu.objects[ref.Type][ref.Key]
 	if held == nil {
 		return change{Woken: m.wakeLocked(ref)}
@@ -106,6 +120,7 @@ func (m *resourceMap) observeDeleted(s stream, res *resource.Resource) change {
 		return change{}
 	}
 	c := m.removeLocked(ref, held)
+	c.Woken = m.wakeLocked(ref)
 	if _, ok := m.mu.departed[res.UID()]; ok {
 		m.mu.departed[res.UID()] = res
 	}
@@ -122,13 +137,15 @@ func (m *resourceMap) replace(s stream, list []*resource.Resource, listVersion s
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
 		listed[res.UID()] = struct{}{}
-		all.add(m.setLocked(res))
+		all.add(m.setAndWakeLocked(res))
 	}
 	for key, held := range m.mu.objects[s.Type] {
 		if _, ok := listed[held.UID()]; ok || !s.holds(key) || newer(held.ResourceVersion(), listVersion) {
 			continue
 		}
-		all.add(m.removeLocked(objectRef{s.Type, key}, held))
+		ref := objectRef{s.Type, key}
+		all.add(m.removeLocked(ref, held))
+		all.Woken = append(all.Woken, m.wakeLocked(ref)...)
 	}
 	for uid, key := range m.mu.deleted[s.Type] {
 		if _, ok := listed[uid]; !ok && s.holds(key) {
@@ -150,7 +167,7 @@ func (m *resourceMap) bookmark(s stream, version string) {
 func (m *resourceMap) wrote(res *resource.Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ref := objectRef{res.Type(), res.Key()}
+	ref := refOf(res)
 	if m.mu.objects[ref.Type][ref.Key] == nil && m.passedLocked(ref, res.ResourceVersion()) {
 		// The watch has come further than this write and holds no such
 		// object: it was there and has gone since.
@@ -168,7 +185,7 @@ func (m *resourceMap) wroteDelete(res, left *resource.Resource) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ref := objectRef{res.Type(), res.Key()}
+	ref := refOf(res)
 	held := m.mu.objects[ref.Type][ref.Key]
 	if held == nil || held.UID() != res.UID() {
 		return // the watch was faster
@@ -182,8 +199,8 @@ func (m *resourceMap) wroteDelete(res, left *resource.Resource) {
 	m.removeLocked(ref, held)
 }
 
-// await asks that a parent be named in the change that removes ref. It
-// returns false if no such object is held.
+// await asks that a parent be named in the change in which a watch tells that
+// ref is gone or has lost its owner. It returns false if no such object is held.
 func (m *resourceMap) await(ref objectRef, parent types.UID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -296,9 +313,25 @@ func (m *resourceMap) passedLocked(ref objectRef, version string) bool {
 	return false
 }
 
+// setAndWakeLocked is setLocked for a state that a watch delivered. What an
+// object's owner no longer holds, be it that it was orphaned, is news for those
+// who wait for its name.
+func (m *resourceMap) setAndWakeLocked(res *resource.Resource) change {
+	ref := refOf(res)
+	held, before := m.mu.objects[ref.Type][ref.Key], types.UID("")
+	if held != nil {
+		before, _ = m.ownerOf(held)
+	}
+	c := m.setLocked(res)
+	if after, _ := m.ownerOf(res); held != nil && after != before {
+		c.Woken = append(c.Woken, m.wakeLocked(ref)...)
+	}
+	return c
+}
+
 // setLocked puts a state into the map if it is newer than what is held.
 func (m *resourceMap) setLocked(res *resource.Resource) change {
-	ref := objectRef{res.Type(), res.Key()}
+	ref := refOf(res)
 	if _, gone := m.mu.deleted[ref.Type][res.UID()]; gone {
 		return change{}
 	}
@@ -341,7 +374,7 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 
 func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) change {
 	delete(m.mu.objects[ref.Type], ref.Key)
-	c := change{Woken: m.wakeLocked(ref)}
+	var c change
 	if ref.Type == m.parentType {
 		delete(m.mu.parents, held.UID())
 		if m.keepDeparted {

@@ -21,8 +21,8 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 		return outcome{}, nil
 	}
 	if !p.types.parent.status {
-		return outcome{}, fmt.Errorf("%s %s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status",
-			p.parent.Type().Kind, p.parent.Key(), p.parent.Type().GroupVersionKind().Version)
+		return outcome{}, fmt.Errorf("%s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status",
+			refOf(p.parent), p.parent.Type().GroupVersionKind().Version)
 	}
 	if changed && !failed && !p.memory.statusDeferred {
 		p.memory.statusDeferred = true
@@ -31,7 +31,7 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 	p.memory.statusDeferred = false
 	want, err := p.wantedStatus(status, failed)
 	if err != nil {
-		return outcome{}, fmt.Errorf("%s %s: status: %w", p.parent.Type().Kind, p.parent.Key(), err)
+		return outcome{}, fmt.Errorf("%s: status: %w", refOf(p.parent), err)
 	}
 	live, _ := p.parent.Field("status")
 	live = nullFree(live)
@@ -63,7 +63,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 		out.Again = ok && held.ResourceVersion() != p.parent.ResourceVersion()
 		return out, nil // the newer parent is here or on its way
 	case err != nil:
-		err = fmt.Errorf("%s %s: status: %w", p.parent.Type().Kind, p.parent.Key(), err)
+		err = fmt.Errorf("%s: status: %w", refOf(p.parent), err)
 		if isRefusal(err) {
 			err = &refusedError{err}
 		}

@@ -238,7 +238,7 @@ func (p *pass) failed(err error) {
 
 // note adds a write to what the pass did.
 func (p *pass) note(would string, r *result) {
-	p.did = append(p.did, fmt.Sprintf("%s%s %s %s", would, r.action.verb, r.action.ref.Type.Kind, r.action.ref.Key))
+	p.did = append(p.did, fmt.Sprintf("%s%s %s", would, r.action.verb, r.action.ref))
 }
 
 func (r *engine) forget(uid types.UID) {

@@ -173,7 +173,7 @@ func (w *watcher) take(obj any) error {
 }
 
 func (w *watcher) trigger(res *resource.Resource) trigger {
-	return trigger(w.kind.Type.Kind + " " + res.Key().String())
+	return trigger(refOf(res).String())
 }
 
 func observed(obj any) (*resource.Resource, error) {
