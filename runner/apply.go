@@ -25,6 +25,8 @@ type result struct {
 	action *action
 	live   *resource.Resource // the object as the server answered, nil if gone or unknown
 	wrote  bool               // something was persisted
+	// claimed: it was there, and was given our labels and owner reference.
+	claimed bool
 	// skipped: a dry run, nothing was sent.
 	skipped bool
 	// await: someone else was faster; the newer state is on its way.

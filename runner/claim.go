@@ -30,15 +30,18 @@ func (x *executor) claim(ctx context.Context, a *action) result {
 	controlled := controller != nil && controller.UID == x.parent.UID()
 	free := controller == nil && (ours || a.kind.child.Adopt)
 	switch {
+	case live.IsDeleting() && (owned == x.cfg.Name || controlled || free):
+		if owned == x.cfg.Name && tracked != "" {
+			x.store.wrote(live) // watched, so its going will be noticed
+		}
+		return result{await: true, parked: x.store.await(a.ref, x.parent.UID())}
 	case controlled && ours:
 		// An earlier create of ours succeeded without our learning of it.
 		x.store.wrote(live)
 		return result{live: live, await: true, wrote: true}
-	case live.IsDeleting() && (owned == x.cfg.Name || controlled || free):
-		return result{await: true, parked: x.store.await(a.ref, x.parent.UID())}
 	case controlled && owned != "" && owned != x.cfg.Name:
 		// Another operator has the same parents, and wants the same child.
-		return result{err: x.nameTaken(a, "operator "+owned)}
+		return result{err: x.nameTaken(a, "operator "+owned+" manages it")}
 	case controlled:
 		return x.take(ctx, a, live)
 	case free:
@@ -54,7 +57,7 @@ func (x *executor) claim(ctx context.Context, a *action) result {
 	}
 	holder := ""
 	if controller != nil {
-		holder = controller.Kind + " " + controller.Name
+		holder = "its controller is " + controller.Kind + " " + controller.Name
 	}
 	return result{err: x.nameTaken(a, holder)}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -74,17 +75,13 @@ func (s *settings) desireOne(parent *resource.Resource, obj any) (*desiredChild,
 	if k, ok := obj.(kept.Child); ok {
 		return s.keep(k.Resource)
 	}
-	want, err := encode.Map(obj)
+	want, raw, err := encoded(obj)
 	if err != nil {
-		return nil, err
-	}
-	raw, err := json.Marshal(want)
-	if err != nil {
-		return nil, err
+		return nil, named(obj, err)
 	}
 	var head childHeader
 	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, fmt.Errorf("not a Kubernetes object: %w", err)
+		return nil, named(obj, notAnObject(err))
 	}
 	k, err := s.validate(parent, &head)
 	if err != nil {
@@ -98,6 +95,43 @@ func (s *settings) desireOne(parent *resource.Resource, obj any) (*desiredChild,
 	}
 	s.complete(d, parent)
 	return d, nil
+}
+
+// encoded returns a child as JSON values and as JSON. A panic, which types of
+// the user's own may cause, is an error.
+func encoded(obj any) (want map[string]any, raw []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%T: encode: panic: %v", obj, v)
+		}
+	}()
+	if want, err = encode.Map(obj); err != nil {
+		return nil, nil, err
+	}
+	raw, err = json.Marshal(want)
+	return want, raw, err
+}
+
+// named puts the child's identity, as far as it is known, before an error.
+func named(obj any, err error) (out error) {
+	defer func() {
+		if recover() != nil {
+			out = err
+		}
+	}()
+	t, key, idErr := encode.Identity(obj)
+	if idErr != nil || t.Kind == "" {
+		return err
+	}
+	return fmt.Errorf("%s %s: %w", t, strings.TrimPrefix(key.String(), "/"), err)
+}
+
+// notAnObject says which field of the identity has a value of the wrong type.
+func notAnObject(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: a JSON %s can't be that", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("not a Kubernetes object: %w", err)
 }
 
 // keep takes an observed child for desired as it is.
@@ -180,9 +214,9 @@ func (s *settings) checkLabels(parent *resource.Resource, labels map[string]*str
 			plain[key] = *value
 		}
 	}
-	for key, want := range map[string]string{s.cfg.TrackingLabel: string(parent.UID()), s.cfg.OwnershipLabel: s.cfg.Name} {
-		if got, ok := plain[key]; ok && got != want {
-			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", key, got)
+	for _, own := range [...]struct{ label, value string }{{s.cfg.TrackingLabel, string(parent.UID())}, {s.cfg.OwnershipLabel, s.cfg.Name}} {
+		if got, ok := plain[own.label]; ok && got != own.value {
+			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, got)
 		}
 	}
 	if errs := metavalidation.ValidateLabels(plain, field.NewPath("metadata", "labels")); len(errs) > 0 {

@@ -32,13 +32,13 @@ func (e *refusedError) Unwrap() error { return e.err }
 type nameTakenError struct {
 	what     string // kind and name
 	operator string
-	holder   string
+	holder   string // who has it, if anyone is known to
 }
 
 func (e *nameTakenError) Error() string {
 	text := fmt.Sprintf("%s: already exists and is not managed by %s", e.what, e.operator)
 	if e.holder != "" {
-		text += " (its controller is " + e.holder + ")"
+		text += " (" + e.holder + ")"
 	}
 	return text
 }
