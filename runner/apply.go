@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,6 +48,7 @@ type executor struct {
 	store  *resourceMap
 	parent *resource.Resource
 	slots  chan struct{} // shared by all passes
+	going  sync.Map      // namespaces that were found to be terminating
 }
 
 // run carries out a plan: the types in their order, the children of a type
@@ -139,7 +141,18 @@ func (x *executor) runAll(ctx context.Context, actions []action) []result {
 	return results
 }
 
-func (x *executor) runOne(ctx context.Context, a *action) result {
+// runOne carries out an action. A panic is an error of this child alone; of a
+// Secret's, nothing is said.
+func (x *executor) runOne(ctx context.Context, a *action) (out result) {
+	defer func() {
+		if v := recover(); v != nil {
+			if a.kind.secret() {
+				v = "(hidden)"
+			}
+			x.client.log.ErrorContext(ctx, "write panicked", "child", a.ref.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			out = result{action: a, err: describe(a, fmt.Errorf("panic: %v", v))}
+		}
+	}()
 	select {
 	case x.slots <- struct{}{}:
 		defer func() { <-x.slots }()
@@ -148,6 +161,9 @@ func (x *executor) runOne(ctx context.Context, a *action) result {
 	}
 	if x.cfg.DryRun && a.verb != verbVerify {
 		return result{action: a, skipped: true}
+	}
+	if _, going := x.going.Load(a.ref.Key.Namespace); going && a.verb == verbCreate {
+		return result{action: a} // one answer was enough
 	}
 	r := x.request(ctx, a)
 	r.action = a
@@ -212,6 +228,9 @@ func (x *executor) create(ctx context.Context, a *action) result {
 // apply sends a server-side apply. Before the first one, our entry in
 // managedFields is converted from an update's to an apply's, else what we drop
 // from the desired state would stay.
+//
+// An apply can't take away what nobody owns, such as the default source of a
+// volume that is given another one, and is refused then. An update can.
 func (x *executor) apply(ctx context.Context, a *action) result {
 	if !a.ssa {
 		if err := x.convertManagedFields(ctx, a); err != nil {
@@ -223,6 +242,11 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 		return result{err: err}
 	}
 	live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, false)
+	if apierrors.IsInvalid(err) {
+		if updated, updateErr := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false); updateErr == nil {
+			live, err = updated, nil
+		}
+	}
 	return x.written(a, live, err)
 }
 
@@ -256,13 +280,7 @@ func (x *executor) verify(ctx context.Context, a *action) result {
 // normalized returns the fields in which the server's answer to a dry run
 // differs from the desired state; paths in ignore stay as they are.
 func (x *executor) normalized(ctx context.Context, a *action, ignore []string) ([]difference, error) {
-	var answer *resource.Resource
-	var err error
-	if writeVerb(a.kind) == verbApply {
-		answer, err = x.dryApply(ctx, a)
-	} else {
-		answer, err = x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent, ignore...), true)
-	}
+	answer, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent, ignore...), true)
 	switch {
 	case err == nil:
 		return a.kind.comparison.without(ignore).compare(answer.Unstructured().Object, a.want.object, nil), nil
@@ -272,14 +290,6 @@ func (x *executor) normalized(ctx context.Context, a *action, ignore []string) (
 		return a.diffs, nil // nobody could have changed it since the creation
 	}
 	return nil, err
-}
-
-func (x *executor) dryApply(ctx context.Context, a *action) (*resource.Resource, error) {
-	body, err := json.Marshal(x.applyBody(a, x.parent))
-	if err != nil {
-		return nil, err
-	}
-	return x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, true)
 }
 
 // normalizedOneByOne tries each differing field on its own, so that one that
@@ -319,6 +329,7 @@ func (x *executor) judge(a *action, r result) result {
 		}
 		return result{action: a, await: true}
 	case isNamespaceTerminating(err):
+		x.going.Store(a.ref.Key.Namespace, true)
 		return result{action: a}
 	}
 	r.err = describe(a, err)

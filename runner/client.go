@@ -166,7 +166,11 @@ func (c *client) warn(ctx context.Context, k *kind, res rest.Result) {
 		}
 		c.mu.Unlock()
 		if !known {
-			c.log.WarnContext(ctx, "API server warned about a request", "type", k.Type.String(), "warning", w.Text)
+			text := w.Text
+			if k.secret() {
+				text = "(hidden, since it may quote a Secret)"
+			}
+			c.log.WarnContext(ctx, "API server warned about a request", "type", k.Type.String(), "warning", text)
 		}
 	}
 }

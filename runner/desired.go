@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	"k8s.io/apimachinery/pkg/api/validation/path"
@@ -66,7 +65,7 @@ func (s *settings) desire(parent *resource.Resource, children []any) ([]*desired
 		out = append(out, d)
 	}
 	if len(errs) > 0 {
-		return nil, &invalidResponseError{errors.Join(errs...)}
+		return nil, &invalidResponseError{joined(errs)}
 	}
 	return out, nil
 }
@@ -123,7 +122,7 @@ func named(obj any, err error) (out error) {
 	if idErr != nil || t.Kind == "" {
 		return err
 	}
-	return fmt.Errorf("%s %s: %w", t, strings.TrimPrefix(key.String(), "/"), err)
+	return fmt.Errorf("%s %s: %w", t, keyText(key), err)
 }
 
 // notAnObject says which field of the identity has a value of the wrong type.
@@ -229,6 +228,7 @@ func (s *settings) checkLabels(parent *resource.Resource, labels map[string]*str
 // hash of the rest.
 func (s *settings) complete(d *desiredChild, parent *resource.Resource) {
 	delete(d.object, "status")
+	spellOut(d.kind.Type, d.object)
 	meta := object(d.object, "metadata")
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
 		delete(meta, name)

@@ -49,6 +49,26 @@ type invalidResponseError struct{ err error }
 func (e *invalidResponseError) Error() string { return "invalid response: " + e.err.Error() }
 func (e *invalidResponseError) Unwrap() error { return e.err }
 
+// joined is errors.Join, but its text lists a bounded number of errors: a
+// parent may have thousands of children that all fail the same way.
+func joined(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	if len(errs) <= maxListed {
+		return errors.Join(errs...)
+	}
+	return &manyErrors{errs}
+}
+
+type manyErrors struct{ errs []error }
+
+func (e *manyErrors) Error() string {
+	return fmt.Sprintf("%v\nand %d more", errors.Join(e.errs[:maxListed]...), len(e.errs)-maxListed)
+}
+
+func (e *manyErrors) Unwrap() []error { return e.errs }
+
 // reasonOf is the reason of the Event that tells of an error.
 func reasonOf(err error) string {
 	if _, ok := errors.AsType[*invalidResponseError](err); ok {
@@ -97,7 +117,8 @@ func immutableFields(err error) []string {
 	for _, cause := range status.Status().Details.Causes {
 		immutable := cause.Type == metav1.CauseTypeForbidden ||
 			strings.Contains(cause.Message, "immutable") || strings.Contains(cause.Message, "may not change") ||
-			strings.Contains(cause.Message, "can not be changed") || strings.Contains(cause.Message, "cannot be changed")
+			strings.Contains(cause.Message, "can not be changed") || strings.Contains(cause.Message, "cannot be changed") ||
+			strings.Contains(cause.Message, "cannot change")
 		if immutable && cause.Field != "" && !slices.Contains(fields, cause.Field) {
 			fields = append(fields, cause.Field)
 		}
@@ -139,6 +160,10 @@ func redacted(err error) error {
 		}
 		clean.ErrStatus.Details = &details
 	}
-	clean.ErrStatus.Message = fmt.Sprintf("%s (%d): %s", s.Reason, s.Code, strings.Join(fields, ", "))
+	clean.ErrStatus.Message = strings.TrimSpace(fmt.Sprintf("%d %s %s", s.Code, http.StatusText(int(s.Code)), s.Reason))
+	if len(fields) > 0 {
+		clean.ErrStatus.Message += ": " + strings.Join(fields, ", ")
+	}
+	clean.ErrStatus.Message += " (the rest of the answer may quote the Secret)"
 	return clean
 }

@@ -7,6 +7,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -47,26 +50,41 @@ func inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
 	if in.generation == 0 { // a type without generations
 		in.parent = valueSum(parent.ResourceVersion())
 	}
-	h := fnv.New64a()
 	for _, child := range children {
-		h.Reset()
-		_, _ = h.Write([]byte(child.UID()))
-		_, _ = h.Write([]byte(child.ResourceVersion()))
-		in.children += h.Sum64() // in any order
+		in.children += childSum(child.UID(), child.ResourceVersion()) // in any order
 	}
 	return in
 }
 
+func childSum(uid types.UID, version string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(uid))
+	_, _ = h.Write([]byte(version))
+	return h.Sum64()
+}
+
+// followUps is how many passes after one that was prompted may write what
+// follows from it: what depends on a child of which only the API server knows
+// the rest, and the status, which waits for the children.
+const followUps = 2
+
 // prompted says whether anyone but this operator has changed the parent or a
-// child since its last pass.
+// child since its last pass, or only just before that. It is asked once a pass.
 func (p *pass) prompted() bool {
-	return inputsOf(p.parent, p.observedChildren()) != p.memory.inputs
+	if inputsOf(p.parent, p.observedChildren()) != p.memory.inputs {
+		p.memory.followUps = followUps
+		return true
+	}
+	p.memory.followUps--
+	return p.memory.followUps >= 0
 }
 
 // suspect counts a write that restores what someone else changed, or whose
 // desired value changed unprompted. It says whether the parent is in a
 // conflict loop.
-func (p *pass) suspect(a *action, prompted bool) bool {
+func (p *pass) suspect(r *result, prompted bool) bool {
+	a := r.action
+	prompted = prompted && !p.echoed(a)
 	key := loopKey{Parent: p.parent.UID(), Type: a.ref.Type, Object: a.ref.Key}
 	var writes []loopWrite
 	switch a.verb {
@@ -78,10 +96,19 @@ func (p *pass) suspect(a *action, prompted bool) bool {
 			writes = append(writes, loopWrite{Path: d.Path, From: show(a.kind, d.Live), To: show(a.kind, d.Desired)})
 		}
 	case verbMark:
-		if prompted {
+		if !a.restores && prompted {
 			return false
 		}
-		writes = []loopWrite{{Path: "the desired state", From: "", To: a.want.hash}}
+		writes = []loopWrite{{Path: "the desired state", To: show(a.kind, a.want.hash)}}
+		if a.restores { // someone takes the mark off
+			path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.mark)}
+			writes = []loopWrite{{Path: path.String()}}
+		}
+	case verbCreate: // someone takes our labels or the owner reference off
+		if !r.claimed {
+			return false
+		}
+		writes = []loopWrite{{Path: "metadata.labels and metadata.ownerReferences"}}
 	case verbDelete: // a handler that names its children anew every time
 		if prompted {
 			return false
@@ -92,6 +119,26 @@ func (p *pass) suspect(a *action, prompted bool) bool {
 		return false
 	}
 	return p.countLoop(key, writes)
+}
+
+// echoInterval is the pace of a child that answers every write at once.
+const echoInterval = time.Second
+
+// echoed says whether all that prompted a write is the child's own answer to
+// the last one, a moment ago: the status that a controller gives to whatever
+// it is told. Without that, a Deployment which the handler wants different at
+// every call would seem to have been changed by someone each time.
+func (p *pass) echoed(a *action) bool {
+	if a.live == nil || a.want == nil {
+		return false
+	}
+	known := p.memory.child(a.ref, a.live.UID())
+	if known == nil || known.version == "" || time.Since(known.wrote) > echoInterval {
+		return false
+	}
+	now := inputsOf(p.parent, p.observedChildren())
+	now.children += childSum(a.live.UID(), known.version) - childSum(a.live.UID(), a.live.ResourceVersion())
+	return now == p.memory.inputs
 }
 
 // countLoop counts a suspicious write, and tells of a loop when there is one.

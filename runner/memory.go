@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -35,6 +36,9 @@ type parentMemory struct {
 	// inputs is what the last pass left behind: if the next one finds the
 	// same, nobody else has changed anything in between.
 	inputs inputs
+	// followUps is how many passes more count as prompted by what was found
+	// then.
+	followUps int
 	// lastError is what the last Event about a failure said.
 	lastError string
 }
@@ -48,6 +52,8 @@ type childMemory struct {
 	// version is the child's resourceVersion at which it was found to satisfy
 	// that. While neither has changed there is nothing to compare.
 	version string
+	// wrote is when it was last written.
+	wrote time.Time
 	// exceptions are the fields that the API server has accepted and made
 	// something else of, by path.
 	exceptions map[string]exception

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler"
@@ -17,6 +18,10 @@ import (
 // awaited is after how long a state that should have arrived by watch is
 // looked for again.
 const awaited = 2 * time.Second
+
+// maxListed bounds how many of a parent's children a log line or an error
+// lists.
+const maxListed = 20
 
 // A pass is one look at one parent.
 type pass struct {
@@ -44,14 +49,24 @@ func (r *engine) sync(ctx context.Context, d due) outcome {
 	return p.conclude(ctx, d, out, err, time.Since(start))
 }
 
-func (p *pass) run(ctx context.Context) (outcome, error) {
+// run makes the pass. A panic is an error of this parent alone: a child or a
+// status may be of a type whose encoding panics.
+func (p *pass) run(ctx context.Context) (out outcome, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.ErrorContext(ctx, "pass panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			out, err = outcome{Err: true}, fmt.Errorf("panic: %v", v)
+		}
+	}()
 	if p.parent.IsDeleting() {
 		return p.finalize(ctx)
 	}
 	if p.parent.Annotations()[p.paused] == "true" {
 		return outcome{}, nil
 	}
-	if err := p.settleFinalizers(ctx); err != nil {
+	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) {
+		return outcome{Resync: awaited}, nil // gone meanwhile; the watch will say so
+	} else if err != nil {
 		return outcome{Err: true}, err
 	}
 	if p.parent.IsDeleting() {
@@ -115,11 +130,14 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 		case r.err != nil:
 		case r.accepted && r.live != nil:
 			if r.wrote {
-				out.Throttled = p.suspect(a, prompted) || out.Throttled
+				out.Throttled = p.suspect(r, prompted) || out.Throttled
 			}
 			p.memory.accepted(a.want, r.live, r.rest)
+			if r.wrote {
+				p.memory.children[a.ref].wrote = time.Now()
+			}
 		case r.wrote:
-			out.Throttled = p.suspect(a, prompted) || out.Throttled
+			out.Throttled = p.suspect(r, prompted) || out.Throttled
 		}
 		if r.wrote {
 			out.Again = true
@@ -144,9 +162,11 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 func (p *pass) childErrors(planned *plan) error {
 	errs := append([]error{}, planned.refused...)
 	for _, r := range p.results {
-		errs = append(errs, r.err)
+		if r.err != nil {
+			errs = append(errs, r.err)
+		}
 	}
-	return errors.Join(errs...)
+	return joined(errs)
 }
 
 // onlyRefusals says that every part of a joined error would be the same again.
@@ -202,7 +222,9 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	if d.More > 0 {
 		args = append(args, "moreTriggers", d.More)
 	}
-	if len(p.did) > 0 {
+	if n := len(p.did); n > maxListed {
+		args = append(args, "did", p.did[:maxListed], "didMore", n-maxListed)
+	} else if n > 0 {
 		args = append(args, "did", p.did)
 	}
 	switch {

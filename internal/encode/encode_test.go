@@ -157,6 +157,12 @@ func TestRefuses(t *testing.T) {
 		"NaN":         {"not JSON", map[string]any{"a": math.NaN()}, "a: the number is infinite or not a number"},
 		"Infinity":    {"not JSON", map[string]any{"a": math.Inf(-1)}, "a: the number is infinite"},
 		"NotUTF8":     {"silently replaced otherwise", map[string]any{"data": map[string]any{"": "\xff"}}, `data[""]: the string is not valid UTF-8`},
+		"NotUTF8Key":  {"silently replaced otherwise", map[string]any{"\xff": 1}, `the string is not valid UTF-8`},
+		"NotUTF8Type": {
+			"silently replaced otherwise",
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Data: map[string]string{"a": "\ufffd", "b": "\xff"}}, "the string is not valid UTF-8",
+		},
+		"NotUTF8JSON": {"silently replaced otherwise", []byte("{\"a\":\"\xff\"}"), "the JSON is not valid UTF-8"},
 		"Deep":        {"endless otherwise", deep, "nested too deep"},
 	}
 	for name, tc := range cases {
@@ -167,6 +173,13 @@ func TestRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tc.want, tc.reason)
 		})
 	}
+}
+
+func TestReplacementCharacterIsText(t *testing.T) {
+	data := map[string]string{"a": "\ufffd", "b": `\ufffd`}
+	got, err := Map(&corev1.ConfigMap{Data: data})
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"a": "\ufffd", "b": `\ufffd`}, got["data"])
 }
 
 func TestMapIsFresh(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -63,7 +64,7 @@ func copyValue(value any, depth int) (any, error) {
 		return v, nil
 	case string:
 		if !utf8.ValidString(v) {
-			return nil, errors.New("the string is not valid UTF-8")
+			return nil, errNotUTF8()
 		}
 		return v, nil
 	case float64:
@@ -96,21 +97,94 @@ func copyValue(value any, depth int) (any, error) {
 			return nil, err
 		}
 		return decode(data)
+	case json.RawMessage:
+		return decodeUTF8(v)
 	case []byte:
 		if depth == 0 {
-			return decode(v)
+			return decodeUTF8(v)
 		}
 	}
 	data, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
+	decoded, err := decode(data)
+	if err == nil && replaced(data) {
+		err = notUTF8(decoded)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return decoded, nil
+}
+
+// decodeUTF8 decodes JSON that nobody has validated yet: encoding/json would
+// replace what isn't UTF-8.
+func decodeUTF8(data []byte) (any, error) {
+	if len(data) == 0 {
+		data = []byte("null")
+	}
+	if !utf8.Valid(data) {
+		return nil, errors.New("the JSON is not valid UTF-8")
+	}
 	return decode(data)
 }
+
+// replaced says whether encoding/json met bytes that are not UTF-8. It writes
+// an escaped U+FFFD for them, and one that was there unescaped.
+func replaced(data []byte) bool {
+	const escaped = `\ufffd`
+	for from := 0; ; {
+		at := bytes.Index(data[from:], []byte(escaped))
+		if at < 0 {
+			return false
+		}
+		at += from
+		backslashes := 0
+		for backslashes < at && data[at-1-backslashes] == '\\' {
+			backslashes++
+		}
+		if backslashes%2 == 0 {
+			return true
+		}
+		from = at + len(escaped)
+	}
+}
+
+// notUTF8 names the first string in which bytes were replaced.
+func notUTF8(value any) error {
+	switch v := value.(type) {
+	case string:
+		if strings.ContainsRune(v, utf8.RuneError) {
+			return errNotUTF8()
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if strings.ContainsRune(key, utf8.RuneError) {
+				return within(step(key), errNotUTF8())
+			}
+			if err := notUTF8(v[key]); err != nil {
+				return within(step(key), err)
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if err := notUTF8(item); err != nil {
+				return within("["+strconv.Itoa(i)+"]", err)
+			}
+		}
+	}
+	return nil
+}
+
+func errNotUTF8() error { return errors.New("the string is not valid UTF-8") }
 
 func copyMap(object map[string]any, depth int) (any, error) {
 	out := make(map[string]any, len(object))
 	for key, item := range object {
+		if !utf8.ValidString(key) {
+			return nil, within(step(key), errNotUTF8())
+		}
 		value, err := copyValue(item, depth+1)
 		if err != nil {
 			return nil, within(step(key), err)
