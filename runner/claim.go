@@ -144,5 +144,6 @@ func (x *executor) convertManagedFields(ctx context.Context, a *action) error {
 		return err
 	}
 	x.store.wrote(taken)
+	a.live = taken // nothing else in it has changed
 	return nil
 }

@@ -257,12 +257,12 @@ func TestComparisonWholeLists(t *testing.T) {
 			merged:  `spec: [1, 3]`,
 		},
 		"ItemWithin": {
-			reason:  "An item that differs further down keeps its defaults.",
+			reason:  "An item that differs further down is another item, too: its defaults may follow from what it said.",
 			of:      k8s.HorizontalPodAutoscaler,
 			live:    `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}, other: 1}]}`,
 			desired: `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]}`,
 			want:    []string{`spec.metrics[0].resource.target.averageUtilization: 50 -> 60`},
-			merged:  `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}, other: 1}]}`,
+			merged:  `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]}`,
 		},
 		"AnotherItem": {
 			reason:  "An item that differs itself is another item: what the live one had besides doesn't apply to it.",

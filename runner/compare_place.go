@@ -114,7 +114,8 @@ func itemSchema(list *listkeys.Node) *listkeys.Node {
 // replacesOnChange says whether an object loses what desired lacks as soon as
 // it changes at its own level: unions do, where a new type makes the fields of
 // the old one invalid, and so does what is in lists that are compared whole,
-// where a changed item is another item.
+// where a changed item is another item, however deep the change is: defaults
+// may follow from what it said before.
 func (p place) replacesOnChange() bool {
 	return p.part == partOther && (p.inWhole || p.inUnion || isUnion(p.schema))
 }

@@ -198,6 +198,7 @@ func (p *probed) Compare(live *resource.Resource, desired any) ([]probe.Differen
 	if err != nil {
 		return nil, err
 	}
+	spellOut(live.Type(), want)
 	c := comparison{}
 	if k := p.types.byType[live.Type()]; k != nil {
 		c.schema = k.comparison.schema

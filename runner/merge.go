@@ -135,6 +135,7 @@ func (m *merging) field(e *objectEdit, key string, want any, at place) {
 	case have != nil && below.former != nil:
 		merged, changed = m.remove(have, below)
 	}
+	e.another = e.another || changed && at.inWhole
 	m.pop()
 	if changed {
 		e.set(key, merged)
