@@ -169,6 +169,7 @@ func TestRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Map(tc.obj)
 			require.ErrorContains(t, err, tc.want, tc.reason)
+			require.Less(t, len(err.Error()), 600, "an error is for reading")
 			_, err = JSON(tc.obj)
 			require.ErrorContains(t, err, tc.want, tc.reason)
 		})

@@ -19,6 +19,9 @@ import (
 // maxDepth is how deep values may be nested, as in encoding/json.
 const maxDepth = 10000
 
+// maxPath is how much of a path an error shows, in bytes.
+const maxPath = 500
+
 // A fieldError is an error about one field of an object.
 type fieldError struct {
 	path []string // innermost first
@@ -28,6 +31,10 @@ type fieldError struct {
 func (e *fieldError) Error() string {
 	var path strings.Builder
 	for _, step := range slices.Backward(e.path) {
+		if path.Len() > maxPath {
+			path.WriteString("…")
+			break
+		}
 		if path.Len() > 0 && !strings.HasPrefix(step, "[") {
 			path.WriteByte('.')
 		}
