@@ -1,0 +1,178 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/runner"
+	"github.com/roperator/roperator/testkit"
+)
+
+// writesTo returns how often an operator asked for a change of objects of a
+// resource, refused or not.
+func writesTo(t *testing.T, log *auditLog, from mark, operator, resource string) []request {
+	t.Helper()
+	var found []request
+	for _, r := range log.since(t, from, operator) {
+		if r.persists() && r.Resource == resource {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+func TestBadInput_RefusedByTheServerOnce(t *testing.T) {
+	t.Parallel()
+	log := needsAudit(t)
+	from := log.mark(t)
+	s := newStage(t, "badsize", config.Child{Type: k8s.ConfigMap, Strategy: config.Replace}, config.Child{Type: k8s.Service, Strategy: config.Replace})
+	big := configMap("big", "k", strings.Repeat("x", 1<<20+1))
+	service := map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "Not-A-Name"}, "spec": map[string]any{"ports": []any{map[string]any{"port": 99999}}}}
+	s.ask(configMap("good", "k", "v"), big, service)
+	s.Eventually(configMap("good", "k", "v"), patience)
+	failing(t, s.Kit, parent("one", nil), "ConfigMap "+s.Namespace+"/big: create")
+	failing(t, s.Kit, parent("one", nil), "Service "+s.Namespace+"/Not-A-Name: create")
+	settle(t, s.Kit)
+	require.ErrorContains(t, s.errors()[0], "may not be more than 1048576 bytes")
+	require.ErrorContains(t, s.errors()[0], "spec.ports[0].port")
+	eventually(t, "an Event", func() bool { return anyContains(s.Events(parent("one", nil)), "Warning", "big") })
+	s.quiet() // what would be refused again isn't sent again
+	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 2)
+	require.Len(t, writesTo(t, log, from, "badsize", "services"), 1)
+
+	// A change of something else doesn't repeat it either; one of it does.
+	s.ask(configMap("good", "k", "w"), big, service)
+	s.Eventually(configMap("good", "k", "w"), patience)
+	settle(t, s.Kit)
+	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 3)
+	require.Len(t, writesTo(t, log, from, "badsize", "services"), 1)
+	s.ask(configMap("good", "k", "w"), configMap("big", "k", "small"))
+	s.Eventually(configMap("big", "k", "small"), patience)
+	settle(t, s.Kit)
+	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 4)
+
+	// The same for an update.
+	s.ask(configMap("good", "k", "w"), big)
+	failing(t, s.Kit, parent("one", nil), "ConfigMap "+s.Namespace+"/big: update")
+	settle(t, s.Kit)
+	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 5)
+	s.quiet()
+}
+
+func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
+	t.Parallel()
+	log := needsAudit(t)
+	from := log.mark(t)
+	specs := map[string]func() any{
+		"large":   func() any { return strings.Repeat("x", 1_600_000) }, // etcd's limit
+		"larger":  func() any { return strings.Repeat("x", 4_000_000) }, // that of requests
+		"deep":    func() any { return deep(100) },
+		"deeper":  func() any { return deep(1_000) },
+		"deepest": func() any { return deep(9_000) },
+		"good":    func() any { return "v" },
+	}
+	sync := func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		what, _ := req.Parent.Field("spec", "what")
+		namespace, _ := req.Parent.Field("spec", "namespace")
+		child := parent(fmt.Sprint(what), map[string]any{"value": specs[fmt.Sprint(what)]()})
+		metadata(child)["namespace"] = namespace
+		return &handler.SyncResponse{Children: []any{child}, Status: map[string]any{"seen": req.Children.Len()}}, nil
+	}
+	cfg := operator("badcr", config.Child{Type: parentType, Strategy: config.Replace})
+	cfg.Parent = clusterParentType
+	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(sync))
+	of := func(what string) map[string]any {
+		return map[string]any{
+			"apiVersion": clusterParentType.APIVersion, "kind": clusterParentType.Kind,
+			"metadata": map[string]any{"name": kit.Namespace + "-" + what},
+			"spec":     map[string]any{"what": what, "namespace": kit.Namespace},
+		}
+	}
+	for what := range specs {
+		kit.Create(of(what))
+	}
+	settle(t, kit)
+	for _, what := range []string{"large", "larger"} {
+		require.NotEmpty(t, kit.HandlerErrors(of(what)), what)
+		require.ErrorContains(t, kit.HandlerErrors(of(what))[0], "Parent "+kit.Namespace+"/"+what+": create")
+	}
+	for _, what := range []string{"deep", "deeper", "deepest"} {
+		child := parent(what, nil)
+		if errs := kit.HandlerErrors(of(what)); len(errs) > 0 {
+			t.Log(what, errs[0])
+			require.ErrorContains(t, errs[0], "Parent "+kit.Namespace+"/"+what+": create")
+			continue
+		}
+		require.NotNil(t, kit.Get(child), "either it is there or there is an error")
+	}
+	require.Empty(t, kit.HandlerErrors(of("deep")))
+	require.Empty(t, kit.HandlerErrors(of("good")))
+	require.NotNil(t, kit.Get(parent("good", nil)))
+	quiet(t, "badcr")
+	require.Len(t, writesTo(t, log, from, "badcr", "parents"), len(specs))
+}
+
+func TestBadInput_TenThousandChildren(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("minutes of a busy API server")
+	}
+	const count = 10_000
+	children := make([]any, count)
+	for i := range children {
+		children[i] = configMap(fmt.Sprintf("child-%05d", i), "k", "v")
+	}
+	var running, most atomic.Int64
+	rest := cluster.RESTConfig()
+	rest.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(req *http.Request) (*http.Response, error) {
+			if req.Method != http.MethodPost {
+				return next.RoundTrip(req)
+			}
+			now := running.Add(1)
+			defer running.Add(-1)
+			for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	log := needsAudit(t)
+	from := log.mark(t)
+	s := newStageWith(t, operator("tenthousand", config.Child{Type: k8s.ConfigMap, Strategy: config.Replace}),
+		testkit.KitOptions{Runner: runner.Options{RESTConfig: rest}})
+	t.Cleanup(func() { // one by one would take long
+		s.Stop()
+		typed, _ := clients(t, "somebody")
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = typed.CoreV1().ConfigMaps(s.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	})
+	s.ask(children...)
+	s.EventuallyExists(configMap(fmt.Sprintf("child-%05d", count-1), "", ""), 5*time.Minute)
+	require.NoError(t, s.Settle(5*time.Minute))
+	require.Empty(t, s.errors())
+	require.Equal(t, count, s.Snapshot(parent("one", nil)).Children.Len())
+	require.Len(t, writesTo(t, log, from, "tenthousand", "configmaps"), count, "one request each")
+	require.LessOrEqual(t, most.Load(), int64(16), "writes of one parent at the same time")
+
+	from = log.mark(t)
+	s.ask(children[:count-1]...)
+	require.NoError(t, s.Settle(time.Minute))
+	require.Len(t, writesTo(t, log, from, "tenthousand", "configmaps"), 1, "one of them goes")
+}
+
+// A roundTrip is an http.RoundTripper.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
