@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
@@ -20,8 +19,8 @@ func (s *stage) dryCreate(client dynamic.Interface, t resource.Type, content map
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(t.GroupVersionKind())
 	u.SetName("fresh")
-	plural, _ := meta.UnsafeGuessKindToResource(t.GroupVersionKind())
-	fresh, err := client.Resource(plural).Namespace(s.Namespace).Create(s.t.Context(), u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	of := plural(t)
+	fresh, err := client.Resource(of).Namespace(s.Namespace).Create(s.t.Context(), u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	require.NoError(s.t, err, "%s", t)
 	return fresh
 }
