@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,12 +19,29 @@ var cluster *testkit.Cluster
 var audit *auditLog
 
 func TestMain(m *testing.M) {
+	if err := waitTogether(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// waitTogether lets more scenarios run at once than there are cores, unless
+// -parallel says how many: most of them spend their time watching a silent
+// operator.
+func waitTogether() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", "16")
 }
 
 func run(m *testing.M) (code int, err error) {
