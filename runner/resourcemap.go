@@ -52,12 +52,13 @@ type resourceMap struct {
 	mu struct {
 		sync.RWMutex
 		objects  map[resource.Type]map[types.NamespacedName]*resource.Resource
-		parents  map[types.UID]types.NamespacedName                   // parent UID -> key
-		children map[types.UID]map[objectRef]*resource.Resource       // parent UID -> its children
-		streams  map[stream]string                                    // how far a watch has come: its newest resourceVersion
-		deleted  map[resource.Type]map[types.UID]types.NamespacedName // own deletes that the watch has yet to confirm
-		waiting  map[objectRef]map[types.UID]struct{}                 // object -> parents that wait for it to go
-		departed map[types.UID]*resource.Resource                     // parents gone from the watch, last state
+		parents  map[types.UID]types.NamespacedName             // parent UID -> key
+		children map[types.UID]map[objectRef]*resource.Resource // parent UID -> its children
+		streams  map[stream]string                              // how far a watch has come: its newest resourceVersion
+		deleted  map[resource.Type]map[types.UID]tombstone      // own deletes that the watch has yet to confirm
+		floors   map[objectRef]string                           // of those: their last resourceVersion; nothing older has the name
+		waiting  map[objectRef]map[types.UID]struct{}           // object -> parents that wait for it to go
+		departed map[types.UID]*resource.Resource               // parents gone from the watch, last state
 	}
 }
 
@@ -65,6 +66,13 @@ type resourceMap struct {
 type stream struct {
 	Type      resource.Type
 	Namespace string
+}
+
+// A tombstone is what is left of an object that we deleted until the watch has
+// confirmed it.
+type tombstone struct {
+	key     types.NamespacedName
+	version string
 }
 
 // A change says which parents a new state concerns.
@@ -80,7 +88,8 @@ func newResourceMap(parent resource.Type, trackingLabel string) *resourceMap {
 	m.mu.parents = map[types.UID]types.NamespacedName{}
 	m.mu.children = map[types.UID]map[objectRef]*resource.Resource{}
 	m.mu.streams = map[stream]string{}
-	m.mu.deleted = map[resource.Type]map[types.UID]types.NamespacedName{}
+	m.mu.deleted = map[resource.Type]map[types.UID]tombstone{}
+	m.mu.floors = map[objectRef]string{}
 	m.mu.waiting = map[objectRef]map[types.UID]struct{}{}
 	m.mu.departed = map[types.UID]*resource.Resource{}
 	return m
@@ -110,8 +119,8 @@ func (m *resourceMap) observeDeleted(s stream, res *resource.Resource) change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(s, res.ResourceVersion())
-	delete(m.mu.deleted[res.Type()], res.UID())
 	ref := refOf(res)
+	m.confirmLocked(ref, res.UID())
 	held := m.mu.objects[ref.Type][ref.Key]
 	if held == nil {
 		return change{Woken: m.wakeLocked(ref)}
@@ -147,10 +156,11 @@ func (m *resourceMap) replace(s stream, list []*resource.Resource, listVersion s
 		all.add(m.removeLocked(ref, held))
 		all.Woken = append(all.Woken, m.wakeLocked(ref)...)
 	}
-	for uid, key := range m.mu.deleted[s.Type] {
-		if _, ok := listed[uid]; !ok && s.holds(key) {
-			delete(m.mu.deleted[s.Type], uid)
-			all.Woken = append(all.Woken, m.wakeLocked(objectRef{s.Type, key})...)
+	for uid, stone := range m.mu.deleted[s.Type] {
+		if _, ok := listed[uid]; !ok && s.holds(stone.key) {
+			ref := objectRef{s.Type, stone.key}
+			m.confirmLocked(ref, uid)
+			all.Woken = append(all.Woken, m.wakeLocked(ref)...)
 		}
 	}
 	return all
@@ -192,10 +202,11 @@ func (m *resourceMap) wroteDelete(res, left *resource.Resource) {
 	}
 	gone := m.mu.deleted[ref.Type]
 	if gone == nil {
-		gone = map[types.UID]types.NamespacedName{}
+		gone = map[types.UID]tombstone{}
 		m.mu.deleted[ref.Type] = gone
 	}
-	gone[res.UID()] = ref.Key
+	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}
+	m.mu.floors[ref] = held.ResourceVersion()
 	m.removeLocked(ref, held)
 }
 
@@ -339,6 +350,9 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 	if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {
 		return change{}
 	}
+	if floor, ok := m.mu.floors[ref]; ok && !newer(res.ResourceVersion(), floor) {
+		return change{} // a predecessor of what we have deleted
+	}
 	var c change
 	if held != nil {
 		if held.UID() != res.UID() {
@@ -388,6 +402,18 @@ func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) chang
 		c.Parents = append(c.Parents, owner)
 	}
 	return c
+}
+
+// confirmLocked takes away the tombstone of an object that we deleted.
+func (m *resourceMap) confirmLocked(ref objectRef, uid types.UID) {
+	stone, ours := m.mu.deleted[ref.Type][uid]
+	if !ours {
+		return
+	}
+	delete(m.mu.deleted[ref.Type], uid)
+	if m.mu.floors[ref] == stone.version { // else it is that of a later one
+		delete(m.mu.floors, ref)
+	}
 }
 
 func (m *resourceMap) unindexLocked(owner types.UID, ref objectRef) {

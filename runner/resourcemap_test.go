@@ -1,0 +1,366 @@
+package runner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+const testTracking = "roperator.com/parent-uid"
+
+// testParentType is what tests of this package have as parent.
+func testParentType() resource.Type {
+	return resource.Type{APIVersion: "example.com/v1", Kind: "Parent"}
+}
+
+// testObject returns an observed object; owner, if there is one, is the UID of
+// its controller and the value of its tracking label.
+func testObject(t testing.TB, typ resource.Type, name, uid string, version int, owner string) *resource.Resource {
+	t.Helper()
+	meta := map[string]any{"name": name, "namespace": "ns", "uid": uid, "resourceVersion": strconv.Itoa(version)}
+	if owner != "" {
+		meta["labels"] = map[string]any{testTracking: owner, "roperator.com/operator": "op"}
+		meta["ownerReferences"] = []any{map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Parent", "name": "p", "uid": owner, "controller": true,
+		}}
+	}
+	res, err := resource.New(map[string]any{"apiVersion": typ.APIVersion, "kind": typ.Kind, "metadata": meta})
+	require.NoError(t, err)
+	return res
+}
+
+func testRef(typ resource.Type, name string) objectRef {
+	return objectRef{typ, types.NamespacedName{Namespace: "ns", Name: name}}
+}
+
+func TestResourceMap(t *testing.T) {
+	all := stream{Type: k8s.ConfigMap}
+	cm := func(t *testing.T, uid string, version int, owner string) *resource.Resource {
+		return testObject(t, k8s.ConfigMap, "c", uid, version, owner)
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		do      func(t *testing.T, m *resourceMap)
+		version string // of the ConfigMap that is held then, "" for none
+		uid     types.UID
+	}{
+		"late event": {
+			reason: "an event from before our write never takes it back",
+			do: func(t *testing.T, m *resourceMap) {
+				m.wrote(cm(t, "u", 10, "p"))
+				require.Empty(t, m.observe(all, cm(t, "u", 9, "p")).Parents)
+			},
+			version: "10", uid: "u",
+		},
+		"echo": {
+			reason: "the echo of our own write concerns nobody",
+			do: func(t *testing.T, m *resourceMap) {
+				m.wrote(cm(t, "u", 10, "p"))
+				require.Equal(t, change{}, m.observe(all, cm(t, "u", 10, "p")))
+			},
+			version: "10", uid: "u",
+		},
+		"late answer": {
+			reason: "the answer to a write that the watch has overtaken is old",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 12, "p"))
+				m.wrote(cm(t, "u", 10, "p"))
+			},
+			version: "12", uid: "u",
+		},
+		"answer after the end": {
+			reason: "an object that the watch has seen come and go isn't brought back by the answer to its create",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				require.Equal(t, []types.UID{"p"}, m.observeDeleted(all, cm(t, "u", 11, "p")).Parents)
+				m.wrote(cm(t, "u", 10, "p"))
+			},
+		},
+		"answer after a list without it": {
+			reason: "a list that is newer than the create and lacks the object says that it is gone",
+			do: func(t *testing.T, m *resourceMap) {
+				m.replace(all, nil, "11")
+				m.wrote(cm(t, "u", 10, "p"))
+			},
+		},
+		"answer newer than the list": {
+			reason: "a list from before the create says nothing about it",
+			do: func(t *testing.T, m *resourceMap) {
+				m.wrote(cm(t, "u", 10, "p"))
+				require.Empty(t, m.replace(all, nil, "9").Parents)
+			},
+			version: "10", uid: "u",
+		},
+		"relist finds a deletion": {
+			reason: "what a newer list lacks was deleted while there was no watch",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				require.Equal(t, []types.UID{"p"}, m.replace(all, nil, "20").Parents)
+			},
+		},
+		"relist of another namespace": {
+			reason: "a list of one namespace says nothing of the others",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(stream{k8s.ConfigMap, "ns"}, cm(t, "u", 10, "p"))
+				m.replace(stream{k8s.ConfigMap, "elsewhere"}, nil, "20")
+			},
+			version: "10", uid: "u",
+		},
+		"relist with an older state": {
+			reason: "a list never takes our write back",
+			do: func(t *testing.T, m *resourceMap) {
+				m.wrote(cm(t, "u", 10, "p"))
+				m.replace(all, []*resource.Resource{cm(t, "u", 9, "p")}, "9")
+			},
+			version: "10", uid: "u",
+		},
+		"own delete": {
+			reason: "what we deleted is gone at once, and events on their way don't bring it back",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				m.wroteDelete(cm(t, "u", 10, "p"), nil)
+				require.Equal(t, change{}, m.observe(all, cm(t, "u", 11, "p")))
+				m.replace(all, []*resource.Resource{cm(t, "u", 11, "p")}, "11")
+			},
+		},
+		"own delete confirmed": {
+			reason: "once the watch has confirmed the deletion the name may be taken again",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				m.wroteDelete(cm(t, "u", 10, "p"), nil)
+				m.observeDeleted(all, cm(t, "u", 12, "p"))
+				require.Empty(t, m.mu.deleted[k8s.ConfigMap])
+				m.observe(all, cm(t, "v", 13, "p"))
+			},
+			version: "13", uid: "v",
+		},
+		"own delete confirmed by a list": {
+			reason: "a list without the object confirms as well",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				m.wroteDelete(cm(t, "u", 10, "p"), nil)
+				m.replace(all, nil, "12")
+				require.Empty(t, m.mu.deleted[k8s.ConfigMap])
+			},
+		},
+		"own delete with something left": {
+			reason: "an object that is being deleted is held until it is gone",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				m.wroteDelete(cm(t, "u", 10, "p"), cm(t, "u", 11, "p"))
+			},
+			version: "11", uid: "u",
+		},
+		"own delete overtaken": {
+			reason: "the answer to a delete doesn't take away what came after the object",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "v", 15, "p"))
+				m.wroteDelete(cm(t, "u", 10, "p"), nil)
+			},
+			version: "15", uid: "v",
+		},
+		"deletion of a predecessor": {
+			reason: "the end of one object isn't the end of the next under its name",
+			do: func(t *testing.T, m *resourceMap) {
+				m.wrote(cm(t, "v", 12, "p"))
+				require.Equal(t, change{}, m.observeDeleted(all, cm(t, "u", 11, "p")))
+			},
+			version: "12", uid: "v",
+		},
+		"recreated": {
+			reason: "another UID under the same name replaces what was there",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				require.ElementsMatch(t, []types.UID{"p", "q"}, m.observe(all, cm(t, "v", 12, "q")).Parents)
+				_, family := m.family("p")
+				require.Empty(t, family)
+			},
+			version: "12", uid: "v",
+		},
+		"changes hands": {
+			reason: "a child that changes hands concerns both parents",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 10, "p"))
+				require.ElementsMatch(t, []types.UID{"p", "q"}, m.observe(all, cm(t, "u", 11, "q")).Parents)
+			},
+			version: "11", uid: "u",
+		},
+		"unordered versions": {
+			reason: "what can't be ordered is taken as it comes",
+			do: func(t *testing.T, m *resourceMap) {
+				odd, err := resource.New(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"ns","uid":"u","resourceVersion":"x7"}}`))
+				require.NoError(t, err)
+				m.observe(all, cm(t, "u", 10, "p"))
+				m.observe(all, odd)
+			},
+			version: "x7", uid: "u",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newResourceMap(testParentType(), testTracking)
+			tc.do(t, m)
+			held, ok := m.object(testRef(k8s.ConfigMap, "c"))
+			require.Equal(t, tc.version != "", ok, tc.reason)
+			if ok {
+				require.Equal(t, tc.version, held.ResourceVersion(), tc.reason)
+				require.Equal(t, tc.uid, held.UID(), tc.reason)
+			}
+		})
+	}
+}
+
+func TestResourceMapFamilies(t *testing.T) {
+	m := newResourceMap(testParentType(), testTracking)
+	parents := stream{Type: testParentType()}
+	m.observe(parents, testObject(t, testParentType(), "p", "p", 1, ""))
+	m.observe(stream{Type: k8s.Secret}, testObject(t, k8s.Secret, "s", "s", 3, "p"))
+	m.observe(stream{Type: k8s.ConfigMap}, testObject(t, k8s.ConfigMap, "b", "b", 4, "p"))
+	m.observe(stream{Type: k8s.ConfigMap}, testObject(t, k8s.ConfigMap, "a", "a", 5, "p"))
+	m.bookmark(parents, "7")
+
+	// It has the labels, and another controller or none: nobody's child.
+	for i, owners := range []string{`[]`, `[{"apiVersion":"v1","kind":"Service","name":"x","uid":"other","controller":true}]`} {
+		copied, err := resource.New(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"copied%d","namespace":"ns","uid":"c%d","resourceVersion":"6","labels":{%q:"p"},"ownerReferences":%s}}`, i, i, testTracking, owners))
+		require.NoError(t, err)
+		require.Empty(t, m.observe(stream{Type: k8s.ConfigMap}, copied).Parents)
+	}
+	parent, children := m.family("p")
+	require.Equal(t, "p", parent.Name())
+	require.Len(t, children, 3)
+	require.Equal(t, []string{"a", "b", "s"}, []string{children[0].Name(), children[1].Name(), children[2].Name()}, "by type and name")
+	require.Equal(t, []types.UID{"p"}, m.allParents())
+
+	// Recreated under its name: a new parent, and the old one is to be forgotten.
+	m.keepDeparted = true
+	require.ElementsMatch(t, []types.UID{"p", "q"}, m.observe(parents, testObject(t, testParentType(), "p", "q", 8, "")).Parents)
+	_, ok := m.parent("p")
+	require.False(t, ok)
+	_, departed := m.departedParent("p")
+	require.True(t, departed)
+	m.forgetDeparted("p")
+	_, departed = m.departedParent("p")
+	require.False(t, departed)
+	_, children = m.family("q")
+	require.Empty(t, children)
+	require.Equal(t, []types.UID{"q"}, m.observeDeleted(parents, testObject(t, testParentType(), "p", "q", 9, "")).Parents)
+	last, departed := m.departedParent("q")
+	require.True(t, departed)
+	require.Equal(t, "9", last.ResourceVersion(), "the last state is the one that the watch delivered")
+}
+
+func TestResourceMapWaiting(t *testing.T) {
+	all := stream{Type: k8s.ConfigMap}
+	ref := testRef(k8s.ConfigMap, "c")
+	m := newResourceMap(testParentType(), testTracking)
+	require.False(t, m.await(ref, "q"), "there is nothing to wait for")
+	for reason, end := range map[string]func() change{
+		"deleted":           func() change { return m.observeDeleted(all, testObject(t, k8s.ConfigMap, "c", "u", 20, "p")) },
+		"missing in a list": func() change { return m.replace(all, nil, "20") },
+		"orphaned":          func() change { return m.observe(all, testObject(t, k8s.ConfigMap, "c", "u", 15, "")) },
+		"our own delete, confirmed": func() change {
+			held, _ := m.object(ref)
+			m.wroteDelete(held, nil)
+			return m.observeDeleted(all, testObject(t, k8s.ConfigMap, "c", "u", 20, "p"))
+		},
+		"our own delete, confirmed by a list": func() change {
+			held, _ := m.object(ref)
+			m.wroteDelete(held, nil)
+			return m.replace(all, nil, "20")
+		},
+	} {
+		m = newResourceMap(testParentType(), testTracking)
+		m.observe(all, testObject(t, k8s.ConfigMap, "c", "u", 10, "p"))
+		require.True(t, m.await(ref, "q"))
+		require.Equal(t, []types.UID{"q"}, end().Woken, reason)
+		require.Empty(t, m.mu.waiting, reason)
+	}
+}
+
+// Two sources, a watch that delivers in order but late and the answers to our
+// own writes that come whenever they like, never show a state older than the
+// newest own write, and agree with the server in the end.
+func TestResourceMapReadsItsWrites(t *testing.T) {
+	all := stream{Type: k8s.ConfigMap}
+	ref := testRef(k8s.ConfigMap, "c")
+	type event struct {
+		res     *resource.Resource
+		deleted bool
+	}
+	for seed := range uint64(500) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		m := newResourceMap(testParentType(), testTracking)
+		var pending []event              // the watch's, in order
+		var answers []*resource.Resource // of own creates and updates, not yet taken
+		var live *resource.Resource      // on the server
+		version, generation, newest := 0, 0, 0
+		deliver := func() {
+			e := pending[0]
+			pending = pending[1:]
+			if e.deleted {
+				m.observeDeleted(all, e.res)
+			} else {
+				m.observe(all, e.res)
+			}
+		}
+		for range 60 {
+			version++
+			// Our writes are about the object that we hold, since the server refuses
+			// others, and a pass waits for the answer to each.
+			held, holds := m.object(ref)
+			own := rnd.IntN(2) == 0 && len(answers) == 0 && (live == nil && !holds || live != nil && holds && held.UID() == live.UID())
+			switch {
+			case rnd.IntN(3) == 0 && len(pending) > 0:
+				deliver()
+			case rnd.IntN(4) == 0 && len(answers) > 0:
+				i := rnd.IntN(len(answers))
+				m.wrote(answers[i])
+				answers = append(answers[:i], answers[i+1:]...)
+			case live == nil || rnd.IntN(3) > 0: // create or update
+				if live == nil {
+					generation++
+				}
+				live = testObject(t, k8s.ConfigMap, "c", fmt.Sprint("u", generation), version, "p")
+				pending = append(pending, event{res: live})
+				switch {
+				case own && rnd.IntN(2) == 0:
+					answers = append(answers, live)
+				case own:
+					m.wrote(live)
+					newest = version
+				}
+			default: // delete
+				gone := testObject(t, k8s.ConfigMap, "c", string(live.UID()), version, "p")
+				pending = append(pending, event{gone, true})
+				if own {
+					m.wroteDelete(live, nil)
+					newest = version
+				}
+				live = nil
+			}
+			if held, ok := m.object(ref); ok {
+				at, err := strconv.Atoi(held.ResourceVersion())
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, at, newest, "seed %d: older than an own write", seed)
+			}
+		}
+		for len(pending) > 0 {
+			deliver()
+		}
+		for _, late := range answers {
+			m.wrote(late)
+		}
+		held, ok := m.object(ref)
+		require.Equal(t, live != nil, ok, "seed %d", seed)
+		if ok {
+			require.Equal(t, live.ResourceVersion(), held.ResourceVersion(), "seed %d", seed)
+		}
+		require.Empty(t, m.mu.deleted[k8s.ConfigMap], "seed %d: every tombstone has been taken away", seed)
+	}
+}
