@@ -62,12 +62,24 @@ func needsAudit(t *testing.T) *auditLog {
 	return audit
 }
 
-// mark returns now.
+// mark returns now: the end of the last whole line, as one may be half written.
 func (l *auditLog) mark(t *testing.T) mark {
 	t.Helper()
-	info, err := os.Stat(l.path)
+	file, err := os.Open(l.path)
 	require.NoError(t, err)
-	return mark(info.Size())
+	defer file.Close()
+	end, err := file.Seek(0, io.SeekEnd)
+	require.NoError(t, err)
+	for chunk := make([]byte, 16<<10); end > 0; {
+		start := max(0, end-int64(len(chunk)))
+		n, err := file.ReadAt(chunk[:end-start], start)
+		require.NoError(t, err)
+		if i := bytes.LastIndexByte(chunk[:n], '\n'); i >= 0 {
+			return mark(start + int64(i) + 1)
+		}
+		end = start
+	}
+	return 0
 }
 
 // since returns the requests of the operator of this name since then, in the
