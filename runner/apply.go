@@ -191,7 +191,7 @@ func (x *executor) request(ctx context.Context, a *action) result {
 		if err != nil {
 			return result{err: err}
 		}
-		live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body, false)
+		live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body)
 		return x.written(a, live, err)
 	case verbRecreate, verbDelete:
 		left, err := x.client.delete(ctx, a.kind, a.ref.Key, a.live.UID())
@@ -241,7 +241,7 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 	if err != nil {
 		return result{err: err}
 	}
-	live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body, false)
+	live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body)
 	if apierrors.IsInvalid(err) {
 		if updated, updateErr := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false); updateErr == nil {
 			live, err = updated, nil

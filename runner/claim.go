@@ -106,7 +106,7 @@ func (x *executor) take(ctx context.Context, a *action, live *resource.Resource)
 	if err != nil {
 		return result{err: err}
 	}
-	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body, false)
+	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body)
 	if err != nil {
 		return result{err: err}
 	}
@@ -139,7 +139,7 @@ func (x *executor) convertManagedFields(ctx context.Context, a *action) error {
 	if patch == nil {
 		return nil
 	}
-	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.JSONPatchType, patch, false)
+	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.JSONPatchType, patch)
 	if err != nil {
 		return err
 	}

@@ -99,8 +99,8 @@ func (c *client) update(ctx context.Context, k *kind, key types.NamespacedName, 
 	return c.send(ctx, k, c.write(c.rest.Put(), dryRun).AbsPath(k.path(key.Namespace, key.Name, subresource)...).Body(body))
 }
 
-func (c *client) patch(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte, dryRun bool) (*resource.Resource, error) {
-	req := c.write(c.rest.Patch(pt), dryRun)
+func (c *client) patch(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
+	req := c.write(c.rest.Patch(pt), false)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
 	}

@@ -9,8 +9,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
@@ -166,7 +166,7 @@ func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind
 	if k == nil || k == s.types.parent {
 		return nil, fmt.Errorf("%s: kind: not a configured child type; add it to config.Operator.Children", name)
 	}
-	if msgs := path.IsValidPathSegmentName(m.Name); len(msgs) > 0 {
+	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
 		return nil, fmt.Errorf("%s: metadata.name: %s", name, msgs[0])
 	}
 	if err := s.placeNamespace(parent, k, &m.Namespace); err != nil {

@@ -58,16 +58,16 @@ func joined(errs []error) error {
 	if len(errs) <= maxListed {
 		return errors.Join(errs...)
 	}
-	return &manyErrors{errs}
+	return &longListError{errs}
 }
 
-type manyErrors struct{ errs []error }
+type longListError struct{ errs []error }
 
-func (e *manyErrors) Error() string {
+func (e *longListError) Error() string {
 	return fmt.Sprintf("%v\nand %d more", errors.Join(e.errs[:maxListed]...), len(e.errs)-maxListed)
 }
 
-func (e *manyErrors) Unwrap() []error { return e.errs }
+func (e *longListError) Unwrap() []error { return e.errs }
 
 // reasonOf is the reason of the Event that tells of an error.
 func reasonOf(err error) string {

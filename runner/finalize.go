@@ -64,7 +64,7 @@ func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		if err != nil {
 			return nil, err
 		}
-		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch, false)
+		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch)
 		if err == nil {
 			r.store.wrote(answer)
 			return answer, nil

@@ -149,10 +149,10 @@ func (r *Runner) newEngine(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	types, err := r.discover(ctx, rc, httpClient)
-	if ctx.Err() != nil {
-		return nil, nil
-	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil //nolint:nilerr,nilnil // told to stop: whatever failed, failed for that
+	case err != nil:
 		return nil, err
 	}
 	// The sink outlives ctx, so that the last passes' Events are written.

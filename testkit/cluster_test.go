@@ -3,6 +3,7 @@ package testkit
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,10 +140,10 @@ const victimVariable = "ROPERATOR_TESTKIT_VICTIM"
 // victim prints a line when its cluster is up.
 func victim() {
 	if _, err := Start(ClusterOptions{ControllerManager: true}); err != nil {
-		os.Stderr.WriteString(err.Error())
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Stdout.WriteString("up\n")
+	fmt.Println("up")
 	select {}
 }
 

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -32,9 +33,7 @@ func states(t *testing.T, typ resource.Type, fields ...map[string]any) []Write {
 				"annotations": map[string]any{"roperator.com/applied": string(rune('a' + i))},
 			},
 		}
-		for name, value := range f {
-			object[name] = value
-		}
+		maps.Copy(object, f)
 		writes = append(writes, Write{Verb: "update", Type: typ, Key: types.NamespacedName{Namespace: "ns", Name: "one"}, Object: res(t, object)})
 	}
 	return writes

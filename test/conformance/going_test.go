@@ -76,7 +76,7 @@ func TestC48_NamespaceTerminating(t *testing.T) {
 	settle(t, s.Kit)
 	require.Empty(t, s.errors())
 	s.quiet()
-	for _, clear := range []func() error{
+	for _, free := range []func() error{
 		func() error {
 			_, err := untyped.Resource(parents).Namespace(s.Namespace).Patch(t.Context(), "one", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 			return err
@@ -86,7 +86,7 @@ func TestC48_NamespaceTerminating(t *testing.T) {
 			return err
 		},
 	} {
-		if err := clear(); !apierrors.IsNotFound(err) {
+		if err := free(); !apierrors.IsNotFound(err) {
 			require.NoError(t, err)
 		}
 	}

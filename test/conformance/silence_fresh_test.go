@@ -25,10 +25,10 @@ func (s *stage) dryCreate(client dynamic.Interface, t resource.Type, content map
 	return fresh
 }
 
-// comparable returns an object without what differs between two of the same
+// alike returns an object without what differs between two of the same
 // content: metadata but for annotations of users, the status, the values of what
 // is allocated or generated, empty objects, and the order of lists by name.
-func comparable(object map[string]any) map[string]any {
+func alike(object map[string]any) map[string]any {
 	out, _ := essential(object, "").(map[string]any)
 	metadata, _ := out["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -157,7 +157,7 @@ func TestC15_ObservedChildren(t *testing.T) {
 			require.Equal(t, int64(81), s.field(service, "spec", "ports").([]any)[0].(map[string]any)["port"], "as it is")
 			s.silent()
 			s.restart()
-			require.Equal(t, 1, len(s.creates()))
+			require.Len(t, s.creates(), 1)
 			require.Empty(t, s.errors())
 		})
 	}
