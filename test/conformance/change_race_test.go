@@ -38,7 +38,7 @@ func TestC35_NoLongerDesired(t *testing.T) {
 				s.EventuallyGone(gone, patience)
 			}
 			require.True(t, s.Get(held).IsDeleting())
-			s.ask(keep) // another pass while it is going
+			s.want(keep) // another pass while it is going
 			s.silent()
 			deletes := map[string]int{}
 			for _, r := range needsAudit(t).since(t, from, name) {
