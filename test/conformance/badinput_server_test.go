@@ -33,7 +33,7 @@ func writesTo(t *testing.T, log *auditLog, from mark, operator, resource string)
 }
 
 func TestBadInput_RefusedByTheServerOnce(t *testing.T) {
-	t.Parallel()
+	scenario(t, "BadInput", "what the API server refuses is sent once, and again when the desired state changes")
 	log := needsAudit(t)
 	from := log.mark(t)
 	s := newStage(t, "badsize", config.Child{Type: k8s.ConfigMap, Strategy: config.Replace}, config.Child{Type: k8s.Service, Strategy: config.Replace})
@@ -71,7 +71,7 @@ func TestBadInput_RefusedByTheServerOnce(t *testing.T) {
 }
 
 func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
-	t.Parallel()
+	scenario(t, "BadInput", "custom resources that are too large or too deep: an error on that parent, tried once, others undisturbed")
 	log := needsAudit(t)
 	from := log.mark(t)
 	specs := map[string]func() any{
@@ -124,7 +124,7 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 }
 
 func TestBadInput_TenThousandChildren(t *testing.T) {
-	t.Parallel()
+	scenario(t, "BadInput", "10,000 children of one parent: one request each, at most 16 at a time")
 	if testing.Short() {
 		t.Skip("minutes of a busy API server")
 	}

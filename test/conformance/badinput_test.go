@@ -124,7 +124,7 @@ func badAnswers() map[string]badAnswer {
 }
 
 func TestBadInput_RefusedBeforeAnyWrite(t *testing.T) {
-	t.Parallel()
+	scenario(t, "BadInput", "a response that is wrong in one child: an error that names child and field, nothing written, others undisturbed")
 	log := needsAudit(t)
 	from := log.mark(t)
 	cases := badAnswers()

@@ -59,7 +59,7 @@ func fleet(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, 
 }
 
 func TestTraffic_OneRequestForEachThing(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Traffic", "creating a parent's children costs a finalizer patch, one create each and one status write, and nothing else")
 	log := needsAudit(t)
 	for _, tc := range []struct {
 		name, reason string
@@ -120,7 +120,7 @@ func TestTraffic_OneRequestForEachThing(t *testing.T) {
 }
 
 func TestTraffic_SettledIsSilent(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Traffic", "a settled operator makes no request")
 	kit := testkit.New(t, cluster, operator("traffic-settled", configMapChild()), handler.SyncFunc(fleet))
 	for i := range 20 {
 		kit.Create(parent(fmt.Sprintf("p%d", i), map[string]any{"count": 3, "value": "v"}))
@@ -130,7 +130,7 @@ func TestTraffic_SettledIsSilent(t *testing.T) {
 }
 
 func TestTraffic_StatusConflictFailsNothing(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Traffic", "a 409 on status fails nothing")
 	log := needsAudit(t)
 	_, untyped := clients(t, "somebody")
 	var touches atomic.Int64
