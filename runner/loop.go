@@ -84,8 +84,8 @@ func (p *pass) prompted() bool {
 // conflict loop.
 func (p *pass) suspect(r *result, prompted bool) bool {
 	a := r.action
-	prompted = prompted && !p.echoed(a)
 	key := loopKey{Parent: p.parent.UID(), Type: a.ref.Type, Object: a.ref.Key}
+	prompted = prompted && !p.echoed(a, key)
 	var writes []loopWrite
 	switch a.verb {
 	case verbUpdate, verbApply, verbRecreate:
@@ -125,15 +125,19 @@ func (p *pass) suspect(r *result, prompted bool) bool {
 const echoInterval = time.Second
 
 // echoed says whether all that prompted a write is the child's own answer to
-// the last one, a moment ago: the status that a controller gives to whatever
-// it is told. Without that, a Deployment which the handler wants different at
-// every call would seem to have been changed by someone each time.
-func (p *pass) echoed(a *action) bool {
+// the last one, which was a moment ago or in a loop: the status that a
+// controller gives to whatever it is told. Without that, a Deployment which the
+// handler wants different at every call would seem to have been changed by
+// someone each time.
+func (p *pass) echoed(a *action, key loopKey) bool {
 	if a.live == nil || a.want == nil {
 		return false
 	}
 	known := p.memory.child(a.ref, a.live.UID())
-	if known == nil || known.version == "" || time.Since(known.wrote) > echoInterval {
+	if known == nil || known.version == "" {
+		return false
+	}
+	if at := time.Now(); at.Sub(known.wrote) > echoInterval && !p.loops.lasts(at, key) {
 		return false
 	}
 	now := inputsOf(p.parent, p.observedChildren())

@@ -139,6 +139,14 @@ func (d *loopDetector) active(now time.Time, parent types.UID) bool {
 	return false
 }
 
+// lasts says whether the object is in a loop that hasn't ended.
+func (d *loopDetector) lasts(now time.Time, key loopKey) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.mu.parents[key.Parent][key]
+	return h != nil && h.count > 0 && !d.expired(now, h)
+}
+
 // forget drops what is known of the objects of a parent.
 func (d *loopDetector) forget(parent types.UID) {
 	d.mu.Lock()

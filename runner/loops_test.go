@@ -182,3 +182,20 @@ func TestLoopDetectorMemory(t *testing.T) {
 		require.Len(t, h.writes[0].fields, maxLoopFields)
 	}
 }
+
+func TestLoopLasts(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	key := loopKey{Parent: "p", Object: types.NamespacedName{Name: "a"}}
+	d := newLoopDetector(0, 0)
+	require.False(t, d.lasts(start, key), "nothing was written")
+	for i := range 5 {
+		require.False(t, d.lasts(start, key), "not a loop yet")
+		d.wrote(start.Add(time.Duration(i)*10*time.Second), key, nil)
+	}
+	require.True(t, d.lasts(start.Add(41*time.Second), key))
+	require.True(t, d.lasts(start.Add(129*time.Second), key), "a throttled pass may wait as long as that")
+	require.False(t, d.lasts(start.Add(131*time.Second), key))
+	require.False(t, d.lasts(start.Add(41*time.Second), loopKey{Parent: "p", Object: types.NamespacedName{Name: "b"}}))
+	d.forget("p")
+	require.False(t, d.lasts(start.Add(41*time.Second), key))
+}
