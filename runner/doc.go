@@ -15,6 +15,7 @@
 //	                a parent's UID to its children; answers to our own writes
 //	                enter by resourceVersion like everything else, so that
 //	                nobody ever reads a state older than our own writes
+//	                (resourcemap_index.go: what happens under its lock)
 //	schedule.go     which parents are due: at most one pass per parent at a
 //	                time, backoff, resync, fresh changes before the backlog
 //	snapshot.go     parent and children become a handler.SyncRequest

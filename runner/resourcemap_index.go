@@ -1,0 +1,166 @@
+package runner
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+)
+
+func (m *resourceMap) advanceLocked(s stream, version string) {
+	if newer(version, m.mu.streams[s]) {
+		m.mu.streams[s] = version
+	}
+}
+
+// passedLocked says whether the watch that covers ref has come as far as
+// version. Types without a watch (none is lost by adding their objects)
+// haven't.
+func (m *resourceMap) passedLocked(ref objectRef, version string) bool {
+	for _, ns := range []string{"", ref.Key.Namespace} {
+		if at, ok := m.mu.streams[stream{ref.Type, ns}]; ok {
+			return !newer(version, at)
+		}
+	}
+	return false
+}
+
+// setAndWakeLocked is setLocked for a state that a watch delivered. What an
+// object's owner no longer holds, be it that it was orphaned, is news for those
+// who wait for its name.
+func (m *resourceMap) setAndWakeLocked(res *resource.Resource) change {
+	ref := refOf(res)
+	held, before := m.mu.objects[ref.Type][ref.Key], types.UID("")
+	if held != nil {
+		before, _ = m.ownerOf(held)
+	}
+	c := m.setLocked(res)
+	if after, _ := m.ownerOf(res); held != nil && after != before {
+		c.Woken = append(c.Woken, m.wakeLocked(ref)...)
+	}
+	return c
+}
+
+// setLocked puts a state into the map if it is newer than what is held.
+func (m *resourceMap) setLocked(res *resource.Resource) change {
+	ref := refOf(res)
+	if _, gone := m.mu.deleted[ref.Type][res.UID()]; gone {
+		return change{}
+	}
+	held := m.mu.objects[ref.Type][ref.Key]
+	if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {
+		return change{}
+	}
+	if floor, ok := m.mu.floors[ref]; ok && !newer(res.ResourceVersion(), floor) {
+		return change{} // a predecessor of what we have deleted
+	}
+	var c change
+	if held != nil {
+		if held.UID() != res.UID() {
+			c = m.removeLocked(ref, held)
+		} else if before, ok := m.ownerOf(held); ok {
+			m.unindexLocked(before, ref)
+			c.Parents = append(c.Parents, before)
+		}
+	}
+	if m.mu.objects[ref.Type] == nil {
+		m.mu.objects[ref.Type] = map[types.NamespacedName]*resource.Resource{}
+	}
+	m.mu.objects[ref.Type][ref.Key] = res
+	if ref.Type == m.parentType {
+		m.mu.parents[res.UID()] = ref.Key
+		delete(m.mu.departed, res.UID())
+		c.Parents = append(c.Parents, res.UID())
+		return c
+	}
+	if owner, ok := m.ownerOf(res); ok {
+		family := m.mu.children[owner]
+		if family == nil {
+			family = map[objectRef]*resource.Resource{}
+			m.mu.children[owner] = family
+		}
+		family[ref] = res
+		if !slices.Contains(c.Parents, owner) {
+			c.Parents = append(c.Parents, owner)
+		}
+	}
+	return c
+}
+
+func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) change {
+	delete(m.mu.objects[ref.Type], ref.Key)
+	var c change
+	if ref.Type == m.parentType {
+		delete(m.mu.parents, held.UID())
+		if m.keepDeparted {
+			m.mu.departed[held.UID()] = held
+		}
+		c.Parents = append(c.Parents, held.UID())
+		return c
+	}
+	if owner, ok := m.ownerOf(held); ok {
+		m.unindexLocked(owner, ref)
+		c.Parents = append(c.Parents, owner)
+	}
+	return c
+}
+
+// confirmLocked takes away the tombstone of an object that we deleted.
+func (m *resourceMap) confirmLocked(ref objectRef, uid types.UID) {
+	stone, ours := m.mu.deleted[ref.Type][uid]
+	if !ours {
+		return
+	}
+	delete(m.mu.deleted[ref.Type], uid)
+	if m.mu.floors[ref] == stone.version { // else it is that of a later one
+		delete(m.mu.floors, ref)
+	}
+}
+
+func (m *resourceMap) unindexLocked(owner types.UID, ref objectRef) {
+	delete(m.mu.children[owner], ref)
+	if len(m.mu.children[owner]) == 0 {
+		delete(m.mu.children, owner)
+	}
+}
+
+func (m *resourceMap) wakeLocked(ref objectRef) []types.UID {
+	var woken []types.UID
+	for uid := range m.mu.waiting[ref] {
+		woken = append(woken, uid)
+	}
+	delete(m.mu.waiting, ref)
+	return woken
+}
+
+// ownerOf returns the UID of the parent whose child res is: it carries the
+// tracking label with that UID and has the parent as controller. Whoever
+// merely carries the label (people copy manifests, EndpointSlices copy the
+// labels of their Service) is nobody's child.
+func (m *resourceMap) ownerOf(res *resource.Resource) (types.UID, bool) {
+	if res.Type() == m.parentType {
+		return "", false
+	}
+	label, ok := res.Label(m.trackingLabel)
+	if !ok || label == "" {
+		return "", false
+	}
+	controller := controllerOf(res)
+	if controller == nil || string(controller.UID) != label {
+		return "", false
+	}
+	return controller.UID, true
+}
+
+// controllerOf returns the owner reference of the controller, nil if there is
+// none.
+func controllerOf(res *resource.Resource) *metav1.OwnerReference {
+	for _, ref := range res.OwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return &ref
+		}
+	}
+	return nil
+}
