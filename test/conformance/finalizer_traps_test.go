@@ -36,7 +36,7 @@ func freeParents(t *testing.T, kit *testkit.Kit, names ...string) {
 }
 
 func TestFinalizer_NothingReleasesButFinalized(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Finalizer", "errors, panics and empty answers of Finalize never release a parent")
 	answers := map[string]func() (*handler.FinalizeResponse, error){
 		"error":     func() (*handler.FinalizeResponse, error) { return nil, errors.New("no") },
 		"permanent": func() (*handler.FinalizeResponse, error) { return nil, handler.Permanent(errors.New("never")) },
@@ -91,7 +91,7 @@ func TestFinalizer_NothingReleasesButFinalized(t *testing.T) {
 }
 
 func TestFinalizer_DeletedBeforeItWasSeen(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Finalizer", "a parent that was created and deleted while the operator was down: nothing is begun")
 	// The operator was down from the creation of a parent to its deletion:
 	// there is nothing to finalize, and nothing is begun.
 	cfg := operator("seen-late", configMapChild())
@@ -110,7 +110,7 @@ func TestFinalizer_DeletedBeforeItWasSeen(t *testing.T) {
 }
 
 func TestFinalizer_PausedParentsFinalize(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Finalizer", "a paused parent isn't synced, but finalizes")
 	kit := testkit.New(t, cluster, operator("paused-final", configMapChild()), finalizing(released))
 	it := parent("one", withData("k", "v"))
 	kit.Create(it)
@@ -138,7 +138,7 @@ func TestFinalizer_PausedParentsFinalize(t *testing.T) {
 }
 
 func TestFinalizer_OthersEditInTheMiddle(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Finalizer", "finalizers of others are kept while everybody edits")
 	// Somebody adds and removes finalizers as fast as they can, while ours
 	// come and go.
 	kit := testkit.New(t, cluster, operator("many-editors", configMapChild()), finalizing(released))
@@ -210,7 +210,7 @@ func TestFinalizer_OthersEditInTheMiddle(t *testing.T) {
 }
 
 func TestFinalizer_ParentGoneInTheMiddleOfAPass(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Finalizer", "a parent that is gone in the middle of a pass is no error")
 	// A parent is deleted and gone while its handler thinks; its children's
 	// creation, status and finalizer fail nothing.
 	_, untyped := clients(t, "somebody")
@@ -244,7 +244,7 @@ func TestFinalizer_ParentGoneInTheMiddleOfAPass(t *testing.T) {
 }
 
 func TestFinalizer_NeverAndAlways(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Finalizer", "FinalizerAlways and FinalizerNever")
 	cfg := operator("policy", configMapChild())
 	cfg.Finalizer = config.FinalizerAlways
 	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(copier))

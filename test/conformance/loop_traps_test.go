@@ -46,7 +46,7 @@ func vandal(t *testing.T, s *stage, name, patch string, done func(*corev1.Config
 }
 
 func TestLoop_WhatTheEngineSetsIsTakenOffAgainAndAgain(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Loop", "labels, owner reference or mark taken off again and again are a conflict loop")
 	for name, tc := range map[string]struct {
 		patch string
 		done  func(*corev1.ConfigMap) bool
@@ -81,7 +81,7 @@ func TestLoop_WhatTheEngineSetsIsTakenOffAgainAndAgain(t *testing.T) {
 }
 
 func TestLoop_BehindAController(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Loop", "a loop behind a controller that answers every write is throttled")
 	needsControllerManager(t)
 	// The Deployment controller answers every write with a status: that is
 	// nobody's change, and doesn't excuse the next write.
@@ -102,7 +102,7 @@ func TestLoop_BehindAController(t *testing.T) {
 }
 
 func TestLoop_OthersAreNotSlowedDown(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Loop", "a parent in a loop slows down no other")
 	var calls atomic.Int64
 	cfg := unbounded(operator("loop-alone", configMapChild()))
 	cfg.MaxConcurrentSyncs = 1
@@ -125,7 +125,7 @@ func TestLoop_OthersAreNotSlowedDown(t *testing.T) {
 }
 
 func TestLoop_ManyChangesByHandAreNone(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Loop", "twenty changes of a parent are no loop")
 	// A user who changes the parent twenty times gets what they ask for, each
 	// time at once.
 	w := newWitness()
@@ -140,7 +140,7 @@ func TestLoop_ManyChangesByHandAreNone(t *testing.T) {
 }
 
 func TestLoop_FollowersOfAChildAreNone(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Loop", "a child that follows others is no loop")
 	// A ConfigMap lists the Pods that are Ready: it changes with each of them.
 	s := newStageWith(t, unbounded(operator("no-loop-pods", config.Child{Type: k8s.Pod, Strategy: config.Recreate}, configMapChild())), newWitness().options())
 	var pods []any
@@ -176,7 +176,7 @@ func TestLoop_FollowersOfAChildAreNone(t *testing.T) {
 }
 
 func TestLoop_RolloutStepByStepIsNone(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Loop", "a rollout in steps that wait for a status is no loop")
 	// A rollout whose next step waits for the status of the last one.
 	s := newStageWith(t, unbounded(operator("no-loop-rollout", config.Child{Type: k8s.Pod, Strategy: config.Replace})), newWitness().options())
 	pod := func() *corev1.Pod {

@@ -31,7 +31,7 @@ func release(t *testing.T, namespace, name string) {
 }
 
 func TestOwnership_CopiedLabelsMakeNoChild(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "an object that carries a child's labels but has another controller or none is neither shown, changed nor deleted")
 	s := newStage(t, "copied-labels", configMapChild())
 	s.want(configMap("real", "k", "v"))
 	real := s.Get(configMap("real", "", ""))
@@ -68,7 +68,7 @@ func TestOwnership_CopiedLabelsMakeNoChild(t *testing.T) {
 }
 
 func TestOwnership_OwnerReferenceRestoredAfterLookingAtTheParent(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "an owner reference that was taken off is restored after the parent was read live")
 	log := needsAudit(t)
 	s := newStage(t, "restored-owner", configMapChild())
 	s.want(configMap("child", "k", "v"))
@@ -87,7 +87,7 @@ func TestOwnership_OwnerReferenceRestoredAfterLookingAtTheParent(t *testing.T) {
 }
 
 func TestOwnership_EverythingTakenOff(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "labels and mark taken off by hand are restored in place; without labels and owner it is foreign")
 	s := newStage(t, "all-taken-off", configMapChild())
 	s.want(configMap("child", "k", "v"))
 	before := s.Get(configMap("child", "", ""))
@@ -113,7 +113,7 @@ func TestOwnership_EverythingTakenOff(t *testing.T) {
 }
 
 func TestOwnership_AdoptWaitsForWhatIsBeingDeleted(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "Adopt leaves an object alone that is being deleted")
 	child := configMapChild()
 	child.Adopt = true
 	s := newStage(t, "adopt-deleting", child)
@@ -134,7 +134,7 @@ func TestOwnership_AdoptWaitsForWhatIsBeingDeleted(t *testing.T) {
 }
 
 func TestOwnership_SecondParentFollowsTheFirst(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "a parent that waits for another's child gets the name as soon as it is free")
 	// Two parents want one child; the second gets it when the first drops it,
 	// without a backoff of minutes.
 	cfg := operator("second-follows", configMapChild())
@@ -156,7 +156,7 @@ func TestOwnership_SecondParentFollowsTheFirst(t *testing.T) {
 }
 
 func TestOwnership_TwoOperatorsOneParent(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "two operators with the same parents don't take each other's children, not even with Adopt")
 	// Two operators have the same parents; the child of one is nothing that
 	// the other may take, though its controller is that very parent.
 	answer := func(value string) handler.SyncFunc {
@@ -180,7 +180,7 @@ func TestOwnership_TwoOperatorsOneParent(t *testing.T) {
 }
 
 func TestOwnership_OrphanedNameIsNotWaitedForForever(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "a name that a predecessor's child keeps by being orphaned is an error, not an endless wait")
 	needsControllerManager(t)
 	// A parent is deleted and its children are orphaned, late: its successor,
 	// which waited for their names, is told.
@@ -210,7 +210,7 @@ func TestOwnership_OrphanedNameIsNotWaitedForForever(t *testing.T) {
 }
 
 func TestOwnership_OneNameTwoTypes(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "children of two types under one name")
 	s := newStage(t, "one-name", configMapChild(), config.Child{Type: k8s.Secret, Strategy: config.Replace})
 	secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "same"}}
 	s.want(configMap("same", "k", "v"), secret)
@@ -221,7 +221,7 @@ func TestOwnership_OneNameTwoTypes(t *testing.T) {
 }
 
 func TestOwnership_KeepOneDropOthers(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Ownership", "handler.Keep and KeepChildren leave children exactly as they are")
 	s := newStage(t, "keep-one", configMapChild())
 	s.want(configMap("kept", "k", "v"), configMap("dropped", "k", "v"))
 	s.Update(configMap("kept", "k", "by hand"))

@@ -49,7 +49,7 @@ func removeNamespace(t *testing.T, name string) {
 }
 
 func TestPlacement_NamespacesFirst(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "Namespaces are written first, the other types in the configuration's order")
 	log := needsAudit(t)
 	// The configuration names the types in another order than they are needed
 	// in: Namespaces go first, the rest as configured.
@@ -82,7 +82,7 @@ func TestPlacement_NamespacesFirst(t *testing.T) {
 }
 
 func TestPlacement_NamespaceThatIsMissing(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "a child in a namespace that doesn't exist yet is retried")
 	cfg := operator("missing-namespace", configMapChild())
 	cfg.Parent = clusterParentType
 	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
@@ -100,7 +100,7 @@ func TestPlacement_NamespaceThatIsMissing(t *testing.T) {
 }
 
 func TestPlacement_DeleteFirst(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "DeleteFirst frees a port before it is taken again")
 	// Two Services can't have one nodePort: the old one has to go first.
 	service := func(name string, port int32) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
@@ -127,7 +127,7 @@ func TestPlacement_DeleteFirst(t *testing.T) {
 }
 
 func TestPlacement_SeveralNamespaces(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "one operator in two namespaces of three")
 	// One operator in two namespaces of three.
 	here, there := idle(t, "several-a"), idle(t, "several-b")
 	outside := idle(t, "several-c")
@@ -163,7 +163,7 @@ func TestPlacement_SeveralNamespaces(t *testing.T) {
 }
 
 func TestPlacement_ManyChildrenInATerminatingNamespace(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "a hundred children in a namespace being terminated: no error, no storm")
 	needsControllerManager(t)
 	log := needsAudit(t)
 	const count = 100
@@ -192,7 +192,7 @@ func TestPlacement_ManyChildrenInATerminatingNamespace(t *testing.T) {
 }
 
 func TestPlacement_ResyncBesideARefusal(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "a Resync beside a refused child calls the handler, not the API server")
 	log := needsAudit(t)
 	from := log.mark(t)
 	s := newStage(t, "resync-refused", configMapChild())
@@ -207,7 +207,7 @@ func TestPlacement_ResyncBesideARefusal(t *testing.T) {
 }
 
 func TestPlacement_PermanentErrorsWaitForAChange(t *testing.T) {
-	t.Parallel()
+	scenario(t, "Placement", "a permanent error waits for a change of the parent or a child")
 	s := newStage(t, "permanent", configMapChild())
 	s.want(configMap("child", "k", "v"))
 	kit := s.Kit
