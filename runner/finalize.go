@@ -66,7 +66,11 @@ func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		}
 		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch)
 		if err == nil {
-			r.store.wrote(answer)
+			if isGone(answer) {
+				r.store.wroteDelete(parent, nil)
+			} else {
+				r.store.wrote(answer)
+			}
 			return answer, nil
 		}
 		if !apierrors.IsInvalid(err) {
@@ -155,7 +159,20 @@ func (p *pass) letGo(ctx context.Context) (outcome, error) {
 	case parent != p.parent:
 		p.did = append(p.did, "remove finalizer")
 	}
+	if isGone(parent) {
+		p.forget(parent.UID())
+		p.store.forgetDeparted(parent.UID())
+		return outcome{Forget: true}, nil
+	}
 	return outcome{}, nil
+}
+
+// isGone says whether the answer to a patch of finalizers is that of an object
+// which went with the last of them. Such an answer has the resourceVersion from
+// before (tried on kube-apiserver 1.36), so it isn't the newest state of
+// anything.
+func isGone(answer *resource.Resource) bool {
+	return answer.IsDeleting() && len(answer.Finalizers()) == 0
 }
 
 func (r *engine) withoutOurs(held []string) []string {

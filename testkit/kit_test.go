@@ -165,10 +165,10 @@ func TestKitIgnoresTheStatusOfATypedObjectThatSetsNone(t *testing.T) {
 	t.Parallel()
 	kit := New(t, cluster, widgets("kit-typed"), handler.SyncFunc(nil))
 	labels := map[string]string{"app": "one"}
-	set := &appsv1.StatefulSet{
+	set := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "one"},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas: new(int32(0)), ServiceName: "one", Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/i"}}},
@@ -177,7 +177,7 @@ func TestKitIgnoresTheStatusOfATypedObjectThatSetsNone(t *testing.T) {
 	}
 	kit.Create(set)
 	played := set.DeepCopy()
-	played.Status = appsv1.StatefulSetStatus{Replicas: 3, ReadyReplicas: 2}
+	played.Status = appsv1.ReplicaSetStatus{Replicas: 3, ReadyReplicas: 2}
 	kit.UpdateStatus(played)
 	kit.Eventually(set, patience) // though its zero status encodes as replicas: 0
 	require.Empty(t, kit.Writes())
