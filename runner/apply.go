@@ -159,7 +159,7 @@ func (x *executor) runOne(ctx context.Context, a *action) (out result) {
 	case <-ctx.Done():
 		return result{action: a, err: describe(a, ctx.Err())}
 	}
-	if x.cfg.DryRun && a.verb != verbVerify {
+	if x.cfg.DryRun && a.verb != verbVerify && a.verb != verbRecreate {
 		return result{action: a, skipped: true}
 	}
 	if _, going := x.going.Load(a.ref.Key.Namespace); going && a.verb == verbCreate {
@@ -182,10 +182,9 @@ func (x *executor) request(ctx context.Context, a *action) result {
 	case verbCreate:
 		return x.create(ctx, a)
 	case verbUpdate:
-		live, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false)
-		return x.written(a, live, err)
+		return x.unlessCreatedSo(ctx, a, x.update)
 	case verbApply:
-		return x.apply(ctx, a)
+		return x.unlessCreatedSo(ctx, a, x.apply)
 	case verbMark:
 		body, err := x.markPatch(a)
 		if err != nil {
@@ -193,13 +192,10 @@ func (x *executor) request(ctx context.Context, a *action) result {
 		}
 		live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body)
 		return x.written(a, live, err)
-	case verbRecreate, verbDelete:
-		left, err := x.client.delete(ctx, a.kind, a.ref.Key, a.live.UID())
-		if err != nil {
-			return result{err: err}
-		}
-		x.store.wroteDelete(a.live, left)
-		return result{wrote: true, live: left}
+	case verbRecreate:
+		return x.recreate(ctx, a)
+	case verbDelete:
+		return x.delete(ctx, a)
 	case verbVerify:
 		return x.verify(ctx, a)
 	}
@@ -225,16 +221,32 @@ func (x *executor) create(ctx context.Context, a *action) result {
 	return x.written(a, live, err)
 }
 
-// apply sends a server-side apply. Before the first one, our entry in
-// managedFields is converted from an update's to an apply's, else what we drop
-// from the desired state would stay.
-//
-// An apply can't take away what nobody owns, such as the default source of a
-// volume that is given another one, and is refused then. An update can.
+func (x *executor) update(ctx context.Context, a *action) result {
+	live, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false)
+	return x.written(a, live, err)
+}
+
+func (x *executor) delete(ctx context.Context, a *action) result {
+	left, err := x.client.delete(ctx, a.kind, a.ref.Key, a.live.UID())
+	if err != nil {
+		return result{err: err}
+	}
+	x.store.wroteDelete(a.live, left)
+	return result{wrote: true, live: left}
+}
+
+// apply sends a server-side apply. It can't take away what nobody owns, such
+// as the default source of a volume that is given another one, and is refused
+// then. An update can.
 func (x *executor) apply(ctx context.Context, a *action) result {
-	if !a.ssa {
-		if err := x.convertManagedFields(ctx, a); err != nil {
+	merged := x.updateBody(a, x.parent)
+	if lacks(merged, a.live.Unstructured().Object) {
+		owned, err := x.takeFields(ctx, a, merged)
+		if err != nil {
 			return result{err: err}
+		}
+		if !owned {
+			return x.update(ctx, a)
 		}
 	}
 	body, err := json.Marshal(x.applyBody(a, x.parent))
@@ -243,77 +255,11 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 	}
 	live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body)
 	if apierrors.IsInvalid(err) {
-		if updated, updateErr := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), false); updateErr == nil {
-			live, err = updated, nil
+		if r := x.update(ctx, a); r.err == nil {
+			return r
 		}
 	}
 	return x.written(a, live, err)
-}
-
-// verify sends the update that a child seems to need as a dry run. Fields that
-// come back as they are were normalized by the server when it accepted the
-// same desired state; only what is left is a difference.
-func (x *executor) verify(ctx context.Context, a *action) result {
-	rest, err := x.normalized(ctx, a, nil)
-	if len(immutableFields(err)) > 0 && len(a.diffs) > 1 {
-		rest, err = x.normalizedOneByOne(ctx, a)
-	}
-	if err != nil {
-		return result{err: err}
-	}
-	var known parentMemory
-	known.children = map[objectRef]*childMemory{}
-	known.accepted(a.want, a.live, rest)
-	known.children[a.ref].version = "" // not yet found to be satisfied
-	again, ok := x.decide(a.want, a.live, known.children[a.ref])
-	if !ok || again.verb == "" {
-		return result{live: a.live, accepted: true}
-	}
-	again.restores = false // whether since the restart or before can't be known
-	*a = again
-	if x.cfg.DryRun {
-		return result{skipped: true}
-	}
-	return x.request(ctx, a)
-}
-
-// normalized returns the fields in which the server's answer to a dry run
-// differs from the desired state; paths in ignore stay as they are.
-func (x *executor) normalized(ctx context.Context, a *action, ignore []string) ([]difference, error) {
-	answer, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent, ignore...), true)
-	switch {
-	case err == nil:
-		return a.kind.comparison.without(ignore).compare(answer.Unstructured().Object, a.want.object, nil), nil
-	case refusesDryRun(err):
-		return a.diffs, nil // then the hash on the child has to do
-	case len(immutableFields(err)) > 0 && len(a.diffs)-len(ignore) == 1:
-		return a.diffs, nil // nobody could have changed it since the creation
-	}
-	return nil, err
-}
-
-// normalizedOneByOne tries each differing field on its own, so that one that
-// can't be changed doesn't hide another that was.
-func (x *executor) normalizedOneByOne(ctx context.Context, a *action) ([]difference, error) {
-	var rest []difference
-	for i, diff := range a.diffs {
-		var others []string
-		for j, other := range a.diffs {
-			if j != i {
-				others = append(others, other.Path)
-			}
-		}
-		found, err := x.normalized(ctx, a, others)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range found {
-			if f.Path == diff.Path {
-				rest = append(rest, f)
-			}
-		}
-	}
-	return rest, nil
 }
 
 // judge decides what an API error means for the pass.

@@ -2,15 +2,11 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/csaupgrade"
 
 	"github.com/roperator/roperator/resource"
 )
@@ -112,38 +108,4 @@ func (x *executor) take(ctx context.Context, a *action, live *resource.Resource)
 	}
 	x.store.wrote(taken)
 	return result{live: taken, wrote: true, claimed: true}
-}
-
-// convertManagedFields turns our entry for updates in managedFields into one
-// for server-side apply.
-func (x *executor) convertManagedFields(ctx context.Context, a *action) error {
-	res := x.client.rest.Get().AbsPath(a.kind.path(a.ref.Key.Namespace, a.ref.Key.Name, "")...).Do(ctx)
-	if err := res.Error(); err != nil {
-		return err
-	}
-	raw, err := res.Raw()
-	if err != nil {
-		return err
-	}
-	var live unstructured.Unstructured
-	if err := json.Unmarshal(raw, &live.Object); err != nil {
-		return fmt.Errorf("decode: %w", err)
-	}
-	if live.GetUID() != a.live.UID() {
-		return apierrors.NewConflict(a.kind.gvr.GroupResource(), a.ref.Key.Name, fmt.Errorf("another object has taken its name"))
-	}
-	patch, err := csaupgrade.UpgradeManagedFieldsPatch(&live, sets.New(x.cfg.Name), x.cfg.Name)
-	if err != nil {
-		return fmt.Errorf("convert managedFields: %w", err)
-	}
-	if patch == nil {
-		return nil
-	}
-	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.JSONPatchType, patch)
-	if err != nil {
-		return err
-	}
-	x.store.wrote(taken)
-	a.live = taken // nothing else in it has changed
-	return nil
 }

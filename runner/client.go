@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
@@ -87,6 +88,26 @@ func (c *client) create(ctx context.Context, k *kind, namespace string, object a
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	return c.send(ctx, k, c.write(c.rest.Post(), false).AbsPath(k.path(namespace, "", "")...).Body(body))
+}
+
+// dryCreate returns what a create would make of an object. It isn't a resource,
+// as it has no resourceVersion.
+func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, object any) (map[string]any, error) {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	res := c.write(c.rest.Post(), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(ctx)
+	c.warn(ctx, k, res)
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var made map[string]any
+	if err := kjson.Unmarshal(raw, &made); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	return made, nil
 }
 
 // update replaces an object, or its subresource, under the resourceVersion

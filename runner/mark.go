@@ -16,21 +16,13 @@ const maxMark = 16 << 10
 type mark struct {
 	hash    string
 	applied *applied
-	// server-side apply has been used, so managedFields are in its terms
-	ssa bool
 }
 
-const (
-	markPlain = "v1"
-	markSSA   = "v1s"
-)
+// markVersion is how a mark begins, so that later ones may look different.
+const markVersion = "v1"
 
-func newMark(d *desiredChild, schema *listkeys.Node, ssa bool) string {
-	version := markPlain
-	if ssa {
-		version = markSSA
-	}
-	head := version + ":" + d.hash + ":"
+func newMark(d *desiredChild, schema *listkeys.Node) string {
+	head := markVersion + ":" + d.hash + ":"
 	return head + newApplied(d.object, schema).encode(maxMark-len(head))
 }
 
@@ -43,12 +35,12 @@ func (s *settings) readMark(live *resource.Resource) mark {
 	}
 	version, rest, ok1 := strings.Cut(text, ":")
 	hash, paths, ok2 := strings.Cut(rest, ":")
-	if !ok1 || !ok2 || version != markPlain && version != markSSA {
+	if !ok1 || !ok2 || version != markVersion {
 		return mark{}
 	}
 	a, err := decodeApplied(paths)
 	if err != nil {
 		return mark{}
 	}
-	return mark{hash: hash, applied: a, ssa: version == markSSA}
+	return mark{hash: hash, applied: a}
 }

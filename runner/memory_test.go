@@ -100,20 +100,18 @@ func TestMark(t *testing.T) {
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
 	desired, err := s.desire(parent, []any{testConfigMap("v")})
 	require.NoError(t, err)
-	good := newMark(desired[0], nil, false)
+	good := newMark(desired[0], nil)
 	for name, tc := range map[string]struct {
 		reason, text string
 		hash         string
-		ssa          bool
 	}{
-		"as written":   {"read back", good, desired[0].hash, false},
-		"by apply":     {"says how it was written", newMark(desired[0], nil, true), desired[0].hash, true},
-		"none":         {"a mark of nothing", "", "", false},
-		"another kind": {"of a later version, perhaps", "v9:abc:data{k}", "", false},
-		"no paths":     {"cut short", "v1:abc", "", false},
-		"no hash":      {"cut short", "v1", "", false},
-		"broken paths": {"tampered with", "v1:abc:{{{{", "", false},
-		"too long":     {"tampered with", "v1:abc:" + strings.Repeat("x", 3*maxMark), "", false},
+		"as written":   {"read back", good, desired[0].hash},
+		"none":         {"a mark of nothing", "", ""},
+		"another kind": {"of a later version, perhaps", "v9:abc:data{k}", ""},
+		"no paths":     {"cut short", "v1:abc", ""},
+		"no hash":      {"cut short", "v1", ""},
+		"broken paths": {"tampered with", "v1:abc:{{{{", ""},
+		"too long":     {"tampered with", "v1:abc:" + strings.Repeat("x", 3*maxMark), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
@@ -125,7 +123,6 @@ func TestMark(t *testing.T) {
 			})
 			m := s.readMark(live)
 			require.Equal(t, tc.hash, m.hash, tc.reason)
-			require.Equal(t, tc.ssa, m.ssa, tc.reason)
 			if tc.hash == "" {
 				require.Nil(t, m.applied, tc.reason)
 			}

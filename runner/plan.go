@@ -1,6 +1,9 @@
 package runner
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/roperator/roperator/resource"
 )
 
@@ -27,11 +30,26 @@ type action struct {
 	// diffs are the reasons, former what an earlier desired state had set.
 	diffs  []difference
 	former *applied
-	// ssa: the child has been written by server-side apply before.
-	ssa bool
+	// explained are the paths of differences that the server made itself when
+	// it accepted the desired state.
+	explained []string
+	// marked: the child carries our mark, unknown: nothing is remembered of it.
+	marked, unknown bool
 	// restores: the desired state is the one that was accepted before, so
 	// that someone else has changed the child since.
 	restores bool
+}
+
+// settledPaths are the paths at which a write leaves the live values: the
+// server wouldn't take ours, or make the same of them again. A path that
+// differs further down isn't settled.
+func (a *action) settledPaths() []string {
+	return slices.DeleteFunc(slices.Clone(a.explained), func(path string) bool {
+		return slices.ContainsFunc(a.diffs, func(d difference) bool {
+			below, ok := strings.CutPrefix(d.Path, path)
+			return ok && (below == "" || below[0] == '.' || below[0] == '[')
+		})
+	})
 }
 
 // A planInput is all that decides about the children of one parent.
@@ -116,12 +134,14 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 		return action{}, false
 	}
 	mark := s.readMark(live)
-	a.ssa = mark.ssa
+	a.marked, a.unknown = mark.hash != "", known == nil
 	if mark.hash != d.hash {
 		a.former = mark.applied
 	}
 	for _, diff := range d.kind.comparison.compare(live.Unstructured().Object, d.object, a.former) {
-		if !known.explains(diff) {
+		if known.explains(diff) {
+			a.explained = append(a.explained, diff.Path)
+		} else {
 			a.diffs = append(a.diffs, diff)
 		}
 	}

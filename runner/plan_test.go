@@ -46,7 +46,7 @@ func lived(t *testing.T, s *settings, parent *resource.Resource, want any, chang
 	t.Helper()
 	desired, err := s.desire(parent, []any{want})
 	require.NoError(t, err)
-	object := s.full(desired[0], parent, newMark(desired[0], nil, false))
+	object := s.full(desired[0], parent, newMark(desired[0], nil))
 	meta, _ := object["metadata"].(map[string]any)
 	meta["uid"], meta["resourceVersion"] = "uid", "10"
 	if change != nil {

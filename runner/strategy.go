@@ -26,23 +26,21 @@ func writeVerb(k *kind) verb {
 
 // createBody is the object as it is created.
 func (s *settings) createBody(d *desiredChild, parent *resource.Resource) any {
-	// An object created by POST is in the terms of updates, whatever the
-	// strategy: its entry in managedFields holds every default.
-	return nullFree(s.full(d, parent, newMark(d, d.kind.comparison.schema, false)))
+	return nullFree(s.full(d, parent, newMark(d, d.kind.comparison.schema)))
 }
 
 // updateBody is the live object with the desired state merged in and dropped
 // fields removed, under the live resourceVersion.
 func (s *settings) updateBody(a *action, parent *resource.Resource, ignore ...string) map[string]any {
-	want := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema, false))
-	return a.kind.comparison.without(ignore).merge(a.live.Unstructured().Object, want, a.former)
+	want := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema))
+	return a.kind.comparison.without(append(a.settledPaths(), ignore...)).merge(a.live.Unstructured().Object, want, a.former)
 }
 
 // applyBody is the desired state for server-side apply. It carries the UID, so
 // that it can't create or take over another object.
 func (s *settings) applyBody(a *action, parent *resource.Resource) any {
-	body := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema, true))
-	body = a.kind.comparison.keepIgnored(a.live.Unstructured().Object, body)
+	body := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema))
+	body = a.kind.comparison.without(a.settledPaths()).keepIgnored(a.live.Unstructured().Object, body)
 	meta, _ := body["metadata"].(map[string]any)
 	meta["uid"] = string(a.live.UID())
 	return nullFree(body)
@@ -54,7 +52,7 @@ func (s *settings) markPatch(a *action) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             string(a.live.UID()),
 		"resourceVersion": a.live.ResourceVersion(),
-		"annotations":     map[string]any{s.mark: newMark(a.want, a.kind.comparison.schema, a.ssa)},
+		"annotations":     map[string]any{s.mark: newMark(a.want, a.kind.comparison.schema)},
 	}})
 }
 
