@@ -80,7 +80,7 @@ func takeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merg
 			continue
 		}
 		var tree map[string]any
-		if err := kjson.Unmarshal(e.FieldsV1.Raw, &tree); err != nil {
+		if err := kjson.Unmarshal(e.FieldsV1.GetRawBytes(), &tree); err != nil {
 			return nil, err
 		}
 		goes, stays := divide(tree, live, merged)
@@ -94,7 +94,7 @@ func takeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merg
 			if err != nil {
 				return nil, err
 			}
-			e.FieldsV1 = &metav1.FieldsV1{Raw: raw}
+			e.FieldsV1 = metav1.NewFieldsV1(string(raw))
 			out = append(out, e)
 		}
 	}
@@ -122,7 +122,7 @@ func addApplied(entries *[]metav1.ManagedFieldsEntry, manager, version string, t
 		i = len(*entries) - 1
 	} else if held := (*entries)[i].FieldsV1; held != nil {
 		var before map[string]any
-		if err := kjson.Unmarshal(held.Raw, &before); err != nil {
+		if err := kjson.Unmarshal(held.GetRawBytes(), &before); err != nil {
 			return err
 		}
 		tree = joinTrees(before, tree)
@@ -131,7 +131,7 @@ func addApplied(entries *[]metav1.ManagedFieldsEntry, manager, version string, t
 	if err != nil {
 		return err
 	}
-	(*entries)[i].FieldsV1 = &metav1.FieldsV1{Raw: raw}
+	(*entries)[i].FieldsV1 = metav1.NewFieldsV1(string(raw))
 	return nil
 }
 

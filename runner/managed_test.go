@@ -74,7 +74,7 @@ func TestTakeEntries(t *testing.T) {
 			require.Len(t, got, len(want), test.reason)
 			for i := range want {
 				require.Equal(t, want[i].Operation, got[i].Operation, test.reason)
-				require.JSONEq(t, string(want[i].FieldsV1.Raw), string(got[i].FieldsV1.Raw), test.reason)
+				require.JSONEq(t, want[i].FieldsV1.GetRawString(), got[i].FieldsV1.GetRawString(), test.reason)
 			}
 		})
 	}
@@ -85,6 +85,6 @@ func entry(t *testing.T, manager string, operation metav1.ManagedFieldsOperation
 	raw, err := json.Marshal(yamlObject(t, fields))
 	require.NoError(t, err)
 	return metav1.ManagedFieldsEntry{
-		Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: raw},
+		Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"maps"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -150,10 +151,8 @@ func (x *executor) asCreated(ctx context.Context, a *action) ([]difference, bool
 	var as parentMemory
 	as.children = map[objectRef]*childMemory{}
 	as.accepted(a.want, a.live, rest)
-	for _, diff := range a.diffs {
-		if as.children[a.ref].explains(diff) {
-			return rest, true
-		}
+	if slices.ContainsFunc(a.diffs, as.children[a.ref].explains) {
+		return rest, true
 	}
 	return nil, false
 }

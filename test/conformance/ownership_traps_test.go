@@ -34,12 +34,12 @@ func TestOwnership_CopiedLabelsMakeNoChild(t *testing.T) {
 	scenario(t, "Ownership", "an object that carries a child's labels but has another controller or none is neither shown, changed nor deleted")
 	s := newStage(t, "copied-labels", configMapChild())
 	s.want(configMap("real", "k", "v"))
-	real := s.Get(configMap("real", "", ""))
+	genuine := s.Get(configMap("real", "", ""))
 	s.Create(configMap("owner", "k", "v"))
 	ownerUID := string(s.Get(configMap("owner", "", "")).UID())
 	copied := func(name string, owners ...any) map[string]any {
 		cm := configMap(name, "k", "theirs")
-		metadata(cm)["labels"] = real.Labels()
+		metadata(cm)["labels"] = genuine.Labels()
 		metadata(cm)["ownerReferences"] = owners
 		return cm
 	}

@@ -185,5 +185,5 @@ func TestTraffic_StatusConflictFailsNothing(t *testing.T) {
 	require.Contains(t, traffic(t, log, from, "traffic-conflict"), "update parents/status: 409")
 	require.NotContains(t, w.metrics(), `roperator_syncs_total{controller="traffic-conflict",result="error"}`)
 	require.False(t, anyContains(kit.Events(it), "Warning"), "%q", kit.Events(it))
-	require.False(t, strings.Contains(w.logged(), "level=ERROR"), w.logged())
+	require.NotContains(t, w.logged(), "level=ERROR")
 }
