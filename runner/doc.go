@@ -27,7 +27,8 @@
 //	compare.go      does a live object satisfy a desired one, and the merge of
 //	                both (merge.go); what an earlier desired state had set
 //	                (applied.go), kept in a mark on the child (mark.go)
-//	apply.go        actions become requests (strategy.go: their bodies), their
+//	apply.go        actions become requests (strategy.go: their bodies; verify.go:
+//	                dry runs first; managed.go: what an apply may remove), their
 //	                answers go into the store (claim.go: a name that is taken)
 //	memory.go       what the API server made of which desired state, so that
 //	                its normalizing never looks like a difference

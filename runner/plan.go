@@ -33,8 +33,8 @@ type action struct {
 	// explained are the paths of differences that the server made itself when
 	// it accepted the desired state.
 	explained []string
-	// marked: the child carries our mark, unknown: nothing is remembered of it.
-	marked, unknown bool
+	// unknown: nothing is remembered of the child.
+	unknown bool
 	// restores: the desired state is the one that was accepted before, so
 	// that someone else has changed the child since.
 	restores bool
@@ -134,7 +134,7 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 		return action{}, false
 	}
 	mark := s.readMark(live)
-	a.marked, a.unknown = mark.hash != "", known == nil
+	a.unknown = known == nil
 	if mark.hash != d.hash {
 		a.former = mark.applied
 	}

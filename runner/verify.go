@@ -88,17 +88,15 @@ func (x *executor) normalizedOneByOne(ctx context.Context, a *action) ([]differe
 // it seems to need would change nothing: a new build may spell the same
 // differently, or no longer say what is a default.
 func (x *executor) recreate(ctx context.Context, a *action) result {
-	if a.marked {
-		answer, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), true)
-		switch {
-		case err != nil && !isRefusal(err) && !refusesDryRun(err) && !apierrors.IsForbidden(err):
-			return result{err: err}
-		case err == nil && equalValues(x.settled(answer.Unstructured().Object), x.settled(a.live.Unstructured().Object)):
-			a.verb = verbMark
-		case len(immutableFields(err)) > 0 && a.unknown:
-			if rest, ok := x.asCreated(ctx, a); ok {
-				return x.reconsider(ctx, a, rest)
-			}
+	answer, err := x.client.update(ctx, a.kind, a.ref.Key, "", x.updateBody(a, x.parent), true)
+	switch {
+	case err != nil && !isRefusal(err) && !refusesDryRun(err) && !apierrors.IsForbidden(err):
+		return result{err: err}
+	case err == nil && equalValues(x.settled(answer.Unstructured().Object), x.settled(a.live.Unstructured().Object)):
+		a.verb = verbMark
+	case len(immutableFields(err)) > 0 && a.unknown:
+		if rest, ok := x.asCreated(ctx, a); ok {
+			return x.reconsider(ctx, a, rest)
 		}
 	}
 	switch {
@@ -125,7 +123,7 @@ func (s *settings) settled(object map[string]any) map[string]any {
 // admission has made of it: then the action is tried without it.
 func (x *executor) unlessCreatedSo(ctx context.Context, a *action, try func(context.Context, *action) result) result {
 	r := try(ctx, a)
-	if !a.unknown || !a.marked || len(immutableFields(r.err)) == 0 {
+	if !a.unknown || len(immutableFields(r.err)) == 0 {
 		return r
 	}
 	rest, ok := x.asCreated(ctx, a)

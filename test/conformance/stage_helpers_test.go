@@ -55,6 +55,13 @@ func newStageWith(t *testing.T, cfg config.Operator, opts testkit.KitOptions) *s
 	return s
 }
 
+// it returns the parent without a spec.
+func (s *stage) it() map[string]any {
+	it := parent(s.parent, nil)
+	it["kind"] = s.config.Parent.Kind
+	return it
+}
+
 func (s *stage) sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	s.mu.Lock()
 	answer := s.mu.wanted
@@ -87,7 +94,8 @@ func (s *stage) answer(wanted func(*handler.SyncRequest) *handler.SyncResponse) 
 	s.mu.wanted = wanted
 	revision := s.mu.revision
 	s.mu.Unlock()
-	it := parent(s.parent, map[string]any{"revision": revision})
+	it := s.it()
+	it["spec"] = map[string]any{"revision": revision}
 	if revision == 1 {
 		s.Create(it)
 	} else {
@@ -119,7 +127,7 @@ func (s *stage) rebuild(cfg config.Operator, meanwhile func(), children ...any) 
 func (s *stage) restart() {
 	s.t.Helper()
 	s.Stop()
-	log, before, versions := needsAudit(s.t), s.Syncs(parent(s.parent, nil)), s.versions()
+	log, before, versions := needsAudit(s.t), s.Syncs(s.it()), s.versions()
 	from := log.mark(s.t)
 	s.Restart(s.config, handler.SyncFunc(s.sync))
 	settle(s.t, s.Kit)
@@ -127,18 +135,18 @@ func (s *stage) restart() {
 		require.False(s.t, r.persists(), "after a restart: %s", r)
 	}
 	require.Empty(s.t, s.errors())
-	passes := s.Syncs(parent(s.parent, nil)) - before
+	passes := s.Syncs(s.it()) - before
 	if s.versions() == versions { // else a controller has found something to do meanwhile
 		require.Equal(s.t, 1, passes, "one pass after a restart")
 	}
 }
 
-func (s *stage) errors() []error { return s.HandlerErrors(parent(s.parent, nil)) }
+func (s *stage) errors() []error { return s.HandlerErrors(s.it()) }
 
 // children returns the live children, as the API server has them.
 func (s *stage) children() []*resource.Resource {
 	s.t.Helper()
-	snapshot := s.Snapshot(parent(s.parent, nil))
+	snapshot := s.Snapshot(s.it())
 	require.NotNil(s.t, snapshot)
 	var live []*resource.Resource
 	for child := range snapshot.Children.All() {
