@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -221,8 +222,9 @@ func hasKeys(item, keys any) bool {
 	return len(wanted) > 0
 }
 
-// lacks says whether something is in live that isn't in merged. Where lists
-// differ in length or order, it may say so wrongly.
+// lacks says whether something is in live that isn't in merged. Of lists that
+// differ it always says so: which of their items are the same is for
+// managedFields to tell.
 func lacks(merged, live any) bool {
 	switch live := live.(type) {
 	case map[string]any:
@@ -236,15 +238,7 @@ func lacks(merged, live any) bool {
 			}
 		}
 	case []any:
-		other, ok := merged.([]any)
-		if !ok || len(other) < len(live) {
-			return true
-		}
-		for i, item := range live {
-			if lacks(other[i], item) {
-				return true
-			}
-		}
+		return !reflect.DeepEqual(merged, any(live))
 	}
 	return false
 }

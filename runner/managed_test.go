@@ -88,3 +88,10 @@ func entry(t *testing.T, manager string, operation metav1.ManagedFieldsOperation
 		Manager: manager, Operation: operation, Subresource: subresource, APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(raw)),
 	}
 }
+
+// An item that changed its key is another item, though the list looks alike.
+func TestLacksItemUnderAnotherKey(t *testing.T) {
+	live := yamlObject(t, `{mounts: [{name: data, mountPath: /a}, {name: data, mountPath: /b}]}`)
+	require.True(t, lacks(yamlObject(t, `{mounts: [{name: data, mountPath: /a}, {name: data, mountPath: /c}]}`), live))
+	require.False(t, lacks(yamlObject(t, `{mounts: [{name: data, mountPath: /a}, {name: data, mountPath: /b}], more: x}`), live))
+}
