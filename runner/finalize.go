@@ -52,23 +52,27 @@ func (p *pass) dropFormer(held []string) []string {
 // setFinalizers changes the parent's finalizers with a JSON Patch that applies
 // only to the list it was computed from, so that another controller's
 // finalizer is never touched. It returns the parent as it then is: parent
-// itself if nothing had to be changed.
+// itself if nothing had to be changed. A parent that has left or entered the
+// ParentSelector meanwhile is left alone and not found: what is to become of it
+// is decided when the watch tells of that.
 func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, change func([]string) []string) (*resource.Resource, error) {
+	selected := r.selects(parent)
 	for {
 		held := parent.Finalizers()
 		want := change(slices.Clone(held))
 		if slices.Equal(held, want) {
 			return parent, nil
 		}
-		patch, err := finalizerPatch(parent.UID(), held, want)
+		patch, err := finalizerPatch(parent, want, r.cfg.ParentSelector != "")
 		if err != nil {
 			return nil, err
 		}
 		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch)
 		if err == nil {
-			if isGone(answer) {
+			switch {
+			case isGone(answer):
 				r.store.wroteDelete(parent, nil)
-			} else {
+			case selected: // of any other no watch would tell what becomes of it
 				r.store.wrote(answer)
 			}
 			return answer, nil
@@ -81,12 +85,14 @@ func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		switch {
 		case getErr != nil:
 			return nil, getErr
-		case live.UID() != parent.UID():
+		case live.UID() != parent.UID(), r.selects(live) != selected:
 			return nil, apierrors.NewNotFound(r.types.parent.gvr.GroupResource(), parent.Name())
 		case live.ResourceVersion() == parent.ResourceVersion():
 			return nil, err
 		}
-		r.store.wrote(live)
+		if selected {
+			r.store.wrote(live)
+		}
 		parent = live
 		if live.IsDeleting() && len(want) > len(held) {
 			return live, nil // too late to add one
@@ -94,23 +100,27 @@ func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 	}
 }
 
-// finalizerPatch is a JSON Patch from held to want. A test of an absent list
-// against null succeeds (tried on kube-apiserver 1.36).
-func finalizerPatch(uid types.UID, held, want []string) ([]byte, error) {
+// finalizerPatch is a JSON Patch of the parent's finalizers from what they are
+// to want, if need be only while its labels are the same. A test of an absent
+// list against null succeeds (tried on kube-apiserver 1.36).
+func finalizerPatch(parent *resource.Resource, want []string, sameLabels bool) ([]byte, error) {
 	type op struct {
 		Op    string `json:"op"`
 		Path  string `json:"path"`
 		Value any    `json:"value"`
 	}
-	var before any
-	if len(held) > 0 {
+	var before, labels any
+	if held := parent.Finalizers(); len(held) > 0 {
 		before = held
 	}
-	return json.Marshal([]op{
-		{"test", "/metadata/uid", uid},
-		{"test", "/metadata/finalizers", before},
-		{"add", "/metadata/finalizers", want},
-	})
+	if held := parent.Labels(); len(held) > 0 {
+		labels = held
+	}
+	ops := []op{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}
+	if sameLabels {
+		ops = append(ops, op{"test", "/metadata/labels", labels})
+	}
+	return json.Marshal(append(ops, op{"add", "/metadata/finalizers", want}))
 }
 
 // finalize calls the handler for a parent that is being deleted, and lets go
