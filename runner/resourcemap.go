@@ -156,7 +156,7 @@ func (m *resourceMap) replace(s stream, list []*resource.Resource, listVersion s
 		all.Woken = append(all.Woken, m.wakeLocked(ref)...)
 	}
 	for uid, stone := range m.mu.deleted[s.Type] {
-		if _, ok := listed[uid]; !ok && s.holds(stone.key) {
+		if _, ok := listed[uid]; !ok && s.holds(stone.key) && !newer(stone.version, listVersion) {
 			ref := objectRef{s.Type, stone.key}
 			m.confirmLocked(ref, uid)
 			all.Woken = append(all.Woken, m.wakeLocked(ref)...)
