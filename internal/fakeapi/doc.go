@@ -1,0 +1,17 @@
+// Package fakeapi is a small Kubernetes API server in the process, for tests.
+// It is an http.RoundTripper, so real client-go code talks to it without a
+// socket, also inside a testing/synctest bubble:
+//
+//	server := fakeapi.New(fakeapi.Custom(parent, "parents"), fakeapi.ConfigMaps())
+//	err := runner.Run(ctx, cfg, h, runner.Options{RESTConfig: server.RESTConfig()})
+//
+// What it does it does as kube-apiserver does it: discovery of group versions,
+// get, list, watch (WatchList, bookmarks, selectors, 410 after a compaction),
+// create, update, JSON and merge patches, delete with preconditions, dry runs,
+// resourceVersions and conflicts, writes that change nothing, generations,
+// finalizers, the status subresource, validation of names.
+//
+// It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
+// collector, no server-side apply (415), no field selectors (400) and no pages
+// (a list is always whole), and doesn't check that a namespace exists.
+package fakeapi

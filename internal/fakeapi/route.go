@@ -1,0 +1,263 @@
+package fakeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// A Request is one that a client made.
+type Request struct {
+	Verb        string // get, list, watch, create, update, patch or delete
+	Type        resource.Type
+	Key         types.NamespacedName // of a list or watch, the namespace alone; of a create, with the name in the body
+	Subresource string
+	DryRun      bool
+	Query       url.Values
+	ContentType string
+	Body        []byte
+	UserAgent   string
+}
+
+// Writes says whether the verb is one that changes objects.
+func (r Request) Writes() bool {
+	return !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
+}
+
+// String returns "verb Kind namespace/name", with the subresource after the
+// verb.
+func (r Request) String() string {
+	verb := r.Verb
+	if r.Subresource != "" {
+		verb += " " + r.Subresource
+	}
+	name := r.Key.Name
+	if r.Key.Namespace != "" {
+		name = r.Key.String()
+	}
+	return fmt.Sprintf("%s %s %s", verb, r.Type.Kind, name)
+}
+
+// RoundTrip answers a request. It is http.RoundTripper's.
+func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		defer req.Body.Close()
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+	}
+	if err := req.Context().Err(); err != nil {
+		return nil, err
+	}
+	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
+	if resp, ok := s.discovery(req, path); ok {
+		return resp, nil
+	}
+	k, r, ok := s.route(req, path)
+	if !ok {
+		return failure(req, apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, schema.GroupResource{}, "", "no such path", 0, true))
+	}
+	r.Body = body
+	noted := r
+	if r.Verb == "create" && r.Key.Name == "" {
+		noted.Key.Name = nameIn(body)
+	}
+	s.mu.Lock()
+	s.mu.requests = append(s.mu.requests, noted)
+	hooks := s.mu.hooks
+	s.mu.Unlock()
+	if hooks.Before != nil {
+		if err := hooks.Before(noted); err != nil {
+			return failure(req, err)
+		}
+	}
+	resp, err := s.serve(req, k, r, hooks.Admit)
+	if err == nil && hooks.After != nil {
+		err = hooks.After(noted)
+	}
+	if err != nil {
+		return failure(req, err)
+	}
+	return resp, nil
+}
+
+// route reads the path of a request for objects.
+func (s *Server) route(req *http.Request, path []string) (*Kind, Request, bool) {
+	r := Request{
+		Query: req.URL.Query(), ContentType: req.Header.Get("Content-Type"), UserAgent: req.UserAgent(),
+		DryRun: req.URL.Query().Get("dryRun") == metav1.DryRunAll,
+	}
+	var apiVersion string
+	switch {
+	case len(path) >= 3 && path[0] == "api":
+		apiVersion, path = path[1], path[2:]
+	case len(path) >= 4 && path[0] == "apis":
+		apiVersion, path = path[1]+"/"+path[2], path[3:]
+	default:
+		return nil, r, false
+	}
+	if len(path) >= 3 && path[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, path[2]) {
+		r.Key.Namespace, path = path[1], path[2:]
+	}
+	if len(path) > 3 {
+		return nil, r, false
+	}
+	path = append(path, "", "")
+	for _, k := range s.kinds {
+		if k.Type.APIVersion == apiVersion && k.Plural == path[0] && (path[2] == "" || path[2] == "status" && k.Status) {
+			r.Type, r.Key.Name, r.Subresource = k.Type, path[1], path[2]
+			r.Verb = verbOf(req, path[1] != "")
+			return k, r, true
+		}
+	}
+	return nil, r, false
+}
+
+func verbOf(req *http.Request, named bool) string {
+	switch req.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	switch watch := req.URL.Query().Get("watch"); {
+	case named:
+		return "get"
+	case watch == "true" || watch == "1":
+		return "watch"
+	}
+	return "list"
+}
+
+func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request, map[string]any) error) (*http.Response, error) {
+	switch {
+	case r.Query.Get("fieldSelector") != "":
+		return nil, apierrors.NewBadRequest("fakeapi: field selectors aren't supported")
+	case (r.Verb == "create") == (r.Key.Name != "") && r.Verb != "list" && r.Verb != "watch":
+		return nil, apierrors.NewMethodNotSupported(k.groupResource(), r.Verb)
+	case !k.ClusterScoped && r.Key.Namespace == "" && (r.Key.Name != "" || r.Verb == "create"):
+		return nil, apierrors.NewBadRequest("an empty namespace may not be set here")
+	}
+	switch r.Verb {
+	case "list", "watch":
+		selector, err := labels.Parse(r.Query.Get("labelSelector"))
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		if r.Verb == "watch" {
+			return s.watch(req, k, r, selector)
+		}
+		return answer(req, http.StatusOK, s.list(k, r, selector))
+	case "get":
+		s.mu.Lock()
+		object, err := s.getLocked(k, r.Key)
+		s.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		return answer(req, http.StatusOK, object)
+	case "delete":
+		return s.delete(req, k, r)
+	}
+	object, err := s.write(k, r, admit)
+	if err != nil {
+		return nil, err
+	}
+	code := http.StatusOK
+	if r.Verb == "create" {
+		code = http.StatusCreated
+	}
+	return answer(req, code, object)
+}
+
+func nameIn(body []byte) string {
+	var object struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	return object.Metadata.Name
+}
+
+// discovery answers what isn't about objects.
+func (s *Server) discovery(req *http.Request, path []string) (*http.Response, bool) {
+	var apiVersion string
+	switch {
+	case len(path) == 2 && path[0] == "api":
+		apiVersion = path[1]
+	case len(path) == 3 && path[0] == "apis":
+		apiVersion = path[1] + "/" + path[2]
+	default:
+		return nil, false
+	}
+	list := metav1.APIResourceList{
+		TypeMeta:     metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
+		GroupVersion: apiVersion,
+	}
+	for _, k := range s.kinds {
+		if k.Type.APIVersion != apiVersion {
+			continue
+		}
+		r := metav1.APIResource{
+			Name: k.Plural, Kind: k.Type.Kind, Namespaced: !k.ClusterScoped,
+			Verbs: metav1.Verbs{"create", "delete", "get", "list", "patch", "update", "watch"},
+		}
+		list.APIResources = append(list.APIResources, r)
+		if k.Status {
+			r.Name, r.Verbs = k.Plural+"/status", metav1.Verbs{"get", "patch", "update"}
+			list.APIResources = append(list.APIResources, r)
+		}
+	}
+	var resp *http.Response
+	var err error
+	if len(list.APIResources) == 0 {
+		resp, err = failure(req, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", apiVersion, 0, true))
+	} else {
+		resp, err = answer(req, http.StatusOK, list)
+	}
+	return resp, err == nil
+}
+
+// failure answers with an API error; any other one is a broken connection.
+func failure(req *http.Request, err error) (*http.Response, error) {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return nil, err
+	}
+	body := status.Status()
+	body.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	return answer(req, int(body.Code), body)
+}
+
+func respond(req *http.Request, code int, body []byte) *http.Response {
+	return &http.Response{
+		Status: fmt.Sprintf("%d %s", code, http.StatusText(code)), StatusCode: code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header:        http.Header{"Content-Type": {"application/json"}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
+}

@@ -1,0 +1,299 @@
+package fakeapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A Kind is a kind that a Server serves.
+type Kind struct {
+	Type          resource.Type
+	Plural        string
+	ClusterScoped bool
+	Status        bool // has a status subresource
+	Generation    bool // metadata.generation counts changes of the rest
+}
+
+// Custom returns the namespaced kind of a CustomResourceDefinition with a
+// status subresource.
+func Custom(t resource.Type, plural string) Kind {
+	return Kind{Type: t, Plural: plural, Status: true, Generation: true}
+}
+
+// ConfigMaps returns the built-in kind.
+func ConfigMaps() Kind { return Kind{Type: k8s.ConfigMap, Plural: "configmaps"} }
+
+// Secrets returns the built-in kind.
+func Secrets() Kind { return Kind{Type: k8s.Secret, Plural: "secrets"} }
+
+// Namespaces returns the built-in kind.
+func Namespaces() Kind {
+	return Kind{Type: k8s.Namespace, Plural: "namespaces", ClusterScoped: true, Status: true}
+}
+
+// Events returns the built-in kind, which New adds by itself.
+func Events() Kind {
+	return Kind{Type: resource.Type{APIVersion: "events.k8s.io/v1", Kind: "Event"}, Plural: "events"}
+}
+
+func (k *Kind) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: k.Type.GroupVersionKind().Group, Resource: k.Plural}
+}
+
+// builtIn says whether lists of the kind omit the types of their items.
+func (k *Kind) builtIn() bool {
+	group := k.Type.GroupVersionKind().Group
+	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
+}
+
+// Hooks let a test take part in requests. Each is called without a lock held,
+// so that it may block, and use the server. Nil hooks do nothing.
+type Hooks struct {
+	// Before is called before a request is carried out, After before it is
+	// answered. An API error (apierrors.StatusError) is the answer, any other
+	// error a connection that broke.
+	Before, After func(Request) error
+	// Admit may change the object of a create or update, as an admission
+	// webhook would, or refuse it with an error.
+	Admit func(r Request, object map[string]any) error
+}
+
+// A Server is an API server. It is safe for concurrent use.
+type Server struct {
+	kinds []*Kind
+	wake  *broadcast // something has changed that watches wait for
+
+	mu struct {
+		sync.Mutex
+		hooks     Hooks
+		version   int64
+		uids      int64
+		objects   map[*Kind]map[types.NamespacedName]map[string]any // never changed once stored
+		log       []event                                           // oldest first
+		compacted int64                                             // what is older has left the log
+		held      map[resource.Type]bool
+		epoch     int64 // watches from earlier ones end
+		bookmark  int64 // counts the bookmarks that were asked for
+		noStream  bool
+		requests  []Request
+	}
+}
+
+// New returns a Server of these kinds and Events.
+func New(kinds ...Kind) *Server {
+	s := &Server{wake: newBroadcast()}
+	s.mu.version = 100
+	s.mu.objects = map[*Kind]map[types.NamespacedName]map[string]any{}
+	s.mu.held = map[resource.Type]bool{}
+	for _, k := range append(slices.Clone(kinds), Events()) {
+		s.kinds = append(s.kinds, &k)
+		s.mu.objects[&k] = map[types.NamespacedName]map[string]any{}
+	}
+	return s
+}
+
+// RESTConfig returns a configuration whose requests end up here.
+func (s *Server) RESTConfig() *rest.Config {
+	return &rest.Config{Host: "http://fakeapi", Transport: s, QPS: -1}
+}
+
+// SetHooks replaces the hooks.
+func (s *Server) SetHooks(h Hooks) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.hooks = h
+}
+
+// Requests returns what clients have asked for so far, discovery aside.
+func (s *Server) Requests() []Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.mu.requests)
+}
+
+// Writes returns the requests that may have changed an object of another kind
+// than Event, as "verb Kind namespace/name".
+func (s *Server) Writes() []string {
+	var out []string
+	for _, r := range s.Requests() {
+		if r.Writes() && !r.DryRun && r.Type != Events().Type {
+			out = append(out, r.String())
+		}
+	}
+	return out
+}
+
+// Hold keeps the events of these types from the watches until Release.
+func (s *Server) Hold(held ...resource.Type) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range held {
+		s.mu.held[t] = true
+	}
+}
+
+// Release lets every watch go on.
+func (s *Server) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.mu.held)
+	s.wake.all()
+}
+
+// Bookmark sends a bookmark to every watch that takes them.
+func (s *Server) Bookmark() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.bookmark++
+	s.wake.all()
+}
+
+// BreakWatches ends every watch.
+func (s *Server) BreakWatches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.epoch++
+	s.wake.all()
+}
+
+// Compact forgets all that has changed so far: a watch from an earlier
+// resourceVersion is answered with 410.
+func (s *Server) Compact() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.version++ // so that the version that clients know is too old
+	s.mu.compacted = s.mu.version
+	s.mu.log = nil
+	s.wake.all()
+}
+
+// RefuseWatchLists makes the server one that can't stream a list.
+func (s *Server) RefuseWatchLists() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.noStream = true
+}
+
+// Create creates an object for somebody who is no client: without hooks, and
+// not among Requests.
+func (s *Server) Create(object map[string]any) (*resource.Resource, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k, key, err := s.find(object)
+	if err != nil {
+		return nil, err
+	}
+	return wrap(s.createLocked(k, key.Namespace, clone(object), false))
+}
+
+// Change changes an object for somebody who is no client, status included.
+func (s *Server) Change(t resource.Type, key types.NamespacedName, change func(object map[string]any)) (*resource.Resource, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.kind(t)
+	if k == nil || s.mu.objects[k][key] == nil {
+		return nil, fmt.Errorf("%s %s: not found", t, key)
+	}
+	object := clone(s.mu.objects[k][key])
+	change(object)
+	return wrap(s.storeLocked(k, key, object, writeAll, false))
+}
+
+// Delete deletes an object for somebody who is no client.
+func (s *Server) Delete(t resource.Type, key types.NamespacedName) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.kind(t)
+	if k == nil {
+		return fmt.Errorf("%s: not served", t)
+	}
+	_, _, err := s.deleteLocked(k, key, preconditions{}, false)
+	return err
+}
+
+// Get returns an object as it is now, nil if there is none.
+func (s *Server) Get(t resource.Type, key types.NamespacedName) *resource.Resource {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.kind(t)
+	if k == nil || s.mu.objects[k][key] == nil {
+		return nil
+	}
+	res, err := resource.New(s.mu.objects[k][key])
+	if err != nil {
+		return nil // can't be: it was stored
+	}
+	return res
+}
+
+// List returns the objects of a type by namespace and name.
+func (s *Server) List(t resource.Type) []*resource.Resource {
+	s.mu.Lock()
+	k := s.kind(t)
+	var keys []types.NamespacedName
+	if k != nil {
+		keys = slices.SortedFunc(maps.Keys(s.mu.objects[k]), compareKeys)
+	}
+	s.mu.Unlock()
+	var out []*resource.Resource
+	for _, key := range keys {
+		if res := s.Get(t, key); res != nil {
+			out = append(out, res)
+		}
+	}
+	return out
+}
+
+func (s *Server) kind(t resource.Type) *Kind {
+	for _, k := range s.kinds {
+		if k.Type == t {
+			return k
+		}
+	}
+	return nil
+}
+
+func (s *Server) find(object map[string]any) (*Kind, types.NamespacedName, error) {
+	apiVersion, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	t := resource.Type{APIVersion: apiVersion, Kind: kind}
+	k := s.kind(t)
+	if k == nil {
+		return nil, types.NamespacedName{}, fmt.Errorf("%s: not served", t)
+	}
+	meta := metaOf(object)
+	return k, types.NamespacedName{Namespace: text(meta, "namespace"), Name: text(meta, "name")}, nil
+}
+
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+func wrap(object map[string]any, err error) (*resource.Resource, error) {
+	if err != nil {
+		return nil, err
+	}
+	return resource.New(object)
+}
+
+// answer returns a response with a JSON body.
+func answer(req *http.Request, code int, body any) (*http.Response, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("fakeapi: encode: %w", err)
+	}
+	return respond(req, code, raw), nil
+}

@@ -1,0 +1,260 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// An event is a change of an object: from was (nil: created) to is, or to
+// nothing (then last is its last state, with the version of the deletion).
+type event struct {
+	version       int64
+	kind          *Kind
+	was, is, last map[string]any
+}
+
+func (s *Server) logLocked(e event) {
+	s.mu.log = append(s.mu.log, e)
+	s.wake.all()
+}
+
+// A view is what a list or watch selects.
+type view struct {
+	kind      *Kind
+	namespace string
+	selector  labels.Selector
+}
+
+func (v *view) selects(object map[string]any) bool {
+	if object == nil {
+		return false
+	}
+	meta := metaOf(object)
+	set := labels.Set{}
+	held, _ := meta["labels"].(map[string]any)
+	for name, value := range held {
+		set[name], _ = value.(string)
+	}
+	return (v.namespace == "" || v.namespace == text(meta, "namespace")) && v.selector.Matches(set)
+}
+
+func (s *Server) selectedLocked(v *view) []map[string]any {
+	items := []map[string]any{}
+	for _, key := range slices.SortedFunc(maps.Keys(s.mu.objects[v.kind]), compareKeys) {
+		if object := s.mu.objects[v.kind][key]; v.selects(object) {
+			items = append(items, object)
+		}
+	}
+	return items
+}
+
+func (s *Server) list(k *Kind, r Request, selector labels.Selector) map[string]any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	items := s.selectedLocked(&view{k, r.Key.Namespace, selector})
+	for i, item := range items {
+		if k.builtIn() {
+			items[i] = maps.Clone(item)
+			delete(items[i], "apiVersion")
+			delete(items[i], "kind")
+		}
+	}
+	return map[string]any{
+		"apiVersion": k.Type.APIVersion, "kind": k.Type.Kind + "List",
+		"metadata": map[string]any{"resourceVersion": strconv.FormatInt(s.mu.version, 10)},
+		"items":    items,
+	}
+}
+
+// watch opens a stream. As in kube-apiserver, one that is to begin with the
+// list, or names no resourceVersion, begins with an ADDED for each object; only
+// the former ends those with a bookmark.
+func (s *Server) watch(req *http.Request, k *Kind, r Request, selector labels.Selector) (*http.Response, error) {
+	st := &stream{
+		server: s, view: view{k, r.Key.Namespace, selector}, ended: req.Context().Done(), closed: make(chan struct{}),
+		bookmarks: r.Query.Get("allowWatchBookmarks") == "true",
+	}
+	if seconds, err := strconv.Atoi(r.Query.Get("timeoutSeconds")); err == nil {
+		st.timeout = time.NewTimer(time.Duration(seconds) * time.Second)
+	} else {
+		st.timeout = time.NewTimer(time.Hour)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.epoch, st.bookmark = s.mu.epoch, s.mu.bookmark
+	initial := r.Query.Get("sendInitialEvents") == "true"
+	version := r.Query.Get("resourceVersion")
+	switch {
+	case initial && (s.mu.noStream || !st.bookmarks || r.Query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan)):
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", nil)
+	case initial || version == "" || version == "0":
+		for _, object := range s.selectedLocked(&st.view) {
+			st.send(watch.Added, object)
+		}
+		st.at = s.mu.version
+		if initial {
+			st.sendBookmark(map[string]any{metav1.InitialEventsAnnotationKey: "true"})
+		}
+	default:
+		at, err := strconv.ParseInt(version, 10, 64)
+		if err != nil {
+			return nil, apierrors.NewBadRequest("invalid resource version: " + version)
+		}
+		st.at = at
+	}
+	resp := respond(req, http.StatusOK, nil)
+	resp.Body, resp.ContentLength = st, -1
+	return resp, nil
+}
+
+// A stream is the body of the answer to a watch.
+type stream struct {
+	server          *Server
+	view            view
+	bookmarks       bool
+	ended           <-chan struct{}
+	timeout         *time.Timer
+	at              int64 // how far it has come
+	epoch, bookmark int64
+	buf             []byte
+	over            bool
+
+	once   sync.Once
+	closed chan struct{}
+}
+
+// Read returns the frames of what has happened, and blocks while there is
+// nothing. It ends with io.EOF, as a connection does that the server closes.
+func (st *stream) Read(p []byte) (int, error) {
+	for len(st.buf) == 0 {
+		changed := st.server.wake.next()
+		if st.over {
+			return 0, io.EOF
+		}
+		st.fill()
+		if len(st.buf) > 0 || st.over {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-st.timeout.C:
+			return 0, io.EOF
+		case <-st.ended:
+			return 0, io.ErrUnexpectedEOF
+		case <-st.closed:
+			return 0, io.ErrClosedPipe
+		}
+	}
+	n := copy(p, st.buf)
+	st.buf = st.buf[n:]
+	return n, nil
+}
+
+// Close ends a Read that blocks.
+func (st *stream) Close() error {
+	st.once.Do(func() { close(st.closed) })
+	st.timeout.Stop()
+	return nil
+}
+
+// fill takes what has happened since.
+func (st *stream) fill() {
+	s := st.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case st.epoch != s.mu.epoch:
+		st.over = true
+		return
+	case s.mu.held[st.view.kind.Type]:
+		return
+	case st.at < s.mu.compacted:
+		status := apierrors.NewResourceExpired("too old resource version").Status()
+		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+		st.send(watch.Error, status)
+		st.over = true
+		return
+	}
+	first, _ := slices.BinarySearchFunc(s.mu.log, st.at+1, func(e event, at int64) int { return int(e.version - at) })
+	for _, e := range s.mu.log[first:] {
+		if e.kind == st.view.kind {
+			st.deliver(&e)
+		}
+	}
+	st.at = s.mu.version
+	if st.bookmark != s.mu.bookmark {
+		st.bookmark = s.mu.bookmark
+		if st.bookmarks {
+			st.sendBookmark(nil)
+		}
+	}
+}
+
+// deliver sends an event as it looks through the selector.
+func (st *stream) deliver(e *event) {
+	was, is := st.view.selects(e.was), st.view.selects(e.is)
+	switch {
+	case is && was:
+		st.send(watch.Modified, e.is)
+	case is:
+		st.send(watch.Added, e.is)
+	case was && e.is == nil:
+		st.send(watch.Deleted, e.last)
+	case was:
+		left := maps.Clone(e.was)
+		meta := maps.Clone(metaOf(e.was))
+		meta["resourceVersion"], left["metadata"] = strconv.FormatInt(e.version, 10), meta
+		st.send(watch.Deleted, left)
+	}
+}
+
+func (st *stream) sendBookmark(annotations map[string]any) {
+	meta := map[string]any{"resourceVersion": strconv.FormatInt(st.at, 10)}
+	if annotations != nil {
+		meta["annotations"] = annotations
+	}
+	t := st.view.kind.Type
+	st.send(watch.Bookmark, map[string]any{"apiVersion": t.APIVersion, "kind": t.Kind, "metadata": meta})
+}
+
+func (st *stream) send(t watch.EventType, object any) {
+	raw, err := json.Marshal(map[string]any{"type": t, "object": object})
+	if err != nil {
+		raw = []byte("{}") // can't be: it came from JSON
+	}
+	st.buf = append(append(st.buf, raw...), '\n')
+}
+
+// A broadcast tells any number of goroutines that something has happened.
+type broadcast struct {
+	mu sync.Mutex
+	c  chan struct{}
+}
+
+func newBroadcast() *broadcast { return &broadcast{c: make(chan struct{})} }
+
+// next returns a channel that the next call of all closes.
+func (b *broadcast) next() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.c
+}
+
+func (b *broadcast) all() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.c)
+	b.c = make(chan struct{})
+}

@@ -1,0 +1,403 @@
+package fakeapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// What a write may change.
+type scope int
+
+const (
+	writeMain   scope = iota // everything but the status, if that is a subresource
+	writeStatus              // the status alone
+	writeAll
+)
+
+// write carries out a create, update or patch.
+func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) error) (map[string]any, error) {
+	for {
+		object, version, err := s.intended(k, r)
+		if err != nil {
+			return nil, err
+		}
+		if admit != nil {
+			if err := admit(r, object); err != nil {
+				return nil, err
+			}
+			object = clone(object) // numbers as in JSON, whatever the hook has set
+		}
+		s.mu.Lock()
+		if r.Verb == "patch" && s.versionLocked(k, r.Key) != version {
+			s.mu.Unlock() // a patch applies to what is there
+			continue
+		}
+		if r.Verb == "create" {
+			object, err = s.createLocked(k, r.Key.Namespace, object, r.DryRun)
+		} else {
+			object, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), r.DryRun)
+		}
+		s.mu.Unlock()
+		return object, err
+	}
+}
+
+func (k *Kind) scope(subresource string) scope {
+	switch {
+	case subresource != "":
+		return writeStatus
+	case k.Status:
+		return writeMain
+	}
+	return writeAll
+}
+
+// intended returns the object that a request is about to write, and of which
+// version it was computed.
+func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
+	if r.Verb != "patch" {
+		object, err := decode(k, r.Body)
+		return object, "", err
+	}
+	s.mu.Lock()
+	was, err := s.getLocked(k, r.Key)
+	s.mu.Unlock()
+	if err != nil {
+		return nil, "", err
+	}
+	raw, err := json.Marshal(was)
+	if err != nil {
+		return nil, "", err
+	}
+	switch types.PatchType(r.ContentType) {
+	case types.JSONPatchType:
+		patch, err := jsonpatch.DecodePatch(r.Body)
+		if err != nil {
+			return nil, "", apierrors.NewBadRequest(err.Error())
+		}
+		if raw, err = patch.Apply(raw); err != nil {
+			return nil, "", apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+		}
+	case types.MergePatchType:
+		if raw, err = jsonpatch.MergePatch(raw, r.Body); err != nil {
+			return nil, "", apierrors.NewBadRequest(err.Error())
+		}
+	default:
+		return nil, "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
+	}
+	object, err := decode(k, raw)
+	return object, text(metaOf(was), "resourceVersion"), err
+}
+
+// decode reads an object of a kind.
+func decode(k *Kind, raw []byte) (map[string]any, error) {
+	var object map[string]any
+	if err := kjson.Unmarshal(raw, &object); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if object["apiVersion"] != k.Type.APIVersion || object["kind"] != k.Type.Kind {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %v %v, not a %s", object["apiVersion"], object["kind"], k.Type))
+	}
+	return object, nil
+}
+
+func (s *Server) getLocked(k *Kind, key types.NamespacedName) (map[string]any, error) {
+	object := s.mu.objects[k][key]
+	if object == nil {
+		return nil, apierrors.NewNotFound(k.groupResource(), key.Name)
+	}
+	return object, nil
+}
+
+func (s *Server) versionLocked(k *Kind, key types.NamespacedName) string {
+	return text(metaOf(s.mu.objects[k][key]), "resourceVersion")
+}
+
+func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, dryRun bool) (map[string]any, error) {
+	meta := metaOf(object)
+	object["metadata"] = meta
+	name := text(meta, "name")
+	if msgs := content.IsPathSegmentName(name); name == "" || len(msgs) > 0 {
+		return nil, apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprint(msgs))})
+	}
+	if err := inNamespace(meta, namespace); err != nil {
+		return nil, err
+	}
+	key := types.NamespacedName{Namespace: namespace, Name: name}
+	if s.mu.objects[k][key] != nil {
+		return nil, apierrors.NewAlreadyExists(k.groupResource(), name)
+	}
+	delete(meta, "deletionTimestamp")
+	delete(meta, "generation")
+	if k.scope("") == writeMain {
+		delete(object, "status")
+	}
+	if k.Generation {
+		meta["generation"] = int64(1)
+	}
+	s.mu.uids++
+	meta["uid"] = fmt.Sprintf("uid-%d", s.mu.uids)
+	meta["creationTimestamp"] = now()
+	delete(meta, "resourceVersion")
+	if !dryRun {
+		s.putLocked(k, key, nil, object)
+	}
+	return object, nil
+}
+
+// storeLocked takes a new state of an object. One that is being deleted goes
+// with its last finalizer: the answer then has the resourceVersion from before.
+func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, dryRun bool) (map[string]any, error) {
+	was, err := s.getLocked(k, key)
+	if err != nil {
+		return nil, err
+	}
+	object, err = merged(k, key, was, object, what)
+	if err != nil {
+		return nil, err
+	}
+	meta := metaOf(object)
+	if meta["deletionTimestamp"] != nil && len(finalizers(meta)) == 0 {
+		if !dryRun {
+			s.removeLocked(k, key, object)
+		}
+		return object, nil
+	}
+	if reflect.DeepEqual(was, object) {
+		return was, nil
+	}
+	if k.Generation && !reflect.DeepEqual(generational(was), generational(object)) {
+		meta["generation"] = number(metaOf(was), "generation") + 1
+	}
+	if dryRun {
+		return object, nil
+	}
+	s.putLocked(k, key, was, object)
+	return object, nil
+}
+
+// merged returns was as an update to object makes it.
+func merged(k *Kind, key types.NamespacedName, was, object map[string]any, what scope) (map[string]any, error) {
+	before, meta := metaOf(was), metaOf(object)
+	conflict := func(text string) error {
+		return apierrors.NewConflict(k.groupResource(), key.Name, errors.New(text))
+	}
+	if err := inNamespace(meta, key.Namespace); err != nil {
+		return nil, err
+	}
+	switch version, uid := text(meta, "resourceVersion"), text(meta, "uid"); {
+	case text(meta, "name") != key.Name:
+		return nil, apierrors.NewBadRequest("the name of the object doesn't match the name on the URL")
+	case uid != "" && uid != text(before, "uid"):
+		return nil, conflict(fmt.Sprintf("Precondition failed: UID in precondition: %s, UID in object meta: %s", uid, before["uid"]))
+	case version != "" && version != text(before, "resourceVersion"):
+		return nil, conflict("the object has been modified; please apply your changes to the latest version and try again")
+	}
+	if what == writeStatus {
+		out := maps.Clone(was)
+		delete(out, "status")
+		if status := object["status"]; status != nil {
+			out["status"] = status
+		}
+		out["metadata"] = maps.Clone(before)
+		return out, nil
+	}
+	if before["deletionTimestamp"] != nil {
+		held := finalizers(before)
+		for f := range finalizers(meta) {
+			if _, ok := held[f]; !ok {
+				path := field.NewPath("metadata", "finalizers")
+				return nil, apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
+					field.Forbidden(path, "no new finalizers can be added if the object is being deleted, found new finalizers "+f),
+				})
+			}
+		}
+	}
+	out := maps.Clone(object)
+	meta = maps.Clone(meta)
+	out["metadata"] = meta
+	for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "namespace"} {
+		delete(meta, name)
+		if value, ok := before[name]; ok {
+			meta[name] = value
+		}
+	}
+	for _, name := range []string{"labels", "annotations"} { // empty is absent
+		if m, ok := meta[name].(map[string]any); ok && len(m) == 0 {
+			delete(meta, name)
+		}
+	}
+	if list, ok := meta["finalizers"].([]any); ok && len(list) == 0 {
+		delete(meta, "finalizers")
+	}
+	if what == writeMain {
+		delete(out, "status")
+		if status, ok := was["status"]; ok {
+			out["status"] = status
+		}
+	}
+	return out, nil
+}
+
+// preconditions are those of a delete.
+type preconditions struct{ uid, version string }
+
+func (s *Server) delete(req *http.Request, k *Kind, r Request) (*http.Response, error) {
+	var opts metav1.DeleteOptions
+	if len(r.Body) > 0 {
+		if err := json.Unmarshal(r.Body, &opts); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	var p preconditions
+	if opts.Preconditions != nil && opts.Preconditions.UID != nil {
+		p.uid = string(*opts.Preconditions.UID)
+	}
+	if opts.Preconditions != nil && opts.Preconditions.ResourceVersion != nil {
+		p.version = *opts.Preconditions.ResourceVersion
+	}
+	s.mu.Lock()
+	was, left, err := s.deleteLocked(k, r.Key, p, r.DryRun || len(opts.DryRun) > 0)
+	s.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case left != nil:
+		return answer(req, http.StatusOK, left)
+	}
+	return answer(req, http.StatusOK, metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: r.Key.Name, Group: k.groupResource().Group, Kind: k.Plural, UID: types.UID(text(metaOf(was), "uid"))},
+	})
+}
+
+// deleteLocked returns what was, and what is left of it if it has finalizers.
+func (s *Server) deleteLocked(k *Kind, key types.NamespacedName, p preconditions, dryRun bool) (was, left map[string]any, err error) {
+	if was, err = s.getLocked(k, key); err != nil {
+		return nil, nil, err
+	}
+	before := metaOf(was)
+	if p.uid != "" && p.uid != text(before, "uid") || p.version != "" && p.version != text(before, "resourceVersion") {
+		return nil, nil, apierrors.NewConflict(k.groupResource(), key.Name, errors.New("Precondition failed"))
+	}
+	if len(finalizers(before)) == 0 {
+		if !dryRun {
+			s.removeLocked(k, key, was)
+		}
+		return was, nil, nil
+	}
+	if before["deletionTimestamp"] != nil {
+		return was, was, nil
+	}
+	left = maps.Clone(was)
+	meta := maps.Clone(before)
+	left["metadata"] = meta
+	meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = now(), int64(0)
+	if k.Generation {
+		meta["generation"] = number(meta, "generation") + 1
+	}
+	if !dryRun {
+		s.putLocked(k, key, was, left)
+	}
+	return was, left, nil
+}
+
+// putLocked stores object, which gets the next resourceVersion.
+func (s *Server) putLocked(k *Kind, key types.NamespacedName, was, object map[string]any) {
+	metaOf(object)["resourceVersion"] = s.nextLocked()
+	s.mu.objects[k][key] = object
+	s.logLocked(event{version: s.mu.version, kind: k, was: was, is: object})
+}
+
+func (s *Server) removeLocked(k *Kind, key types.NamespacedName, last map[string]any) {
+	was := s.mu.objects[k][key]
+	delete(s.mu.objects[k], key)
+	version := s.nextLocked()
+	gone := maps.Clone(last)
+	meta := maps.Clone(metaOf(last))
+	meta["resourceVersion"], gone["metadata"] = version, meta
+	s.logLocked(event{version: s.mu.version, kind: k, was: was, last: gone})
+}
+
+func (s *Server) nextLocked() string {
+	s.mu.version++
+	return strconv.FormatInt(s.mu.version, 10)
+}
+
+func inNamespace(meta map[string]any, namespace string) error {
+	if named := text(meta, "namespace"); named != "" && named != namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	delete(meta, "namespace")
+	if namespace != "" {
+		meta["namespace"] = namespace
+	}
+	return nil
+}
+
+func now() string { return time.Now().UTC().Format(time.RFC3339) }
+
+// generational is what a generation counts changes of.
+func generational(object map[string]any) map[string]any {
+	out := maps.Clone(object)
+	delete(out, "metadata")
+	delete(out, "status")
+	return out
+}
+
+func metaOf(object map[string]any) map[string]any {
+	if meta, ok := object["metadata"].(map[string]any); ok {
+		return meta
+	}
+	return map[string]any{}
+}
+
+func text(of map[string]any, name string) string {
+	value, _ := of[name].(string)
+	return value
+}
+
+func number(of map[string]any, name string) int64 {
+	value, _ := of[name].(int64)
+	return value
+}
+
+func finalizers(meta map[string]any) map[string]struct{} {
+	list, _ := meta["finalizers"].([]any)
+	out := map[string]struct{}{}
+	for _, f := range list {
+		if name, ok := f.(string); ok {
+			out[name] = struct{}{}
+		}
+	}
+	return out
+}
+
+// clone returns a deep copy with numbers as in JSON.
+func clone(object map[string]any) map[string]any {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return runtime.DeepCopyJSON(object)
+	}
+	var out map[string]any
+	if err := kjson.Unmarshal(raw, &out); err != nil {
+		return runtime.DeepCopyJSON(object)
+	}
+	return out
+}
