@@ -44,7 +44,7 @@
 //	                in, once the context has ended, and one goroutine that
 //	                cancels those passes after the shutdown timeout
 //	executor.runAll at most 16 writes of one pass, 64 in all; ends with the pass
-//	eventSink       client-go's Event broadcaster; ends when Start returns
+//	eventSink       one, that writes Events; ends when Start returns
 //
 // # Ownership
 //

@@ -156,7 +156,7 @@ func (r *Runner) newEngine(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	// The sink outlives ctx, so that the last passes' Events are written.
-	sink, err := newEventSink(context.WithoutCancel(ctx), rc, httpClient, r.cfg.Name)
+	sink, err := newEventSink(rc, httpClient, r.cfg.Name, r.log)
 	if err != nil {
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (r *Runner) discover(ctx context.Context, rc *rest.Config, httpClient *http
 }
 
 // run starts the watches, and the workers when every type is mirrored.
-func (r *Runner) run(ctx context.Context, e *engine) error {
-	ctx, stop := context.WithCancelCause(ctx)
+func (r *Runner) run(outer context.Context, e *engine) error {
+	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
 	e.warnNoStatus()
 	watchers := e.watchers(stop)
@@ -197,7 +197,7 @@ func (r *Runner) run(ctx context.Context, e *engine) error {
 	}
 	stop(nil)
 	wg.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+	if cause := context.Cause(ctx); outer.Err() == nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
 	r.log.Info("stopped")
