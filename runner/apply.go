@@ -236,8 +236,8 @@ func (x *executor) delete(ctx context.Context, a *action) result {
 }
 
 // apply sends a server-side apply. It can't take away what nobody owns, such
-// as the default source of a volume that is given another one, and is refused
-// then. An update can.
+// as the default source of a volume that is given another one, and can't say
+// all that an update can: it is refused then, and an update takes its place.
 func (x *executor) apply(ctx context.Context, a *action) result {
 	merged := x.updateBody(a, x.parent)
 	if lacks(merged, a.live.Unstructured().Object) {
@@ -254,7 +254,7 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 		return result{err: err}
 	}
 	live, err := x.client.patch(ctx, a.kind, a.ref.Key, types.ApplyYAMLPatchType, body)
-	if apierrors.IsInvalid(err) {
+	if apierrors.IsInvalid(err) || isNoApply(err) {
 		if r := x.update(ctx, a); r.err == nil {
 			return r
 		}

@@ -107,6 +107,13 @@ func refusesDryRun(err error) bool {
 		(strings.Contains(text, "dry run") || strings.Contains(text, "dry-run") || strings.Contains(text, "dryrun"))
 }
 
+// isNoApply says that a desired state can't be put into a server-side apply:
+// two items of a list have the same key, or a field isn't in the schema. Other
+// writes take the one as it is, and prune the other.
+func isNoApply(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
+}
+
 // immutableFields returns the fields that a 422 says can't be changed.
 func immutableFields(err error) []string {
 	var status apierrors.APIStatus

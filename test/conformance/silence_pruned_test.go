@@ -13,7 +13,10 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-var widgetType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Widget"}
+var (
+	widgetType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Widget"}
+	gadgetType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Gadget"}
+)
 
 // needsWidgets installs a type with lists of every kind, defaults and fields
 // that can't be changed. It is called before a test becomes parallel.
@@ -28,7 +31,7 @@ func needsWidgets(t *testing.T) {
 func TestC18_PrunedFields(t *testing.T) {
 	needsWidgets(t)
 	scenario(t, "C18", "fields that the CRD's schema prunes are no difference")
-	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate} {
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
 			// A strict server would refuse what it is about to prune.
