@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -164,7 +165,8 @@ func (s *eventSink) count(ctx context.Context, of *eventSeries) error {
 func (s *eventSink) persist(ctx context.Context, try func() error) error {
 	for tries := 1; ; tries++ {
 		err := try()
-		if _, answered := err.(apierrors.APIStatus); err == nil || answered || tries == eventTries { //nolint:errorlint // a wrapped one can't be
+		var status apierrors.APIStatus
+		if err == nil || errors.As(err, &status) || tries == eventTries {
 			return err
 		}
 		select {
