@@ -39,11 +39,26 @@ func TestKeepIgnored(t *testing.T) {
 			reason: "an object that isn't there yet is added as a whole", ignore: "spec.a.b",
 			live: `{"spec":{}}`, desired: `{"spec":{"a":{"b":1}}}`, want: `{"spec":{"a":{"b":1}}}`,
 		},
+		"item by place": {
+			reason: "a list without keys goes by its places", ignore: "spec.args[0]",
+			live: `{"spec":{"args":["theirs","b"]}}`, desired: `{"spec":{"args":["a","c"]}}`, want: `{"spec":{"args":["theirs","c"]}}`,
+		},
+		"no object": {
+			reason: "there is nothing to ignore below a string", ignore: "spec.a.b",
+			live: `{"spec":{"a":{"b":1}}}`, desired: `{"spec":{"a":"x"}}`, want: `{"spec":{"a":"x"}}`,
+		},
+		"nothing": {
+			reason: "nothing is ignored, all is asked for",
+			live:   `{"spec":{"a":1}}`, desired: `{"spec":{"a":2}}`, want: `{"spec":{"a":2}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path, err := fieldpath.Parse(tc.ignore)
-			require.NoError(t, err)
-			c := comparison{ignore: []fieldpath.Path{path}}
+			c := comparison{}
+			if tc.ignore != "" {
+				path, err := fieldpath.Parse(tc.ignore)
+				require.NoError(t, err)
+				c.ignore = []fieldpath.Path{path}
+			}
 			parse := func(text string) (m map[string]any) {
 				require.NoError(t, json.Unmarshal([]byte(text), &m))
 				return m

@@ -185,6 +185,58 @@ func TestPlanSettled(t *testing.T) {
 	require.Equal(t, plan{}, s.plan(in))
 }
 
+// What the server made itself of an accepted desired state is no reason to
+// write, and a write for another reason leaves it as it is.
+func TestPlanExplained(t *testing.T) {
+	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := testObject(t, testParentType(), "p", "p", 1, "")
+	want := testConfigMap("v")
+	want.Data["other"] = "x"
+	desired, err := s.desire(parent, []any{want})
+	require.NoError(t, err)
+	normalized := func(version, other string) *resource.Resource {
+		return lived(t, s, parent, want, func(o map[string]any) {
+			o["data"] = map[string]any{"k": "normalized", "other": other}
+			meta, _ := o["metadata"].(map[string]any)
+			meta["resourceVersion"] = version
+		})
+	}
+	in := planInput{desired: desired, memory: newMemory().of("p")}
+	accepted := normalized("10", "x")
+	in.memory.accepted(desired[0], accepted, s.types.byType[k8s.ConfigMap].comparison.compare(accepted.Unstructured().Object, desired[0].object, nil))
+
+	in.children = []*resource.Resource{normalized("11", "x")}
+	p := s.plan(in)
+	require.Empty(t, p.writes)
+	require.Len(t, p.settled, 1)
+
+	in.children = []*resource.Resource{normalized("12", "drifted")}
+	p = s.plan(in)
+	require.Len(t, p.writes, 1)
+	require.Equal(t, []string{"data.k"}, p.writes[0].settledPaths())
+	require.Equal(t, []difference{{Path: "data.other", Live: "drifted", Desired: "x"}}, p.writes[0].diffs)
+}
+
+func TestSettledPaths(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason                 string
+		explained, diffs, want []string
+	}{
+		"elsewhere":  {reason: "they have nothing to do with each other", explained: []string{"spec.a"}, diffs: []string{"spec.b"}, want: []string{"spec.a"}},
+		"the same":   {reason: "it differs anew", explained: []string{"spec.a"}, diffs: []string{"spec.a"}, want: []string{}},
+		"below":      {reason: "the whole is written again", explained: []string{"spec.a", "spec.l"}, diffs: []string{"spec.a.b", "spec.l[0]"}, want: []string{}},
+		"same start": {reason: "the name only begins like it", explained: []string{"spec.a"}, diffs: []string{"spec.ab"}, want: []string{"spec.a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := action{explained: tc.explained}
+			for _, path := range tc.diffs {
+				a.diffs = append(a.diffs, difference{Path: path})
+			}
+			require.Equal(t, tc.want, a.settledPaths(), tc.reason)
+		})
+	}
+}
+
 func refsOf(actions []action) []string {
 	var refs []string
 	for _, a := range actions {
