@@ -28,8 +28,9 @@ type result struct {
 	wrote  bool               // something was persisted
 	// claimed: it was there, and was given our labels and owner reference.
 	claimed bool
-	// skipped: a dry run, nothing was sent.
+	// skipped: a dry run, nothing was written; fields are what would change.
 	skipped bool
+	fields  []FieldChange
 	// await: someone else was faster; the newer state is on its way.
 	await bool
 	// parked: the change that ends the wait wakes this parent.
@@ -49,6 +50,9 @@ type executor struct {
 	parent *resource.Resource
 	slots  chan struct{} // shared by all passes
 	going  sync.Map      // namespaces that were found to be terminating
+	// expected are namespaces that would be there by now if this weren't a dry
+	// run.
+	expected sync.Map
 }
 
 // run carries out a plan: the types in their order, the children of a type
@@ -159,13 +163,14 @@ func (x *executor) runOne(ctx context.Context, a *action) (out result) {
 	case <-ctx.Done():
 		return result{action: a, err: describe(a, ctx.Err())}
 	}
-	if x.cfg.DryRun && a.verb != verbVerify && a.verb != verbRecreate {
-		return result{action: a, skipped: true}
-	}
 	if _, going := x.going.Load(a.ref.Key.Namespace); going && a.verb == verbCreate {
 		return result{action: a} // one answer was enough
 	}
-	r := x.request(ctx, a)
+	try := x.request
+	if x.cfg.DryRun {
+		try = x.rehearse
+	}
+	r := try(ctx, a)
 	r.action = a
 	if r.err != nil {
 		r = x.judge(a, r)
@@ -277,6 +282,9 @@ func (x *executor) judge(a *action, r result) result {
 	case isNamespaceTerminating(err):
 		x.going.Store(a.ref.Key.Namespace, true)
 		return result{action: a}
+	}
+	if rule := x.blockOwnerRule(err); rule != "" {
+		err = &forbiddenError{err, rule}
 	}
 	r.err = describe(a, err)
 	if isRefusal(err) {

@@ -102,6 +102,9 @@ func (x *executor) take(ctx context.Context, a *action, live *resource.Resource)
 	if err != nil {
 		return result{err: err}
 	}
+	if x.cfg.DryRun {
+		return x.rehearseTake(ctx, a, live, body)
+	}
 	taken, err := x.client.patch(ctx, a.kind, a.ref.Key, types.MergePatchType, body)
 	if err != nil {
 		return result{err: err}

@@ -99,6 +99,9 @@ func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, objec
 	}
 	res := c.write(c.rest.Post(), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(ctx)
 	c.warn(ctx, k, res)
+	if err := res.Error(); err != nil { // Raw would say less of it
+		return nil, withRule(err)
+	}
 	raw, err := res.Raw()
 	if err != nil {
 		return nil, err
@@ -121,7 +124,16 @@ func (c *client) update(ctx context.Context, k *kind, key types.NamespacedName, 
 }
 
 func (c *client) patch(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
-	req := c.write(c.rest.Patch(pt), false)
+	return c.patchOrTry(ctx, k, key, pt, body, false)
+}
+
+// dryPatch returns what a patch would make of an object.
+func (c *client) dryPatch(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
+	return c.patchOrTry(ctx, k, key, pt, body, true)
+}
+
+func (c *client) patchOrTry(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte, dryRun bool) (*resource.Resource, error) {
+	req := c.write(c.rest.Patch(pt), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
 	}
@@ -141,7 +153,7 @@ func (c *client) delete(ctx context.Context, k *kind, key types.NamespacedName, 
 	}
 	res := c.rest.Delete().AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body).Do(ctx)
 	if err := res.Error(); err != nil {
-		return nil, err
+		return nil, withRule(err)
 	}
 	raw, err := res.Raw()
 	if err != nil {
@@ -167,7 +179,7 @@ func (c *client) send(ctx context.Context, k *kind, req *rest.Request) (*resourc
 	res := req.Do(ctx)
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil {
-		return nil, err
+		return nil, withRule(err)
 	}
 	raw, err := res.Raw()
 	if err != nil {

@@ -35,6 +35,10 @@
 //	loop.go         writes that never settle (loops.go) are slowed down
 //	status.go       the parent's status, last
 //
+// Plan (planrun.go) is one pass over every parent with DryRun: the actions are
+// rehearsed (planrun_rehearse.go) instead of carried out, and what would be
+// written is noted down (planrun_pass.go).
+//
 // # Goroutines
 //
 // Start owns all of them and returns when they have ended:
@@ -45,6 +49,11 @@
 //	                cancels those passes after the shutdown timeout
 //	executor.runAll at most 16 writes of one pass, 64 in all; ends with the pass
 //	eventSink       one, that writes Events; ends when Start returns
+//
+// Plan owns those of its own, which end before it returns:
+//
+//	engine.planAll  at most MaxConcurrentSyncs passes; each ends by itself
+//	eventSink       as above, with nothing to write
 //
 // # Ownership
 //

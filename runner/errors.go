@@ -155,6 +155,9 @@ func redacted(err error) error {
 	if !errors.As(err, &status) {
 		return err
 	}
+	if lacks, ok := errors.AsType[*forbiddenError](err); ok {
+		return &forbiddenError{redacted(lacks.err), lacks.rule}
+	}
 	s := status.Status()
 	var fields []string
 	clean := &apierrors.StatusError{ErrStatus: metav1.Status{Status: s.Status, Code: s.Code, Reason: s.Reason}}

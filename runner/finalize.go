@@ -20,18 +20,10 @@ import (
 // the newest state of the parent.
 func (p *pass) settleFinalizers(ctx context.Context) error {
 	if p.cfg.DryRun {
+		p.rehearseFinalizers(p.wantedFinalizers)
 		return nil
 	}
-	parent, err := p.setFinalizers(ctx, p.parent, func(held []string) []string {
-		held = p.dropFormer(held)
-		switch has := slices.Contains(held, p.finalizer); {
-		case p.finalizes && !has:
-			return append(held, p.finalizer)
-		case !p.finalizes && has:
-			return slices.DeleteFunc(held, func(f string) bool { return f == p.finalizer })
-		}
-		return held
-	})
+	parent, err := p.setFinalizers(ctx, p.parent, p.wantedFinalizers)
 	if err != nil {
 		return fmt.Errorf("%s: finalizer: %w", refOf(p.parent), err)
 	}
@@ -41,6 +33,19 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children}
 	}
 	return nil
+}
+
+// wantedFinalizers returns what becomes of the finalizers of a parent that
+// isn't being deleted.
+func (p *pass) wantedFinalizers(held []string) []string {
+	held = p.dropFormer(held)
+	switch has := slices.Contains(held, p.finalizer); {
+	case p.finalizes && !has:
+		return append(held, p.finalizer)
+	case !p.finalizes && has:
+		return slices.DeleteFunc(held, func(f string) bool { return f == p.finalizer })
+	}
+	return held
 }
 
 func (p *pass) dropFormer(held []string) []string {
@@ -126,12 +131,16 @@ func finalizerPatch(parent *resource.Resource, want []string, sameLabels bool) (
 // finalize calls the handler for a parent that is being deleted, and lets go
 // of it when the handler is done.
 func (p *pass) finalize(ctx context.Context) (outcome, error) {
-	if p.cfg.DryRun {
-		p.did = append(p.did, "would finalize")
+	nothing := !slices.Contains(p.parent.Finalizers(), p.finalizer) || !p.finalizes
+	switch {
+	case p.cfg.DryRun && nothing:
+		p.rehearseFinalizers(p.withoutOurs)
 		return outcome{}, nil
-	}
-	if held := p.parent.Finalizers(); !slices.Contains(held, p.finalizer) || !p.finalizes {
-		return p.letGo(ctx) // nothing to finalize; what an earlier build left goes
+	case p.cfg.DryRun:
+		p.would = append(p.would, p.changeOfParent("finalize", nil))
+		return outcome{}, nil
+	case nothing:
+		return p.letGo(ctx) // what an earlier build left goes
 	}
 	resp, err := p.callFinalize(ctx)
 	if err != nil {
@@ -219,7 +228,8 @@ func (p *pass) callFinalize(ctx context.Context) (resp *handler.FinalizeResponse
 // finalizer, so that it doesn't wait for an operator that no longer cares.
 func (r *engine) release(ctx context.Context, uid types.UID) outcome {
 	last, ok := r.store.departedParent(uid)
-	if !ok {
+	if !ok || r.cfg.DryRun {
+		r.store.forgetDeparted(uid)
 		return outcome{Forget: true}
 	}
 	if err := r.releaseLive(ctx, last); err != nil {

@@ -43,7 +43,7 @@ func (k *kind) secret() bool { return k.gvr.Group == "" && k.gvr.Resource == "se
 
 // rule prints an RBAC rule that allows verbs.
 func (k *kind) rule(verbs ...string) string {
-	return fmt.Sprintf(`{apiGroups: [%q], resources: [%q], verbs: ["%s"]}`, k.gvr.Group, k.gvr.Resource, strings.Join(verbs, `", "`))
+	return ruleText(k.gvr.Group, k.gvr.Resource, verbs...)
 }
 
 // A catalog is every type of an operator.

@@ -39,6 +39,8 @@ type parentMemory struct {
 	// followUps is how many passes more count as prompted by what was found
 	// then.
 	followUps int
+	// told is a sum of what was last logged that a dry run would do.
+	told [16]byte
 	// lastError is what the last Event about a failure said.
 	lastError string
 }

@@ -275,8 +275,8 @@ func TestRunner_DryRunWritesNothing(t *testing.T) {
 		for _, req := range server.Requests() {
 			require.True(t, !req.Writes() || req.DryRun, req)
 		}
-		require.Contains(t, r.logs.String(), "would create ConfigMap ns/one")
-		require.Contains(t, r.logs.String(), "would update status")
+		require.Contains(t, r.logs.String(), `would=create child="ConfigMap ns/one"`)
+		require.NotContains(t, r.logs.String(), "status", "it follows from a child that isn't there")
 		r.stop()
 	})
 }

@@ -24,6 +24,9 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 		return outcome{}, fmt.Errorf("%s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status",
 			refOf(p.parent), p.parent.Type().GroupVersionKind().Version)
 	}
+	if p.cfg.DryRun && !failed && p.wouldChangeChildren() {
+		return outcome{}, nil // another one will follow from what becomes of them
+	}
 	if changed && !failed && !p.memory.statusDeferred {
 		p.memory.statusDeferred = true
 		return outcome{}, nil
@@ -43,8 +46,7 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 		return outcome{}, nil // that is what the server makes of it
 	}
 	if p.cfg.DryRun {
-		p.did = append(p.did, "would update status")
-		return outcome{}, nil
+		return outcome{}, p.rehearseStatus(ctx, want, live)
 	}
 	return p.writeStatus(ctx, want, live, prompted)
 }

@@ -31,7 +31,10 @@ type pass struct {
 	req     *handler.SyncRequest
 	memory  *parentMemory
 	did     []string // what it did, for the log
+	would   []Change // what it would have done without DryRun
 	results []result
+	// outdated: of a plan, the parent has changed since the snapshot.
+	outdated bool
 }
 
 // sync makes one pass over the parent with this UID and says what the
@@ -42,11 +45,19 @@ func (r *engine) sync(ctx context.Context, d due) outcome {
 		r.forget(d.UID)
 		return r.release(ctx, d.UID)
 	}
-	p := &pass{engine: r, parent: req.Parent, req: req, memory: r.memory.of(d.UID)}
-	p.log = r.log.With("namespace", req.Parent.Namespace(), "name", req.Parent.Name())
+	p := r.newPass(req)
 	start := time.Now()
 	out, err := p.run(ctx)
 	return p.conclude(ctx, d, out, err, time.Since(start))
+}
+
+// newPass returns a pass over the parent of req, which no other pass may be
+// under way for.
+func (r *engine) newPass(req *handler.SyncRequest) *pass {
+	return &pass{
+		engine: r, parent: req.Parent, req: req, memory: r.memory.of(req.Parent.UID()),
+		log: r.log.With("namespace", req.Parent.Namespace(), "name", req.Parent.Name()),
+	}
 }
 
 // run makes the pass. A panic is an error of this parent alone: a child or a
@@ -141,10 +152,10 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 		}
 		if r.wrote {
 			out.Again = true
-			p.note("", r)
+			p.note(r)
 		}
-		if r.skipped {
-			p.note("would ", r)
+		if r.skipped && a.verb != verbMark {
+			p.would = append(p.would, p.changeOfChild(r))
 		}
 		if r.await && !r.parked {
 			out.Resync = soonest(out.Resync, awaited)
@@ -227,6 +238,7 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	} else if n > 0 {
 		args = append(args, "did", p.did)
 	}
+	p.tellWould(ctx)
 	switch {
 	case err != nil:
 		p.metrics.syncs.WithLabelValues("error").Inc()
@@ -259,8 +271,8 @@ func (p *pass) failed(err error) {
 }
 
 // note adds a write to what the pass did.
-func (p *pass) note(would string, r *result) {
-	p.did = append(p.did, fmt.Sprintf("%s%s %s", would, r.action.verb, r.action.ref))
+func (p *pass) note(r *result) {
+	p.did = append(p.did, fmt.Sprintf("%s %s", r.action.verb, r.action.ref))
 }
 
 func (r *engine) forget(uid types.UID) {

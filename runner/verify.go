@@ -39,8 +39,8 @@ func (x *executor) reconsider(ctx context.Context, a *action, rest []difference)
 	}
 	again.restores = false // whether since the restart or before can't be known
 	*a = again
-	if x.cfg.DryRun && a.verb != verbRecreate {
-		return result{skipped: true}
+	if x.cfg.DryRun {
+		return x.rehearse(ctx, a)
 	}
 	return x.request(ctx, a)
 }
@@ -101,7 +101,11 @@ func (x *executor) recreate(ctx context.Context, a *action) result {
 	}
 	switch {
 	case x.cfg.DryRun:
-		return result{skipped: true}
+		fields := fieldsOf(a)
+		if err == nil {
+			fields = x.effects(a.kind, a.live, answer)
+		}
+		return result{skipped: true, fields: fields}
 	case a.verb == verbMark:
 		return x.request(ctx, a)
 	}
