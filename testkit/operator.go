@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 const (
 	readyTimeout     = time.Minute
 	operatorStopTime = time.Minute
+	dialTimeout      = 30 * time.Second // as client-go's
 )
 
 // An operator is one run of a runner.
@@ -62,6 +64,12 @@ func (k *Kit) runnerOptions() runner.Options {
 		opts.RESTConfig = k.cluster.RESTConfig()
 	} else {
 		opts.RESTConfig = rest.CopyConfig(opts.RESTConfig)
+	}
+	if opts.RESTConfig.Dial == nil {
+		// Operators that share a connection, as client-go's of one process do,
+		// come to the limit of streams that an API server sets, with their
+		// watches; requests of any of them may be refused then.
+		opts.RESTConfig.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 	}
 	opts.RESTConfig.Wrap(k.writes.wrap)
 	validation := k.opts.FieldValidation
