@@ -1,0 +1,127 @@
+package runner
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+func samplePlan() []Change {
+	p, child := types.NamespacedName{Namespace: "ns", Name: "p"}, types.NamespacedName{Namespace: "ns", Name: "c"}
+	return []Change{
+		{Parent: p, Object: p, Type: testParentType(), Verb: "update", Fields: []FieldChange{{"status.ready", nil, true}}},
+		{Parent: p, Object: child, Type: k8s.Deployment, Verb: "update", Fields: []FieldChange{
+			{"metadata.labels.gone", "x", nil},
+			{"spec.replicas", int64(1), int64(3)},
+			{"spec.text", nil, "<&>"},
+			{`spec.template.spec.containers[name="b"]`, nil, map[string]any{"name": "b", "image": "i"}},
+			{"spec.template.spec.tolerations", []any{}, nil},
+		}},
+		{Parent: p, Object: child, Type: k8s.ConfigMap, Verb: "recreate", Fields: []FieldChange{
+			{"data.conf", "one\ntwo\nthree\nfour\n", "one\ntwo\n3\nIII\nfour\n"},
+			{"data.end", "a\nb", "a\nb\n"},
+			{"data.escape", "x", "\x1b[2J"},
+		}},
+		{Parent: p, Object: types.NamespacedName{Name: "made"}, Type: k8s.Namespace, Verb: "create", Fields: []FieldChange{
+			{"", nil, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "made"}}},
+		}},
+		{Parent: types.NamespacedName{Namespace: "ns", Name: "q"}, Object: child, Type: k8s.Service, Verb: "delete"},
+	}
+}
+
+func TestPrintPlan(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, printPlan(&b, "Parent", samplePlan()))
+	require.Equal(t, `Parent ns/p: update
+  + status.ready: true
+
+Deployment ns/c: update (for Parent ns/p)
+  - metadata.labels.gone: "x"
+  - spec.replicas: 1
+  + spec.replicas: 3
+  + spec.text: "<&>"
+  + spec.template.spec.containers[name="b"]:
+  +   image: i
+  +   name: b
+  - spec.template.spec.tolerations: []
+
+ConfigMap ns/c: recreate (for Parent ns/p)
+    data.conf: from line 3
+      two
+  -   three
+  +   3
+  +   III
+      four
+    data.end: from line 3
+      b
+  -   (no newline at the end)
+  - data.escape: "x"
+  + data.escape: "\u001b[2J"
+
+Namespace made: create (for Parent ns/p)
+  + apiVersion: v1
+  + kind: Namespace
+  + metadata:
+  +   name: made
+
+Service ns/c: delete (for Parent ns/q)
+
+5 changes for 2 parents: 1 to create, 2 to update, 1 to recreate, 1 to delete.
+`, b.String())
+	b.Reset()
+	require.NoError(t, printPlan(&b, "Parent", nil))
+	require.Equal(t, "Nothing to do.\n", b.String())
+}
+
+func TestPrintPlanEscapes(t *testing.T) {
+	var b strings.Builder
+	key := types.NamespacedName{Namespace: "ns", Name: "c"}
+	require.NoError(t, printPlan(&b, "Parent", []Change{{Parent: key, Object: key, Type: k8s.ConfigMap, Verb: "update", Fields: []FieldChange{
+		{"data.text", "a\n\x1b[2Jb\r\n", "ä\tc\n"},
+	}}}))
+	require.NotContains(t, b.String(), "\x1b", "a terminal would obey")
+	require.NotContains(t, b.String(), "\r")
+	require.Contains(t, b.String(), "  -   \\x1b[2Jb\\r\n")
+	require.Contains(t, b.String(), "  +   ä\tc\n")
+}
+
+func TestPrintPlanJSON(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, printPlanJSON(&b, samplePlan()))
+	require.True(t, strings.HasPrefix(b.String(), `[
+  {
+    "parent": {
+      "namespace": "ns",
+      "name": "p"
+    },
+    "object": {
+      "namespace": "ns",
+      "name": "p"
+    },
+    "type": {
+      "apiVersion": "example.com/v1",
+      "kind": "Parent"
+    },
+    "verb": "update",
+    "fields": [
+      {
+        "path": "status.ready",
+        "live": null,
+        "desired": true
+      }
+    ]
+  },
+`), b.String())
+	var back []Change
+	require.NoError(t, json.Unmarshal([]byte(b.String()), &back))
+	require.Equal(t, samplePlan()[4].Object, back[4].Object)
+	require.Equal(t, samplePlan()[1].Fields[0], back[1].Fields[0])
+	b.Reset()
+	require.NoError(t, printPlanJSON(&b, nil))
+	require.Equal(t, "[]\n", b.String())
+}
