@@ -123,12 +123,15 @@ func (s *stage) rebuild(cfg config.Operator, meanwhile func(), children ...any) 
 }
 
 // restart starts the same build again, and requires that it finds nothing to
-// do: no write, and one pass.
+// do: an empty plan, no write, and one pass.
 func (s *stage) restart() {
 	s.t.Helper()
 	s.Stop()
 	log, before, versions := needsAudit(s.t), s.Syncs(s.it()), s.versions()
 	from := log.mark(s.t)
+	changes, err := s.plan(s.config)
+	require.NoError(s.t, err)
+	require.Empty(s.t, changes, "the plan of the same build")
 	s.Restart(s.config, handler.SyncFunc(s.sync))
 	settle(s.t, s.Kit)
 	for _, r := range log.since(s.t, from, s.config.Name) {
