@@ -27,35 +27,44 @@ const (
 
 // Main is the whole main function of an operator: it reads the command line,
 // runs the operator until SIGTERM or SIGINT, and exits with code 0 then, 1 on
-// an error, 2 on bad flags. A second signal ends the process at once.
+// an error, 2 on bad flags. A second signal ends the process at once. The
+// first argument may be a subcommand: run (the default), plan, manifests or
+// release-finalizers; --help tells of them.
 func Main(cfg config.Operator, h handler.Handler) {
-	os.Exit(run(cfg, h, os.Args[1:], os.Stderr))
+	os.Exit(run(cfg, h, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func run(cfg config.Operator, h handler.Handler, args []string, stderr io.Writer) int {
-	f, err := parseFlags(cfg, args, stderr)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
+func run(cfg config.Operator, h handler.Handler, args []string, stdout, stderr io.Writer) int {
+	c, carryOut, code := parseCommandLine(cfg, h, args, stdout, stderr)
+	if carryOut == nil {
+		return code
 	}
-	log := f.logger(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	go func() { // ends with the process: from the first signal on, the default holds again
 		<-ctx.Done()
 		stop()
 	}()
-	rc, err := loadRESTConfig(f.kubeconfig, f.context)
-	if err == nil {
-		err = Run(ctx, f.apply(cfg), h, Options{RESTConfig: rc, Logger: log})
-	}
-	if err != nil {
-		log.Error("operator failed", "controller", cfg.Name, "error", err)
-		return exitError
-	}
-	return exitOK
+	return carryOut(ctx, c)
+}
+
+// runSubcommand runs the operator.
+func runSubcommand() subcommand {
+	return subcommand{name: "run", summary: "run the operator (what is done without a subcommand)", prepare: func(fs *flag.FlagSet, f *flags) carryOut {
+		fs.IntVar(&f.maxConcurrentSyncs, "max-concurrent-syncs", 0, "how many parents are synced at once (default: as configured)")
+		fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
+		return func(ctx context.Context, c *command) int {
+			opts, err := c.options()
+			if err == nil {
+				err = Run(ctx, c.cfg, c.handler, opts)
+			}
+			if err != nil {
+				c.log.Error("operator failed", "controller", c.cfg.Name, "error", err)
+				return exitError
+			}
+			return exitOK
+		}
+	}}
 }
 
 // flags are what the command line may say.
@@ -67,30 +76,13 @@ type flags struct {
 	logFormat                      string
 }
 
-func parseFlags(cfg config.Operator, args []string, stderr io.Writer) (*flags, error) {
-	f := &flags{}
-	fs := flag.NewFlagSet(cfg.Name, flag.ContinueOnError)
-	fs.SetOutput(stderr)
+// common registers the flags that every subcommand has.
+func (f *flags) common(fs *flag.FlagSet) {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig (default: in-cluster, else $KUBECONFIG, else ~/.kube/config)")
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig to use (default: its current one)")
 	fs.StringVar(&f.namespace, "namespace", "", "restrict the operator to this namespace (default: as configured)")
-	fs.IntVar(&f.maxConcurrentSyncs, "max-concurrent-syncs", 0, "how many parents are synced at once (default: as configured)")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
 	fs.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
-	fs.Usage = func() {
-		fmt.Fprintf(stderr, "Runs the operator %s: %s and its children.\n\nUsage: %s [flags]\n\nFlags:\n", cfg.Name, cfg.Parent, cfg.Name)
-		fs.PrintDefaults()
-	}
-	if err := fs.Parse(args); err != nil {
-		return nil, err
-	}
-	if err := f.check(fs.Args()); err != nil {
-		fmt.Fprintf(stderr, "%s: %v\n", cfg.Name, err)
-		fs.Usage()
-		return nil, err
-	}
-	return f, nil
 }
 
 func (f *flags) check(rest []string) error {

@@ -2,6 +2,8 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"strings"
@@ -17,7 +19,37 @@ const (
 	planError   = 2
 )
 
-// planCommand prints a plan, by output as text ("") or "json", and returns the
+const planDetails = `It lists the parents and their children, calls the handler, asks the API
+server by dry runs what would become of its answers, and prints the differences.
+Nothing is written. Values of Secrets are hidden.
+
+Exit code: 0 if there is nothing to do, 1 if there is, 2 on an error.`
+
+// planSubcommand prints what the operator would do.
+func planSubcommand() subcommand {
+	return subcommand{name: "plan", summary: "print what this build of the operator would change, and change nothing", details: planDetails, prepare: func(fs *flag.FlagSet, _ *flags) carryOut {
+		var output string
+		outputFlag := func(value string) error {
+			if value != "text" && value != "json" {
+				return errors.New("neither text nor json")
+			}
+			output = value
+			return nil
+		}
+		fs.Func("o", "output: text or json (default text)", outputFlag)
+		fs.Func("output", "the same as -o", outputFlag)
+		return func(ctx context.Context, c *command) int {
+			opts, err := c.options()
+			if err != nil {
+				printErrors(c.stderr, "plan", err)
+				return planError
+			}
+			return planCommand(ctx, c.cfg, c.handler, opts, output, c.stdout, c.stderr)
+		}
+	}}
+}
+
+// planCommand prints a plan, as text unless output is "json", and returns the
 // exit code. What could be planned is printed in spite of errors.
 func planCommand(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options, output string, stdout, stderr io.Writer) int {
 	changes, err := Plan(ctx, cfg, h, opts)

@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +20,28 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/resource"
 )
+
+const releaseDetails = `For an operator that is to be uninstalled: its parents could not be deleted
+afterwards otherwise. Stop the operator first, since it would add its finalizer
+again. Finalize isn't called: what it would have cleaned up stays.`
+
+// releaseSubcommand lets go of every parent.
+func releaseSubcommand() subcommand {
+	return subcommand{name: "release-finalizers", summary: "take the operator's finalizers off every parent", details: releaseDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
+		fs.BoolVar(&f.dryRun, "dry-run", false, "only say which would be taken off")
+		return func(ctx context.Context, c *command) int {
+			opts, err := c.options()
+			if err == nil {
+				err = releaseFinalizers(ctx, c.cfg, opts, c.stdout)
+			}
+			if err != nil {
+				printErrors(c.stderr, "release-finalizers", err)
+				return exitError
+			}
+			return exitOK
+		}
+	}}
+}
 
 // releaseFinalizers takes this operator's finalizers off every parent, whether
 // the ParentSelector matches it or not, so that none waits for an operator
