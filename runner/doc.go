@@ -43,7 +43,11 @@
 //
 // Start owns all of them and returns when they have ended:
 //
+//	server          one per address that is served; ends when Start returns
 //	watcher.run     one per type and namespace; ends with the context
+//	Runner.lead     the election, which ends after the last pass and releases
+//	                the lease, and one goroutine that cuts the passes short when
+//	                the lease isn't renewed in time
 //	engine.work     MaxConcurrentSyncs workers; each ends after the pass it is
 //	                in, once the context has ended, and one goroutine that
 //	                cancels those passes after the shutdown timeout
@@ -54,6 +58,12 @@
 //
 //	engine.planAll  at most MaxConcurrentSyncs passes; each ends by itself
 //	eventSink       as above, with nothing to write
+//
+// # Several operators
+//
+// A Runner has one or more (RunAll): each an engine with a store, a queue and
+// workers of its own. What they share is the link to the API server (link.go),
+// the lease (leader.go) and the server (server.go).
 //
 // # Ownership
 //

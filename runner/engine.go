@@ -94,9 +94,10 @@ func (r *engine) changed(c change, p priority, why trigger) {
 }
 
 // work makes passes until ctx ends, and returns when the running ones have
-// ended too: they get shutdownTimeout for it.
-func (r *engine) work(ctx context.Context, shutdownTimeout time.Duration) {
-	passCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+// ended too: they get shutdownTimeout for it, unless their own context, passes,
+// ends before.
+func (r *engine) work(ctx, passes context.Context, shutdownTimeout time.Duration) {
+	passCtx, cancel := context.WithCancel(passes)
 	defer cancel()
 	var workers, killer sync.WaitGroup
 	for range r.cfg.MaxConcurrentSyncs {

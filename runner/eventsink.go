@@ -166,7 +166,7 @@ func (s *eventSink) persist(ctx context.Context, try func() error) error {
 	for tries := 1; ; tries++ {
 		err := try()
 		var status apierrors.APIStatus
-		if err == nil || errors.As(err, &status) || tries == eventTries {
+		if err == nil || errors.As(err, &status) || errors.Is(err, errNoLease) || tries == eventTries {
 			return err
 		}
 		select {

@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -53,8 +54,12 @@ func runSubcommand() subcommand {
 	return subcommand{name: "run", summary: "run the operator (what is done without a subcommand)", prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		fs.IntVar(&f.maxConcurrentSyncs, "max-concurrent-syncs", 0, "how many parents are synced at once (default: as configured)")
 		fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
+		fs.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "where /metrics is served; 0: nowhere")
+		fs.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
+		fs.BoolVar(&f.leaderElect, "leader-elect", false, "let one of several replicas work at a time, by a Lease in the operator's own namespace")
 		return func(ctx context.Context, c *command) int {
-			opts, err := c.options()
+			klog.SetSlogLogger(c.log) // what client-go says goes the same way
+			opts, err := c.runOptions()
 			if err == nil {
 				err = Run(ctx, c.cfg, c.handler, opts)
 			}
@@ -71,7 +76,8 @@ func runSubcommand() subcommand {
 type flags struct {
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
-	dryRun                         bool
+	dryRun, leaderElect            bool
+	metricsAddress, healthAddress  string
 	logLevel                       slog.Level
 	logFormat                      string
 }
@@ -118,24 +124,28 @@ func (f *flags) apply(cfg config.Operator) config.Operator {
 }
 
 // loadRESTConfig finds the API server: by the kubeconfig named, else by the
-// Pod that this process runs in, else by KUBECONFIG or ~/.kube/config.
-func loadRESTConfig(kubeconfig, kubeContext string) (*rest.Config, error) {
+// Pod that this process runs in, else by KUBECONFIG or ~/.kube/config. The
+// namespace is the Pod's or the kubeconfig's.
+func loadRESTConfig(kubeconfig, kubeContext string) (rc *rest.Config, namespace string, err error) {
 	if kubeconfig == "" && kubeContext == "" {
 		if rc, err := rest.InClusterConfig(); err == nil {
-			return rc, nil
+			return rc, podNamespace(), nil
 		} else if !errors.Is(err, rest.ErrNotInCluster) {
-			return nil, fmt.Errorf("in-cluster configuration: %w", err)
+			return nil, "", fmt.Errorf("in-cluster configuration: %w", err)
 		}
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext}).ClientConfig()
+	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
+	if rc, err = config.ClientConfig(); err == nil {
+		namespace, _, err = config.Namespace()
+	}
 	if err != nil {
 		tried := kubeconfig
 		if tried == "" {
 			tried = fmt.Sprint(rules.Precedence)
 		}
-		return nil, fmt.Errorf("kubeconfig: tried %s: %w; name one by --kubeconfig or KUBECONFIG", tried, err)
+		return nil, "", fmt.Errorf("kubeconfig: tried %s: %w; name one by --kubeconfig or KUBECONFIG", tried, err)
 	}
-	return rc, nil
+	return rc, namespace, nil
 }

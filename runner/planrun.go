@@ -81,7 +81,11 @@ func Plan(ctx context.Context, cfg config.Operator, h handler.Handler, opts Opti
 	if err != nil {
 		return nil, err
 	}
-	e, err := r.newEngine(ctx)
+	l, err := r.connect()
+	if err != nil {
+		return nil, err
+	}
+	e, err := r.operators[0].newEngine(ctx, l)
 	switch {
 	case err != nil:
 		return nil, err

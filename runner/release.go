@@ -60,16 +60,17 @@ func releaseFinalizers(ctx context.Context, cfg config.Operator, opts Options, s
 	if err != nil {
 		return err
 	}
-	namespaces := r.cfg.Namespaces
+	cfg = e.cfg // with its defaults
+	namespaces := cfg.Namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	var released, seen int
 	var errs []error
 	for _, ns := range namespaces {
-		parents, _, err := e.client.listPages(ctx, &watcher{kind: e.types.parent, stream: stream{Type: r.cfg.Parent, Namespace: ns}})
+		parents, _, err := e.client.listPages(ctx, &watcher{kind: e.types.parent, stream: stream{Type: cfg.Parent, Namespace: ns}})
 		if err != nil {
-			errs = append(errs, forbidden(e.types.parent, "list", fmt.Errorf("%s: list: %w", r.cfg.Parent, err)))
+			errs = append(errs, forbidden(e.types.parent, "list", fmt.Errorf("%s: list: %w", cfg.Parent, err)))
 			continue
 		}
 		slices.SortFunc(parents, compareResources)
@@ -85,7 +86,7 @@ func releaseFinalizers(ctx context.Context, cfg config.Operator, opts Options, s
 		}
 	}
 	would := ""
-	if r.cfg.DryRun {
+	if cfg.DryRun {
 		would = "would be "
 	}
 	fmt.Fprintf(stdout, "%d of %s %sreleased.\n", released, counted(seen, "parent"), would)
@@ -95,41 +96,39 @@ func releaseFinalizers(ctx context.Context, cfg config.Operator, opts Options, s
 // newReleaser returns an engine that knows the parents' type alone: those of
 // the children may be gone already.
 func (r *Runner) newReleaser(ctx context.Context) (*engine, error) {
-	rc := rest.CopyConfig(r.opts.RESTConfig)
-	if rc.UserAgent == "" {
-		rc.UserAgent = r.cfg.Name + "/roperator"
-	}
-	httpClient, err := rest.HTTPClientFor(rc)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
-	c, err := newClient(rc, httpClient, r.cfg.Name, r.log)
+	l, err := r.connect()
 	if err != nil {
 		return nil, err
 	}
-	types, err := r.discoverParent(ctx, rc, httpClient)
+	o := r.operators[0]
+	httpClient := l.as(o.cfg.Name)
+	c, err := newClient(l.config, httpClient, o.cfg.Name, o.log)
 	if err != nil {
 		return nil, err
 	}
-	return newEngine(r.cfg, r.handler, types, c, nil, r.log), nil
+	types, err := o.discoverParent(ctx, l.config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	return newEngine(o.cfg, o.handler, types, c, nil, o.log), nil
 }
 
-func (r *Runner) discoverParent(ctx context.Context, rc *rest.Config, httpClient *http.Client) (*catalog, error) {
+func (o *operator) discoverParent(ctx context.Context, rc *rest.Config, httpClient *http.Client) (*catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	dc, err := discovery.NewDiscoveryClientForConfigAndClient(rc, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	k, err := discoverKind(ctx, dc, r.cfg.Parent)
+	k, err := discoverKind(ctx, dc, o.cfg.Parent)
 	switch {
 	case err != nil:
 		return nil, unreachable(rc.Host, err)
 	case k == nil:
-		return nil, notServed(r.cfg.Parent)
+		return nil, notServed(o.cfg.Parent)
 	}
 	types := &catalog{parent: k, byType: map[resource.Type]*kind{k.Type: k}}
-	return types, checkScopes(types, r.cfg)
+	return types, checkScopes(types, o.cfg)
 }
 
 // A releaseResult is what became of a parent: nothing if both are empty.

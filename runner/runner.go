@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -19,7 +19,6 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/probe"
-	"github.com/roperator/roperator/resource"
 )
 
 // defaultShutdownTimeout is how long running passes may go on after a Runner
@@ -30,12 +29,26 @@ const defaultShutdownTimeout = 30 * time.Second
 // zero value is usable.
 type Options struct {
 	// RESTConfig says how to reach the API server. Nil: in-cluster, else the
-	// kubeconfig in KUBECONFIG, else ~/.kube/config.
+	// kubeconfig in KUBECONFIG, else ~/.kube/config. Requests have no
+	// client-side rate limit unless it sets one.
 	RESTConfig *rest.Config
 	// Logger gets the logs; nil: slog.Default().
 	Logger *slog.Logger
-	// Metrics gets the operator's metrics; nil: a registry of its own.
+	// Metrics gets the operator's metrics; nil: a registry of its own, which
+	// has Go's and the process's metrics as well.
 	Metrics prometheus.Registerer
+	// TracerProvider gets a span for each pass, with spans below it for the
+	// handler and each write; nil: none are made.
+	TracerProvider trace.TracerProvider
+	// LeaderElection makes replicas take turns: only the one that holds the
+	// lease calls handlers and writes. Nil: there are no replicas. With
+	// DryRun there is no election, since a lease would be written.
+	LeaderElection *LeaderElection
+	// MetricsAddress is where /metrics is served, HealthAddress where /healthz
+	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere.
+	// What is served is neither encrypted nor protected. MetricsAddress
+	// demands that Metrics, if set, is a prometheus.Gatherer too.
+	MetricsAddress, HealthAddress string
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s.
 	ShutdownTimeout time.Duration
@@ -43,57 +56,134 @@ type Options struct {
 	Probe *probe.Probe
 }
 
-// A Runner runs one operator: it watches, calls the handler, and makes the
-// cluster as the handler wants it.
+// A Spec is one of several operators of a process.
+type Spec struct {
+	Config  config.Operator
+	Handler handler.Handler
+}
+
+// A Runner runs one operator or several: it watches, calls the handler, and
+// makes the cluster as the handler wants it.
 type Runner struct {
-	cfg     config.Operator
+	opts      Options
+	log       *slog.Logger
+	gatherer  prometheus.Gatherer // of opts.Metrics
+	operators []*operator
+
+	mu struct {
+		sync.Mutex
+		started bool
+	}
+}
+
+// An operator is what a Runner was told of one.
+type operator struct {
+	cfg     config.Operator // with every default filled in
 	handler handler.Handler
-	opts    Options
+	opts    *Options
 	log     *slog.Logger
 
 	mu struct {
 		sync.Mutex
 		watchers []*watcher
-		started  bool
 	}
 }
 
 // New returns a Runner, or an error that joins every mistake in cfg. It makes
 // no request.
 func New(cfg config.Operator, h handler.Handler, opts Options) (*Runner, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if h == nil {
-		return nil, errors.New("runner: the handler is nil")
-	}
-	if opts.RESTConfig == nil {
-		rc, err := loadRESTConfig("", "")
-		if err != nil {
-			return nil, err
-		}
-		opts.RESTConfig = rc
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
-	if opts.Metrics == nil {
-		opts.Metrics = prometheus.NewRegistry()
-	}
-	if opts.ShutdownTimeout == 0 {
-		opts.ShutdownTimeout = defaultShutdownTimeout
-	}
-	return &Runner{cfg: defaults.Apply(cfg), handler: h, opts: opts, log: opts.Logger.With("controller", cfg.Name)}, nil
+	return newRunner(opts, Spec{cfg, h})
 }
 
 // Run runs an operator until ctx ends, and returns nil then; otherwise the
 // error says why it stopped. Run returns after every goroutine has ended.
 func Run(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) error {
-	r, err := New(cfg, h, opts)
+	return RunAll(ctx, opts, Spec{cfg, h})
+}
+
+// RunAll is Run for several operators in one process. They share the
+// connections to the API server and the rate limit (if RESTConfig sets one),
+// the addresses for metrics and health, and the lease, whose name is the first
+// operator's by default. Their names must differ; metrics and logs tell them
+// apart by it.
+//
+// An error or a panic of one handler disturbs no other operator. But what
+// keeps one of them from starting keeps all: a type that isn't served, or a
+// right that is missing.
+func RunAll(ctx context.Context, opts Options, specs ...Spec) error {
+	r, err := newRunner(opts, specs...)
 	if err != nil {
 		return err
 	}
 	return r.Start(ctx)
+}
+
+func newRunner(opts Options, specs ...Spec) (*Runner, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.ShutdownTimeout == 0 {
+		opts.ShutdownTimeout = defaultShutdownTimeout
+	}
+	r := &Runner{opts: opts, log: opts.Logger}
+	if err := r.addOperators(specs); err != nil {
+		return nil, err
+	}
+	if err := r.setMetrics(); err != nil {
+		return nil, err
+	}
+	if err := r.opts.LeaderElection.validate(); err != nil {
+		return nil, err
+	}
+	if r.opts.RESTConfig == nil {
+		rc, _, err := loadRESTConfig("", "")
+		if err != nil {
+			return nil, err
+		}
+		r.opts.RESTConfig = rc
+	}
+	return r, nil
+}
+
+// addOperators joins every mistake in the specs.
+func (r *Runner) addOperators(specs []Spec) error {
+	if len(specs) == 0 {
+		return errors.New("runner: there is no operator to run")
+	}
+	var errs []error
+	names := map[string]bool{}
+	for _, s := range specs {
+		switch err := s.Config.Validate(); {
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case s.Handler == nil:
+			errs = append(errs, fmt.Errorf("runner: the handler of operator %q is nil", s.Config.Name))
+			continue
+		case names[s.Config.Name]:
+			errs = append(errs, fmt.Errorf("runner: two operators have the name %q", s.Config.Name))
+			continue
+		}
+		names[s.Config.Name] = true
+		r.operators = append(r.operators, &operator{
+			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &r.opts, log: r.log.With("controller", s.Config.Name),
+		})
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Runner) setMetrics() error {
+	if r.opts.Metrics == nil {
+		own := prometheus.NewRegistry()
+		own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		r.opts.Metrics, r.gatherer = own, own
+		return nil
+	}
+	r.gatherer, _ = r.opts.Metrics.(prometheus.Gatherer)
+	if r.gatherer == nil && r.opts.MetricsAddress != "" {
+		return fmt.Errorf("runner: MetricsAddress is set, but Metrics, a %T, can't be read: use a *prometheus.Registry, or serve the metrics yourself", r.opts.Metrics)
+	}
+	return nil
 }
 
 // Start runs the operator until ctx ends, and returns nil then; otherwise the
@@ -107,101 +197,183 @@ func (r *Runner) Start(ctx context.Context) error {
 	if again {
 		return errors.New("runner: started before; make a new one")
 	}
-	e, err := r.newEngine(ctx)
-	if err != nil || e == nil {
+	server, err := r.serve(ctx)
+	if err != nil {
 		return err
 	}
-	defer e.events.close()
-	if r.opts.Probe != nil {
-		r.opts.Probe.Attach(&probed{e})
+	defer server.close()
+	link, err := r.connect()
+	if err != nil {
+		return err
 	}
-	return r.run(ctx, e)
+	if r.elects() {
+		if link.lease, err = r.newLease(link); err != nil {
+			return err
+		}
+	}
+	engines, err := r.newEngines(ctx, link)
+	defer closeSinks(engines)
+	if err != nil || engines == nil {
+		return err
+	}
+	if r.opts.Probe != nil {
+		r.opts.Probe.Attach(&probed{engines[0]})
+	}
+	return r.run(ctx, engines, link.lease)
 }
 
 // Ready returns nil if the operator has started and mirrors every type it
-// watches, else what is missing.
+// watches, else what is missing. A replica that waits for the lease is ready:
+// it can take over at once.
 func (r *Runner) Ready() error {
-	r.mu.Lock()
-	watchers := r.mu.watchers
-	r.mu.Unlock()
-	if watchers == nil {
-		return errors.New("runner: not started yet")
-	}
-	errs := make([]error, 0, len(watchers))
-	for _, w := range watchers {
-		errs = append(errs, w.ready())
+	var errs []error
+	for _, c := range r.checks() {
+		errs = append(errs, c.err)
 	}
 	return errors.Join(errs...)
 }
 
+// A check is one thing that must be so for an operator to be ready.
+type check struct {
+	name string
+	err  error
+}
+
+func (r *Runner) checks() []check {
+	var checks []check
+	for _, o := range r.operators {
+		o.mu.Lock()
+		watchers := o.mu.watchers
+		o.mu.Unlock()
+		if watchers == nil {
+			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
+		}
+		for _, w := range watchers {
+			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.name(), w.ready()})
+		}
+	}
+	return checks
+}
+
+// A link is the way to the API server that all operators of a process share.
+type link struct {
+	config *rest.Config
+	http   *http.Client
+	lease  *lease // without which nothing is written; nil: there is none
+}
+
+// newEngines connects every operator to the API server; nil without an error
+// if ctx ended. Those that were connected are returned also with an error.
+func (r *Runner) newEngines(ctx context.Context, l *link) ([]*engine, error) {
+	engines, errs := make([]*engine, len(r.operators)), make([]error, len(r.operators))
+	var wg sync.WaitGroup
+	for i, o := range r.operators {
+		wg.Go(func() { engines[i], errs[i] = o.newEngine(ctx, l) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if err == nil && ctx.Err() != nil {
+		closeSinks(engines)
+		return nil, nil //nolint:nilnil // told to stop
+	}
+	return engines, err
+}
+
+func closeSinks(engines []*engine) {
+	for _, e := range engines {
+		if e != nil {
+			e.events.close()
+		}
+	}
+}
+
 // newEngine connects to the API server; nil without an error if ctx ended.
-func (r *Runner) newEngine(ctx context.Context) (*engine, error) {
-	rc := rest.CopyConfig(r.opts.RESTConfig)
-	if rc.UserAgent == "" {
-		rc.UserAgent = r.cfg.Name + "/roperator"
-	}
-	httpClient, err := rest.HTTPClientFor(rc)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
-	c, err := newClient(rc, httpClient, r.cfg.Name, r.log)
+func (o *operator) newEngine(ctx context.Context, l *link) (*engine, error) {
+	httpClient := l.as(o.cfg.Name)
+	c, err := newClient(l.config, httpClient, o.cfg.Name, o.log)
 	if err != nil {
 		return nil, err
 	}
-	types, err := r.discover(ctx, rc, httpClient)
+	types, err := discoverTypes(ctx, l.config, httpClient, o.cfg)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil //nolint:nilerr,nilnil // told to stop: whatever failed, failed for that
 	case err != nil:
 		return nil, err
 	}
-	// The sink outlives ctx, so that the last passes' Events are written.
-	sink, err := newEventSink(rc, httpClient, r.cfg.Name, r.log)
+	// The sink doesn't end with ctx, so that the last passes' Events are written.
+	sink, err := newEventSink(l.config, httpClient, o.cfg.Name, o.log)
 	if err != nil {
 		return nil, err
 	}
-	e := newEngine(r.cfg, r.handler, types, c, sink, r.log)
-	e.history.on = r.opts.Probe != nil
-	if e.metrics, err = newMetrics(r.opts.Metrics, r.cfg.Name, e.queue); err != nil {
+	e := newEngine(o.cfg, o.handler, types, c, sink, o.log)
+	e.history.on = o.opts.Probe != nil
+	if e.metrics, err = newMetrics(o.opts.Metrics, o.cfg.Name, e.queue); err != nil {
 		sink.close()
 		return nil, err
 	}
 	return e, nil
 }
 
-func (r *Runner) discover(ctx context.Context, rc *rest.Config, httpClient *http.Client) (*catalog, error) {
+func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*catalog, error) {
 	dc, err := discovery.NewDiscoveryClientForConfigAndClient(rc, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	return discover(ctx, dc, r.cfg, rc.Host)
+	return discover(ctx, dc, cfg, rc.Host)
 }
 
-// run starts the watches, and the workers when every type is mirrored.
-func (r *Runner) run(outer context.Context, e *engine) error {
+// run starts the watches, and the workers when every type is mirrored and the
+// lease is held.
+func (r *Runner) run(outer context.Context, engines []*engine, lease *lease) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
-	e.warnNoStatus()
-	watchers := e.watchers(stop)
-	r.mu.Lock()
-	r.mu.watchers = watchers
-	r.mu.Unlock()
-
 	var wg sync.WaitGroup
-	for _, w := range watchers {
-		wg.Go(func() { w.run(ctx) })
+	var all []*watcher
+	for i, e := range engines {
+		e.warnNoStatus()
+		watchers := e.watchers(stop)
+		o := r.operators[i]
+		o.mu.Lock()
+		o.mu.watchers = watchers
+		o.mu.Unlock()
+		for _, w := range watchers {
+			wg.Go(func() { w.run(ctx) })
+		}
+		all = append(all, watchers...)
 	}
-	if awaitSynced(ctx, watchers) {
-		r.log.InfoContext(ctx, "started", "parent", r.cfg.Parent.String(), "children", len(r.cfg.Children), "parents", len(e.store.allParents()))
-		e.work(ctx, r.opts.ShutdownTimeout)
+	var err error
+	if awaitSynced(ctx, all) {
+		for _, e := range engines {
+			e.log.InfoContext(ctx, "started", "parent", e.cfg.Parent.String(), "children", len(e.cfg.Children), "parents", len(e.store.allParents()))
+		}
+		err = r.lead(ctx, stop, lease, func(ctx, passes context.Context) { r.work(ctx, passes, engines) })
 	}
 	stop(nil)
 	wg.Wait()
+	if err != nil {
+		return err
+	}
 	if cause := context.Cause(ctx); outer.Err() == nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	r.log.Info("stopped")
+	for _, o := range r.operators {
+		o.log.Info("stopped")
+	}
 	return nil
+}
+
+// work makes the passes of all operators until ctx ends, and cuts short those
+// that are still running when passes ends. It returns after the last Event.
+func (r *Runner) work(ctx, passes context.Context, engines []*engine) {
+	var wg sync.WaitGroup
+	for _, e := range engines {
+		wg.Go(func() {
+			e.work(ctx, passes, r.opts.ShutdownTimeout)
+			e.events.close()
+		})
+	}
+	wg.Wait()
 }
 
 func awaitSynced(ctx context.Context, watchers []*watcher) bool {
@@ -213,40 +385,4 @@ func awaitSynced(ctx context.Context, watchers []*watcher) bool {
 		}
 	}
 	return true
-}
-
-// watchers returns one watcher per type and namespace.
-func (r *engine) watchers(fatal func(error)) []*watcher {
-	namespaces := r.cfg.Namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	ours := labels.Set{r.cfg.OwnershipLabel: r.cfg.Name}.String() + "," + r.cfg.TrackingLabel
-	var out []*watcher
-	for _, k := range r.types.all() {
-		selector := ours
-		if k == r.types.parent {
-			selector = r.cfg.ParentSelector
-		}
-		for _, ns := range namespaces {
-			if !k.namespaced {
-				ns = metav1.NamespaceAll
-			}
-			out = append(out, &watcher{
-				kind: k, stream: stream{k.Type, ns}, selector: selector,
-				client: r.client, store: r.store, log: r.log,
-				changed: r.changed, synced: make(chan struct{}), fatal: fatal,
-			})
-			if !k.namespaced {
-				break
-			}
-		}
-	}
-	return out
-}
-
-// selects says whether a parent is one of this operator's.
-func (r *engine) selects(parent *resource.Resource) bool {
-	selector, err := labels.Parse(r.cfg.ParentSelector)
-	return err == nil && selector.Matches(labels.Set(parent.Labels()))
 }

@@ -42,8 +42,27 @@ func subcommands() []subcommand {
 // options are those to run, plan or release with. An error says how to find an
 // API server.
 func (c *command) options() (Options, error) {
-	rc, err := loadRESTConfig(c.flags.kubeconfig, c.flags.context)
+	rc, _, err := loadRESTConfig(c.flags.kubeconfig, c.flags.context)
 	return Options{RESTConfig: rc, Logger: c.log}, err
+}
+
+// runOptions are those to run with.
+func (c *command) runOptions() (Options, error) {
+	rc, namespace, err := loadRESTConfig(c.flags.kubeconfig, c.flags.context)
+	opts := Options{RESTConfig: rc, Logger: c.log, MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress)}
+	if c.flags.leaderElect {
+		opts.LeaderElection = &LeaderElection{Namespace: namespace}
+	}
+	return opts, err
+}
+
+// listenAt returns the address of a flag, of which "0" says that there is to be
+// no listener.
+func listenAt(flag string) string {
+	if flag == "0" {
+		return ""
+	}
+	return flag
 }
 
 // parseCommandLine returns what is to be done, or nil and the exit code where

@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -38,6 +39,14 @@ type watcher struct {
 	}
 	synced chan struct{} // closed with the first complete list
 	fatal  func(error)   // called with what makes a start pointless
+}
+
+// name tells it from the operator's others.
+func (w *watcher) name() string {
+	if w.stream.Namespace == "" {
+		return w.kind.Type.String()
+	}
+	return w.kind.Type.String() + ",namespace=" + w.stream.Namespace
 }
 
 // run lists and watches until ctx ends.
@@ -181,4 +190,40 @@ func observed(obj any) (*resource.Resource, error) {
 		return o.Resource, nil
 	}
 	return nil, errors.New("watch: not an object of a watched type")
+}
+
+// watchers returns one watcher per type and namespace.
+func (r *engine) watchers(fatal func(error)) []*watcher {
+	namespaces := r.cfg.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	ours := labels.Set{r.cfg.OwnershipLabel: r.cfg.Name}.String() + "," + r.cfg.TrackingLabel
+	var out []*watcher
+	for _, k := range r.types.all() {
+		selector := ours
+		if k == r.types.parent {
+			selector = r.cfg.ParentSelector
+		}
+		for _, ns := range namespaces {
+			if !k.namespaced {
+				ns = metav1.NamespaceAll
+			}
+			out = append(out, &watcher{
+				kind: k, stream: stream{k.Type, ns}, selector: selector,
+				client: r.client, store: r.store, log: r.log,
+				changed: r.changed, synced: make(chan struct{}), fatal: fatal,
+			})
+			if !k.namespaced {
+				break
+			}
+		}
+	}
+	return out
+}
+
+// selects says whether a parent is one of this operator's.
+func (r *engine) selects(parent *resource.Resource) bool {
+	selector, err := labels.Parse(r.cfg.ParentSelector)
+	return err == nil && selector.Matches(labels.Set(parent.Labels()))
 }

@@ -159,7 +159,7 @@ func (c *cluster) startOperator() error {
 	if err != nil {
 		return err
 	}
-	return c.keeper.start("echoserver", c.bin["echoserver"], "--kubeconfig="+config)
+	return c.keeper.start("echoserver", c.bin["echoserver"], "--kubeconfig="+config, "--metrics-bind-address=0", "--health-probe-bind-address=0")
 }
 
 // withFreePort starts a process that listens on a free port and waits until it

@@ -117,7 +117,7 @@ func (t *teller) startOperator(context.Context) error {
 	if err := t.cluster.startOperator(); err != nil {
 		return err
 	}
-	t.screen.note("%s --kubeconfig=%s", t.cluster.bin["echoserver"], t.cluster.ca.path("echoserver.kubeconfig"))
+	t.screen.note("%s --kubeconfig=%s --metrics-bind-address=0 --health-probe-bind-address=0", t.cluster.bin["echoserver"], t.cluster.ca.path("echoserver.kubeconfig"))
 	return nil
 }
 
