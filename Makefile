@@ -14,6 +14,9 @@ export KUBEBUILDER_ASSETS := $(or $(OWN_ASSETS),$(CACHE)/controlplane)
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
+# Modules of their own, besides this one, that are tested and linted along.
+MODULES := examples/hello
+
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
 
@@ -39,6 +42,7 @@ demo: controlplane ## A local cluster and the echoserver operator at work, under
 .PHONY: test
 test: controlplane ## All tests with -race, on a real API server (TESTFLAGS='-run Name')
 	go test -race -timeout 20m $(TESTFLAGS) ./...
+	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -timeout 20m $(TESTFLAGS) ./...); done
 
 .PHONY: test-unit
 test-unit: ## The tests that need no API server, in seconds
@@ -63,6 +67,7 @@ lint: $(GOLANGCI_LINT) ## gofmt, go vet and golangci-lint
 		if [ -n "$$unformatted" ]; then echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	$(GOLANGCI_LINT) run ./...
+	@set -e; for module in $(MODULES); do echo "lint: $$module"; (cd $$module && go vet ./... && $(GOLANGCI_LINT) run ./...); done
 
 $(GOLANGCI_LINT):
 	@echo "lint: building golangci-lint $(GOLANGCI_LINT_VERSION) (3 minutes with cold caches, once)"
@@ -71,8 +76,14 @@ $(GOLANGCI_LINT):
 	@mv $(BIN)/.golangci-lint/golangci-lint $@ && rmdir $(BIN)/.golangci-lint
 
 .PHONY: generate
-generate: controlplane ## The generated code, from a live API server's discovery and OpenAPI
+generate: controlplane ## The generated code and CustomResourceDefinitions, from a live API server and from Go types
 	go generate ./...
+	@set -e; for module in $(MODULES); do (cd $$module && go generate ./...); done
+
+.PHONY: check-generated
+check-generated: generate ## Fails if generate changes anything that is committed
+	@changed=$$(git status --porcelain); \
+		if [ -n "$$changed" ]; then echo "make generate changes, or there is something uncommitted:"; echo "$$changed"; git --no-pager diff; exit 1; fi
 
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver, …, from Go modules: only if missing or outdated, 8 minutes with cold caches

@@ -138,19 +138,21 @@ var looking = regexp.MustCompile(`^(kubectl (get|describe|events|logs)|cat|grep|
 func (s *step) run(ctx context.Context, sh *shell, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	var seen error // what was wrong with the newest output
 	for {
 		got, err := sh.run(ctx, s.command)
 		switch {
 		case err != nil:
-			return err
+			return errors.Join(seen, err)
 		case matches(s.output, got):
 			return nil
 		case !looking.MatchString(s.command):
 			return difference(s.output, got)
 		}
+		seen = fmt.Errorf("%w, after %v", difference(s.output, got), timeout)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w, after %v", difference(s.output, got), timeout)
+			return seen
 		case <-time.After(interval):
 		}
 	}
@@ -162,7 +164,7 @@ func difference(want, got string) error {
 
 var (
 	age       = regexp.MustCompile(`^(\d+[dhms])+$`)
-	timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
+	timestamp = regexp.MustCompile(`\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
 	podHash   = regexp.MustCompile(`-[a-z0-9]{6,10}-[a-z0-9]{5}\b`)
 )
 
