@@ -1,0 +1,227 @@
+package docs
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const root = "../.." // of the repository
+
+// A page is a Markdown file.
+type page struct {
+	path    string // from the repository's root
+	prelude string // Go that its fragments take for granted
+	blocks  []*block
+	links   []link
+}
+
+// A block is what stands between two fences.
+type block struct {
+	page   *page
+	line   int // of its first fence
+	lang   string
+	file   string
+	dir    string
+	in     string
+	is     string // the file that it repeats
+	notRun string // why it isn't run
+	text   string
+}
+
+func (b *block) String() string { return fmt.Sprintf("%s:%d", b.page.path, b.line) }
+
+type link struct {
+	line   int
+	target string
+}
+
+var (
+	attribute = regexp.MustCompile(`^(file|dir|in)=(\S+)$`)
+	comment   = regexp.MustCompile(`^<!-- (is|not run:) (.+) -->$`)
+	linked    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+)
+
+// parsePage reads Markdown. What is wrong with its blocks is an error.
+func parsePage(path, markdown string) (*page, error) {
+	p := &page{path: path}
+	var current *block
+	hidden, before := false, ""
+	for i, line := range strings.Split(markdown, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case current != nil && trimmed == "```":
+			current = nil
+		case current != nil:
+			current.text += line + "\n"
+		case hidden && trimmed == "-->":
+			hidden = false
+		case hidden:
+			p.prelude += line + "\n"
+		case trimmed == "<!-- go:":
+			hidden = true
+		case strings.HasPrefix(trimmed, "```"):
+			var err error
+			if current, err = openBlock(p, i+1, strings.TrimPrefix(trimmed, "```"), before); err != nil {
+				return nil, err
+			}
+			p.blocks = append(p.blocks, current)
+		default:
+			for _, m := range linked.FindAllStringSubmatch(line, -1) {
+				p.links = append(p.links, link{i + 1, m[1]})
+			}
+		}
+		before = trimmed
+	}
+	if current != nil {
+		return nil, fmt.Errorf("%s: the block has no end", current)
+	}
+	if hidden {
+		return nil, fmt.Errorf("%s: the comment <!-- go: has no end", path)
+	}
+	return p, nil
+}
+
+func openBlock(p *page, line int, info, before string) (*block, error) {
+	b := &block{page: p, line: line}
+	fields := strings.Fields(info)
+	if len(fields) == 0 {
+		return nil, fmt.Errorf("%s: the block has no language", b)
+	}
+	b.lang = fields[0]
+	for _, field := range fields[1:] {
+		m := attribute.FindStringSubmatch(field)
+		if m == nil {
+			return nil, fmt.Errorf("%s: attribute %q is unknown", b, field)
+		}
+		switch m[1] {
+		case "file":
+			b.file = m[2]
+		case "dir":
+			b.dir = m[2]
+		case "in":
+			b.in = m[2]
+		}
+	}
+	if (b.file == "") != (b.dir == "") {
+		return nil, fmt.Errorf("%s: file and dir go together", b)
+	}
+	if m := comment.FindStringSubmatch(before); m != nil && m[1] == "is" {
+		b.is = m[2]
+	} else if m != nil {
+		b.notRun = m[2]
+	}
+	known := []string{"go", "yaml", "json", "console", "sh", "text"}
+	if b.notRun == "" && !slices.Contains(known, b.lang) {
+		return nil, fmt.Errorf("%s: language %q is none of %q; say why it isn't run", b, b.lang, known)
+	}
+	return b, nil
+}
+
+// pages returns all of them, in the order of their paths.
+func pages(t *testing.T) []*page {
+	t.Helper()
+	paths := []string{"README.md"}
+	examples, err := filepath.Glob(filepath.Join(root, "examples/*/README.md"))
+	require.NoError(t, err)
+	for _, example := range examples {
+		path, err := filepath.Rel(root, example)
+		require.NoError(t, err)
+		paths = append(paths, path)
+	}
+	require.NoError(t, filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && filepath.Ext(path) == ".md" {
+			path, err = filepath.Rel(root, path)
+			paths = append(paths, path)
+		}
+		return err
+	}))
+	require.Greater(t, len(paths), 5, "a README, the docs, the examples")
+	out := make([]*page, 0, len(paths))
+	for _, path := range paths {
+		data, err := os.ReadFile(filepath.Join(root, path))
+		require.NoError(t, err)
+		p, err := parsePage(filepath.ToSlash(path), string(data))
+		require.NoError(t, err)
+		out = append(out, p)
+	}
+	return out
+}
+
+// blocks returns those of a language that are run, with their pages' others.
+func blocks(all []*page, lang string) (found []*block) {
+	for _, p := range all {
+		for _, b := range p.blocks {
+			if b.lang == lang && b.notRun == "" && b.is == "" {
+				found = append(found, b)
+			}
+		}
+	}
+	return found
+}
+
+func TestParsePage(t *testing.T) {
+	p, err := parsePage("a.md", strings.Join([]string{
+		"# A", "<!-- go:", "var x int", "-->", "see [b](b.md#c)", "", "<!-- is d/e.go -->", "```go", "package e", "```",
+		"<!-- not run: it is Rust -->", "```rust", "fn main() {}", "```", "```yaml file=f.yaml dir=g", "a: [b](c)", "```",
+	}, "\n"))
+	require.NoError(t, err)
+	require.Equal(t, "var x int\n", p.prelude)
+	require.Equal(t, []link{{5, "b.md#c"}}, p.links)
+	require.Equal(t, []*block{
+		{page: p, line: 8, lang: "go", is: "d/e.go", text: "package e\n"},
+		{page: p, line: 12, lang: "rust", notRun: "it is Rust", text: "fn main() {}\n"},
+		{page: p, line: 15, lang: "yaml", file: "f.yaml", dir: "g", text: "a: [b](c)\n"},
+	}, p.blocks)
+}
+
+func TestParsePageRefuses(t *testing.T) {
+	cases := map[string]struct{ reason, markdown, want string }{
+		"NoLanguage":      {"Nobody could tell what to do with it.", "```\na\n```", "a.md:1: the block has no language"},
+		"UnknownLanguage": {"Nor here, unless it says why it is only shown.", "text\n```rust\na\n```", `a.md:2: language "rust" is none of`},
+		"NoReason":        {"A reason has words.", "<!-- not run: -->\n```rust\n```", `a.md:2: language "rust" is none of`},
+		"Attribute":       {"A typo must not go unnoticed.", "```go fiel=main.go\n```", `a.md:1: attribute "fiel=main.go" is unknown`},
+		"FileOnly":        {"A file is in a folder.", "```go file=main.go\n```", "a.md:1: file and dir go together"},
+		"NoEnd":           {"The rest of the page would be code.", "```go\na", "a.md:1: the block has no end"},
+		"NoEndOfPrelude":  {"The rest of the page would be hidden.", "<!-- go:\nvar x int", "a.md: the comment <!-- go: has no end"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := parsePage("a.md", tc.markdown)
+			require.ErrorContains(t, err, tc.want, tc.reason)
+		})
+	}
+}
+
+func TestLinks(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, l := range p.links {
+			target, _, _ := strings.Cut(l.target, "#")
+			if target == "" || strings.Contains(target, "://") {
+				continue
+			}
+			_, err := os.Stat(filepath.Join(root, filepath.Dir(p.path), target))
+			require.NoError(t, err, "%s:%d: link to %s", p.path, l.line, l.target)
+		}
+	}
+}
+
+func TestRepeatedFiles(t *testing.T) {
+	for _, p := range pages(t) {
+		for _, b := range p.blocks {
+			if b.is == "" {
+				continue
+			}
+			data, err := os.ReadFile(filepath.Join(root, b.is))
+			require.NoError(t, err, "%s", b)
+			require.Equal(t, string(data), b.text, "%s isn't %s", b, b.is)
+		}
+	}
+}
