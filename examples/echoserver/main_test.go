@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"github.com/roperator/roperator/examples/internal/transcript"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
@@ -93,6 +94,23 @@ func uid(t *testing.T, kit *testkit.Kit, obj any) types.UID {
 	live := kit.Get(obj)
 	require.NotNil(t, live)
 	return live.UID()
+}
+
+// TestSession runs what README.md shows: the operator as a process, and kubectl.
+func TestSession(t *testing.T) {
+	if cluster == nil || !cluster.HasControllerManager() {
+		t.Skip("needs kube-controller-manager, which collects garbage")
+	}
+	programs, err := transcript.Programs(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, transcript.RemoveCRD(t.Context(), cluster.RESTConfig(), "echoservers.example.roperator.com"))
+	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
+		Readme: "README.md",
+		Files:  []string{"crd.yaml", "sample.yaml"},
+		Bin:    programs,
+		Env:    []string{"KUBECONFIG=" + cluster.Kubeconfig()},
+		Log:    func(command string) { t.Log("$ " + command) },
+	}))
 }
 
 func TestSampleGetsPodServiceAndStatus(t *testing.T) {

@@ -4,7 +4,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -30,22 +30,28 @@ var operator = config.Operator{
 var hellos = handler.Funcs{SyncFunc: sync, FinalizeFunc: finalize}
 
 func main() {
+	var opts runner.Options
+	flag.StringVar(&opts.MetricsAddress, "metrics-bind-address", "", "where to serve /metrics, as in :8080; by default nowhere")
+	flag.StringVar(&opts.HealthAddress, "health-probe-bind-address", "", "where to serve /healthz and /readyz, as in :8081; by default nowhere")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := run(ctx, opts); err != nil {
 		slog.Error("hello failed", "error", err)
 		os.Exit(1)
 	}
 }
 
-// run is what runner.Main does, with spans, and without flags.
-func run(ctx context.Context) (err error) {
+// run is what runner.Main does, with spans. The cluster is the one that this
+// process runs in, or else that of the kubeconfig.
+func run(ctx context.Context, opts runner.Options) error {
 	tracing, err := newTracing(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tracing.Shutdown(context.WithoutCancel(ctx))) }()
-	return runner.Run(ctx, operator, hellos, runner.Options{TracerProvider: tracing})
+	defer shutdown(tracing)
+	opts.TracerProvider = tracing
+	return runner.Run(ctx, operator, hellos, opts)
 }
 
 // sync says which Deployment a Hello shall have. A Hello that asks for too much

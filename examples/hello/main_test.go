@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -87,7 +86,7 @@ func TestReadme(t *testing.T) {
 	}
 	programs, err := transcript.Programs(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	withoutCRD(t)
+	require.NoError(t, transcript.RemoveCRD(t.Context(), cluster.RESTConfig(), "helloes.fraim.co.jp"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
 		Readme: "README.md",
 		Files:  []string{"crd/fraim.co.jp_helloes.yaml", "sample.yaml"},
@@ -95,20 +94,6 @@ func TestReadme(t *testing.T) {
 		Env:    []string{"KUBECONFIG=" + cluster.Kubeconfig()},
 		Log:    func(command string) { t.Log("$ " + command) },
 	}))
-}
-
-// withoutCRD makes the cluster one that has never heard of Helloes.
-func withoutCRD(t *testing.T) {
-	t.Helper()
-	client, err := dynamic.NewForConfig(cluster.RESTConfig())
-	require.NoError(t, err)
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	const name = "helloes.fraim.co.jp"
-	require.NoError(t, crds.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	require.Eventually(t, func() bool {
-		_, err := crds.Get(t.Context(), name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	}, timeout, 100*time.Millisecond)
 }
 
 func TestHelloGetsItsDeployment(t *testing.T) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -39,7 +38,7 @@ func TestTracing(t *testing.T) {
 			_, span := tracing.Tracer("test").Start(t.Context(), "pass")
 			require.Equal(t, tc.exporter == "console" || tc.exporter == "otlp", span.IsRecording(), tc.reason)
 			span.End()
-			require.NoError(t, tracing.Shutdown(context.Background()))
+			shutdown(tracing)
 			collector.Close()
 			close(requests)
 			var got []string

@@ -11,10 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/roperator/roperator/examples/internal/transcript"
@@ -87,7 +85,7 @@ func TestReadme(t *testing.T) {
 	}
 	programs, err := transcript.Programs(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	withoutCRD(t)
+	require.NoError(t, transcript.RemoveCRD(t.Context(), cluster.RESTConfig(), "tempnamespaces.example.roperator.com"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
 		Readme: "README.md",
 		Files:  []string{"crd.yaml", "sample.yaml"},
@@ -95,20 +93,6 @@ func TestReadme(t *testing.T) {
 		Env:    []string{"KUBECONFIG=" + cluster.Kubeconfig()},
 		Log:    func(command string) { t.Log("$ " + command) },
 	}))
-}
-
-// withoutCRD makes the cluster one that has never heard of TempNamespaces.
-func withoutCRD(t *testing.T) {
-	t.Helper()
-	client, err := dynamic.NewForConfig(cluster.RESTConfig())
-	require.NoError(t, err)
-	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	const name = "tempnamespaces.example.roperator.com"
-	require.NoError(t, crds.Delete(t.Context(), name, metav1.DeleteOptions{}))
-	require.Eventually(t, func() bool {
-		_, err := crds.Get(t.Context(), name, metav1.GetOptions{})
-		return apierrors.IsNotFound(err)
-	}, timeout, 100*time.Millisecond)
 }
 
 func TestNamespaceLivesItsTime(t *testing.T) {

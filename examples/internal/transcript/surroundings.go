@@ -1,0 +1,63 @@
+package transcript
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// Programs builds the command in the working directory into the folder, and
+// returns the folders in which a session finds it and kubectl: this one, and
+// the control plane's, if there are such.
+func Programs(ctx context.Context, folder string) ([]string, error) {
+	output, err := exec.CommandContext(ctx, "go", "build", "-o", folder+string(os.PathSeparator), ".").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	found := []string{folder}
+	for _, dir := range []string{os.Getenv("KUBEBUILDER_ASSETS"), "../../.cache/controlplane"} {
+		info, err := os.Stat(dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if dir, err = filepath.Abs(dir); err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		found = append(found, dir)
+	}
+	return found, nil
+}
+
+// RemoveCRD makes the cluster one that has never heard of the resource, which
+// is named plural.group, and returns when it is. It takes a minute at most.
+func RemoveCRD(ctx context.Context, cluster *rest.Config, name string) error {
+	client, err := dynamic.NewForConfig(cluster)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
+	}
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	if err := crds.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("CustomResourceDefinition %s: delete: %w", name, err)
+	}
+	err = wait.PollUntilContextTimeout(ctx, interval, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := crds.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		return false, err
+	})
+	if err != nil {
+		return fmt.Errorf("CustomResourceDefinition %s: wait for its end: %w", name, err)
+	}
+	return nil
+}
