@@ -1,0 +1,271 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+var leaseType = resource.Type{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
+
+func electionServer() *fakeapi.Server {
+	return fakeapi.New(fakeapi.Custom(testParentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Kind{Type: leaseType, Plural: "leases"})
+}
+
+// A replica is one of several processes that run the same operator.
+type replica struct {
+	name   string
+	logs   *logBuffer
+	runner *Runner
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func startReplica(t *testing.T, server *fakeapi.Server, name string, h handler.Handler) *replica {
+	t.Helper()
+	r := &replica{name: name, logs: &logBuffer{}, ended: make(chan error, 1)}
+	rc := server.RESTConfig()
+	rc.UserAgent = name
+	var err error
+	r.runner, err = New(rigConfig(), h, Options{
+		RESTConfig: rc, LeaderElection: &LeaderElection{Namespace: "ns", Identity: name}, ShutdownTimeout: time.Minute,
+		Logger: slog.New(slog.NewTextHandler(r.logs, nil)),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.ended <- r.runner.Start(ctx) }()
+	t.Cleanup(cancel)
+	synctest.Wait()
+	return r
+}
+
+// writesBy returns the writes of a replica, of leases aside.
+func writesBy(server *fakeapi.Server, name string) []string {
+	var out []string
+	for _, r := range server.Requests() {
+		if r.UserAgent == name && r.Writes() && r.Type != leaseType {
+			out = append(out, r.String())
+		}
+	}
+	return out
+}
+
+func holder(server *fakeapi.Server) any {
+	lease := server.Get(leaseType, rigKey("op"))
+	if lease == nil {
+		return nil
+	}
+	value, _ := lease.Field("spec", "holderIdentity")
+	return value
+}
+
+// until lets time pass until the condition holds, and returns how much did.
+func until(t *testing.T, limit time.Duration, condition func() bool) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	for !condition() {
+		require.Less(t, time.Since(begin), limit, "it takes too long")
+		elapse(10 * time.Millisecond)
+	}
+	return time.Since(begin)
+}
+
+func TestLeader_HandsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		goOn := make(chan struct{})
+		slow := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			if req.Parent.Name() == "slow" {
+				<-goOn
+			}
+			return copier(ctx, req)
+		})
+		one := startReplica(t, server, "one", slow)
+		two := startReplica(t, server, "two", handler.SyncFunc(copier))
+		createParent(t, server, "first", "v")
+		createParent(t, server, "slow", "v")
+		elapse(time.Second)
+		require.Equal(t, "one", holder(server))
+		require.NoError(t, two.runner.Ready(), "it could take over at once")
+		require.NotNil(t, server.Get(k8s.ConfigMap, rigKey("first")))
+		require.Empty(t, writesBy(server, "two"))
+		require.Contains(t, two.logs.String(), `msg="waiting: the lease is held by another"`)
+		require.Contains(t, two.logs.String(), "holder=one")
+
+		// The lease is kept while a pass is still running, and renewed.
+		one.cancel()
+		elapse(30 * time.Second)
+		require.Equal(t, "one", holder(server))
+		createParent(t, server, "second", "v")
+		synctest.Wait()
+		require.Nil(t, server.Get(k8s.ConfigMap, rigKey("second")), "no new pass is begun")
+		close(goOn)
+		require.NoError(t, <-one.ended)
+		require.NotNil(t, server.Get(k8s.ConfigMap, rigKey("slow")), "it was finished")
+		took := until(t, time.Minute, func() bool { return holder(server) == "two" })
+		require.LessOrEqual(t, took, 4400*time.Millisecond, "2.2 times RetryPeriod")
+		synctest.Wait()
+		require.NotNil(t, server.Get(k8s.ConfigMap, rigKey("second")))
+		two.cancel()
+		require.NoError(t, <-two.ended)
+		require.Empty(t, holder(server), "released")
+	})
+}
+
+// A replica that can't renew its lease writes nothing more from RenewDeadline
+// on, although its requests would be served, and says why it stops.
+func TestLeader_LosesTheLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		one := startReplica(t, server, "one", handler.SyncFunc(copier))
+		two := startReplica(t, server, "two", handler.SyncFunc(copier))
+		elapse(time.Second)
+		require.Equal(t, "one", holder(server))
+		var mu sync.Mutex
+		var renewed time.Time // when the last renewal was begun
+		cut := false
+		writes := map[string][]time.Time{}
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case r.Type == leaseType && r.UserAgent == "one":
+				if cut {
+					return errors.New("cut off")
+				}
+				if r.Verb == "update" {
+					renewed = time.Now()
+				}
+			case r.Writes() && r.Type == k8s.ConfigMap:
+				writes[r.UserAgent] = append(writes[r.UserAgent], time.Now())
+			}
+			return nil
+		}})
+		elapse(5 * time.Second)
+		mu.Lock()
+		cut = true
+		mu.Unlock()
+		for i := range 60 {
+			createParent(t, server, fmt.Sprint("p", i), "v")
+			elapse(500 * time.Millisecond)
+		}
+		require.ErrorContains(t, <-one.ended, "Lease ns/op: lost: it wasn't renewed for 10s")
+		require.Contains(t, one.logs.String(), "lease request failed, retrying")
+		two.cancel()
+		require.NoError(t, <-two.ended)
+		require.NotEmpty(t, writes["one"])
+		last, first := writes["one"][len(writes["one"])-1], writes["two"][0]
+		require.Less(t, last.Sub(renewed), 10*time.Second, "no write starts after RenewDeadline")
+		require.Greater(t, last.Sub(renewed), 9*time.Second, "up to then it works")
+		require.Greater(t, first.Sub(renewed), 15*time.Second, "the other waits for LeaseDuration")
+		require.Less(t, first.Sub(renewed), 15*time.Second+4400*time.Millisecond, "and for 2.2 times RetryPeriod at most")
+		for i := range 60 {
+			require.NotNil(t, server.Get(k8s.ConfigMap, rigKey(fmt.Sprint("p", i))))
+		}
+	})
+}
+
+// A pass that is in the middle when the lease is lost ends there.
+func TestLeader_CutsPassesShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		var cause error
+		one := startReplica(t, server, "one", handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			<-ctx.Done()
+			cause = context.Cause(ctx)
+			return copier(context.Background(), req)
+		}))
+		createParent(t, server, "p", "v")
+		elapse(time.Second)
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == leaseType {
+				return errors.New("cut off")
+			}
+			return nil
+		}})
+		require.Error(t, <-one.ended)
+		require.ErrorContains(t, cause, "lost")
+		require.Empty(t, writesBy(server, "one"))
+	})
+}
+
+func TestLeader_Forbidden(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == leaseType {
+				return apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "op",
+					errors.New(`User "u" cannot get resource "leases" in API group "coordination.k8s.io" in the namespace "ns"`))
+			}
+			return nil
+		}})
+		one := startReplica(t, server, "one", handler.SyncFunc(copier))
+		err := <-one.ended
+		require.ErrorContains(t, err, "Lease ns/op: get: ")
+		require.ErrorContains(t, err, `add the rule {apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get"]}`)
+	})
+}
+
+func TestLeader_DryRunTakesNoLease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		cfg := rigConfig()
+		cfg.DryRun = true
+		createParent(t, server, "p", "v")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, Run(ctx, cfg, handler.SyncFunc(copier), Options{
+			RESTConfig: server.RESTConfig(), Logger: discardLog(), LeaderElection: &LeaderElection{},
+		}))
+		require.False(t, slices.ContainsFunc(server.Requests(), func(r fakeapi.Request) bool {
+			return r.Type == leaseType || r.Writes() && !r.DryRun
+		}))
+	})
+}
+
+func TestLeaderElection_Defaults(t *testing.T) {
+	full := LeaderElection{}.withDefaults("op")
+	require.Equal(t, types.NamespacedName{Namespace: "default", Name: "op"}, types.NamespacedName{Namespace: full.Namespace, Name: full.Name})
+	require.NotEqual(t, full.Identity, LeaderElection{}.withDefaults("op").Identity)
+	for name, tc := range map[string]struct {
+		reason   string
+		settings *LeaderElection
+		err      string
+	}{
+		"None":     {reason: "no election"},
+		"Defaults": {reason: "usable", settings: &LeaderElection{}},
+		"Negative": {reason: "makes no sense", settings: &LeaderElection{RetryPeriod: -1}, err: "negative"},
+		"Deadline": {reason: "another could take over before", settings: &LeaderElection{RenewDeadline: 15 * time.Second}, err: "LeaseDuration, 15s, must be longer than RenewDeadline, 15s"},
+		"Retry":    {reason: "it must be possible to retry", settings: &LeaderElection{RetryPeriod: 9 * time.Second}, err: "RenewDeadline, 10s, must be longer than 1.2 times RetryPeriod, 9s"},
+		"Short": {
+			reason:   "it would be rounded to nothing",
+			settings: &LeaderElection{LeaseDuration: 900 * time.Millisecond, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond}, err: "a second or more",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := New(rigConfig(), handler.SyncFunc(copier), Options{RESTConfig: rigServer().RESTConfig(), LeaderElection: tc.settings})
+			if tc.err == "" {
+				require.NoError(t, err, tc.reason)
+			} else {
+				require.ErrorContains(t, err, tc.err, tc.reason)
+			}
+		})
+	}
+}
