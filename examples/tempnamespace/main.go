@@ -20,7 +20,7 @@ var operator = config.Operator{
 	Name:     "tempnamespace",
 	Parent:   parent,
 	Children: []config.Child{{Type: k8s.Namespace, Strategy: config.OnDelete}},
-	// Only what works without an API server has to be told.
+	// The API server knows this; the command manifests doesn't ask one.
 	Mappings: []resource.Mapping{{Type: parent, Plural: "tempnamespaces", ClusterScoped: true}},
 }
 
