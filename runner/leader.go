@@ -26,7 +26,7 @@ import (
 //
 // A replica that stops hands over: its running passes end, then it gives up
 // the lease, and another takes over within 2.2 times RetryPeriod. After a crash
-// that takes LeaseDuration longer. One that couldn't renew the lease for
+// that takes up to LeaseDuration longer. One that couldn't renew the lease for
 // RenewDeadline starts no further write, and stops with an error.
 type LeaderElection struct {
 	// Namespace and Name are the Lease's. Default: the namespace that the Pod
@@ -159,6 +159,12 @@ func (l *lease) held() bool {
 	return !l.mu.given && !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < l.settings.RenewDeadline
 }
 
+func (l *lease) renewedWithin(d time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < d
+}
+
 // left is for how long the lease is held yet.
 func (l *lease) left() time.Duration {
 	l.mu.Lock()
@@ -202,8 +208,13 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return err
 }
 
+// Update makes no request if the lease has been renewed less than RetryPeriod
+// ago: the election looks more often.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	begin := time.Now()
+	if record.HolderIdentity == l.Identity() && l.renewedWithin(l.settings.RetryPeriod*3/4) {
+		return nil
+	}
 	err := l.Interface.Update(ctx, record)
 	l.note(ctx, "update", begin, record, err)
 	return err
@@ -264,7 +275,11 @@ func (r *Runner) lead(ctx context.Context, fatal func(error), l *lease, work fun
 	election, endElection := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	leading, ended := make(chan struct{}), make(chan struct{})
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: l, LeaseDuration: l.settings.LeaseDuration, RenewDeadline: l.settings.RenewDeadline, RetryPeriod: l.settings.RetryPeriod,
+		Lock: l, LeaseDuration: l.settings.LeaseDuration, RenewDeadline: l.settings.RenewDeadline,
+		// Who waits looks at the lease at intervals of up to 2.2 times this,
+		// and counts LeaseDuration from when it saw the last renewal. That it
+		// comes late twice must add up to no more than is promised.
+		RetryPeriod: l.settings.RetryPeriod / 2,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(leading) },

@@ -274,7 +274,7 @@ func (r *Runner) newEngines(ctx context.Context, l *link) ([]*engine, error) {
 	err := errors.Join(errs...)
 	if err == nil && ctx.Err() != nil {
 		closeSinks(engines)
-		return nil, nil //nolint:nilnil // told to stop
+		return nil, nil //nolint:nilerr,nilnil // told to stop
 	}
 	return engines, err
 }

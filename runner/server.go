@@ -63,7 +63,7 @@ func (r *Runner) serve(ctx context.Context) (*server, error) {
 		}
 		s.servers = append(s.servers, each)
 		s.wg.Go(func() {
-			if err := each.Serve(listener); err != http.ErrServerClosed { //nolint:errorlint // never wrapped
+			if err := each.Serve(listener); err != http.ErrServerClosed {
 				r.log.Error("server failed", "address", address, "error", err)
 			}
 		})
