@@ -279,7 +279,7 @@ func (r *Runner) lead(ctx context.Context, fatal func(error), l *lease, work fun
 		// Who waits looks at the lease at intervals of up to 2.2 times this,
 		// and counts LeaseDuration from when it saw the last renewal. That it
 		// comes late twice must add up to no more than is promised.
-		RetryPeriod: l.settings.RetryPeriod / 2,
+		RetryPeriod:     l.settings.RetryPeriod / 2,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(leading) },

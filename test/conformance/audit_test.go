@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,6 +35,8 @@ type request struct {
 	URI         string
 	DryRun      bool
 	Code        int
+	As          string    // whom the user impersonates
+	Received    time.Time // by the API server
 }
 
 func (r request) String() string {
@@ -119,6 +122,8 @@ func parseAudit(t *testing.T, line []byte) (request, bool) {
 		Stage, RequestURI, Verb, UserAgent string
 		ObjectRef                          struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 		ResponseStatus                     struct{ Code int }
+		ImpersonatedUser                   struct{ Username string }
+		RequestReceivedTimestamp           time.Time
 	}
 	require.NoError(t, json.Unmarshal(line, &entry))
 	// A watch is logged when it begins and when it ends.
@@ -131,6 +136,7 @@ func parseAudit(t *testing.T, line []byte) (request, bool) {
 		Verb: entry.Verb, Group: entry.ObjectRef.APIGroup, Resource: entry.ObjectRef.Resource, Subresource: entry.ObjectRef.Subresource,
 		Namespace: entry.ObjectRef.Namespace, Name: entry.ObjectRef.Name, UserAgent: entry.UserAgent, URI: entry.RequestURI,
 		DryRun: slices.Contains(uri.Query()["dryRun"], "All"), Code: entry.ResponseStatus.Code,
+		As: entry.ImpersonatedUser.Username, Received: entry.RequestReceivedTimestamp,
 	}, true
 }
 

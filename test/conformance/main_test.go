@@ -19,6 +19,9 @@ var cluster *testkit.Cluster
 var audit *auditLog
 
 func TestMain(m *testing.M) {
+	if name := os.Getenv(processVariable); name != "" {
+		beOperator(name)
+	}
 	if err := waitTogether(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

@@ -1,0 +1,155 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/runner"
+	"github.com/roperator/roperator/testkit"
+)
+
+const (
+	// processVariable makes the test's binary an operator of this name, and
+	// kindVariable says which kind its parents are.
+	processVariable = "CONFORMANCE_OPERATOR"
+	kindVariable    = "CONFORMANCE_PARENT_KIND"
+)
+
+// beOperator is the main function of an operator's process. It ends with the
+// test, of which it inherited the standard input.
+func beOperator(name string) {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	cfg := operator(name, configMapChild())
+	if kind := os.Getenv(kindVariable); kind != "" {
+		cfg.Parent = resource.Type{APIVersion: parentType.APIVersion, Kind: kind}
+	}
+	runner.Main(cfg, handler.SyncFunc(slowCopier))
+}
+
+// slowCopier is copier, after as long as spec.data.wait says.
+func slowCopier(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	if text, ok := req.Parent.Field("spec", "data", "wait"); ok {
+		wait, err := time.ParseDuration(fmt.Sprint(text))
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintln(os.Stderr, "waiting for", req.Parent.Name())
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return copier(ctx, req)
+}
+
+// A process is an operator in a process of its own.
+type process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  string        // the file it logs to
+	done chan struct{} // closed when it has ended
+}
+
+// startOperator starts an operator, which asks as the user of this name.
+func startOperator(t *testing.T, name, kubeconfig string, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
+	out, err := os.Create(p.log)
+	require.NoError(t, err)
+	defer out.Close()
+	p.cmd = exec.Command(os.Args[0], append([]string{
+		"--kubeconfig=" + kubeconfig, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+	}, args...)...)
+	p.cmd.Env = append(append(os.Environ(), processVariable+"="+name), env...)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	in, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	go func() { // ends with the process, which the cleanup sees to
+		defer close(p.done)
+		_ = p.cmd.Wait() // the exit code tells
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // unless it has ended
+		<-p.done
+		_ = in.Close() // it was needed up to here
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, p.said())
+		}
+	})
+	return p
+}
+
+func (p *process) signal(signal syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(signal))
+}
+
+// exit waits for the process to end, and returns its exit code.
+func (p *process) exit(limit time.Duration) int {
+	p.t.Helper()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		require.Fail(p.t, "still running", "after %v", limit)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) said() string {
+	text, err := os.ReadFile(p.log)
+	require.NoError(p.t, err)
+	return string(text)
+}
+
+// says waits until the process has logged this.
+func (p *process) says(text string) {
+	p.t.Helper()
+	eventually(p.t, "the process says "+text, func() bool { return strings.Contains(p.said(), text) })
+}
+
+// kubeconfigAs returns the file of a kubeconfig with which one impersonates a
+// user: an administrator, or nobody in particular.
+func kubeconfigAs(t *testing.T, user string, admin bool) string {
+	t.Helper()
+	cfg, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
+	require.NoError(t, err)
+	for _, info := range cfg.AuthInfos {
+		info.Impersonate = user
+		if admin {
+			info.ImpersonateGroups = []string{"system:masters"}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*cfg, file))
+	return file
+}
+
+// bystander returns a Kit whose operator leaves everything as it is.
+func bystander(t *testing.T, name string) *testkit.Kit {
+	t.Helper()
+	return testkit.New(t, cluster, operator(name, config.Child{Type: configMapChild().Type, Strategy: config.OnDelete}),
+		handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{KeepChildren: true}, nil
+		}))
+}
