@@ -63,6 +63,9 @@ func fragment(b *block) (map[string]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s: in=%s is unknown", b, b.in)
 		}
+		if strings.HasSuffix(head, "error)") && !strings.Contains("\n"+body, "\nreturn ") {
+			body += "panic(0)\n" // it goes on elsewhere
+		}
 		body = head + " {\n" + body + "}\n"
 		if parsed, err = parse(body); err != nil {
 			return nil, fmt.Errorf("%s: neither declarations nor statements: %w", b, err)
