@@ -14,7 +14,8 @@
 //	console  "$ command" and what it prints, where … is anything and spacing, ages
 //	         and times don't count. Commands that look (kubectl get, cat, grep) are
 //	         repeated until it is right. All of a page are one session of bash, with
-//	         KUBECONFIG and kubectl, in the folder of the page's files
+//	         KUBECONFIG and kubectl, in the folder of the page's files or the one
+//	         that dir=NAME says
 //	sh       commands, a line each, that must succeed, in the same session
 //	text     anything
 //

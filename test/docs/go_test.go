@@ -166,7 +166,7 @@ func assemble(t *testing.T, all []*page) string {
 		for _, b := range p.blocks {
 			switch {
 			case b.notRun != "" || b.is != "":
-			case b.dir != "":
+			case b.file != "":
 				write(b.dir, b.file, b.text)
 			case b.lang != "go":
 			case strings.HasPrefix(b.text, "package ") || strings.HasPrefix(b.text, "//") && strings.Contains(b.text, "\npackage "):
@@ -208,7 +208,7 @@ func TestGoCompiles(t *testing.T) {
 	require.NoError(t, err, "%s", output)
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
-			if b.lang == "go" && b.notRun == "" && (b.dir != "" || b.is != "") {
+			if b.lang == "go" && b.notRun == "" && (b.file != "" || b.is != "") {
 				formatted, err := format.Source([]byte(b.text))
 				require.NoError(t, err, "%s", b)
 				require.Equal(t, string(formatted), b.text, "%s isn't as gofmt has it", b)

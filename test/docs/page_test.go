@@ -110,8 +110,8 @@ func openBlock(p *page, line int, info, before string) (*block, error) {
 			b.in = m[2]
 		}
 	}
-	if (b.file == "") != (b.dir == "") {
-		return nil, fmt.Errorf("%s: file and dir go together", b)
+	if typed := b.lang == "console" || b.lang == "sh"; b.file != "" && (typed || b.dir == "") || b.file == "" && b.dir != "" && !typed {
+		return nil, fmt.Errorf("%s: a file is in a dir, and commands have a dir only", b)
 	}
 	if m := comment.FindStringSubmatch(before); m != nil && m[1] == "is" {
 		b.is = m[2]
@@ -188,7 +188,8 @@ func TestParsePageRefuses(t *testing.T) {
 		"UnknownLanguage": {"Nor here, unless it says why it is only shown.", "text\n```rust\na\n```", `a.md:2: language "rust" is none of`},
 		"NoReason":        {"A reason has words.", "<!-- not run: -->\n```rust\n```", `a.md:2: language "rust" is none of`},
 		"Attribute":       {"A typo must not go unnoticed.", "```go fiel=main.go\n```", `a.md:1: attribute "fiel=main.go" is unknown`},
-		"FileOnly":        {"A file is in a folder.", "```go file=main.go\n```", "a.md:1: file and dir go together"},
+		"FileOnly":        {"A file is in a folder.", "```go file=main.go\n```", "a.md:1: a file is in a dir"},
+		"DirOnly":         {"The program would lack a file.", "```go dir=a\n```", "a.md:1: a file is in a dir"},
 		"NoEnd":           {"The rest of the page would be code.", "```go\na", "a.md:1: the block has no end"},
 		"NoEndOfPrelude":  {"The rest of the page would be hidden.", "<!-- go:\nvar x int", "a.md: the comment <!-- go: has no end"},
 	}

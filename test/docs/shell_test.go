@@ -183,7 +183,8 @@ func startCluster(t *testing.T, crds []string) *testkit.Cluster {
 	return cluster
 }
 
-// TestSessions runs what the pages type, on a cluster.
+// TestSessions runs what the pages type, on one cluster and in the order of
+// their paths: a page may go on where an earlier one has ended.
 func TestSessions(t *testing.T) {
 	all := pages(t)
 	cluster := startCluster(t, nil) // as a reader finds it
@@ -210,7 +211,7 @@ func TestSessions(t *testing.T) {
 		t.Run(p.path, func(t *testing.T) {
 			dir := root
 			for _, b := range p.blocks {
-				if b.dir != "" {
+				if b.dir != "" && b.notRun == "" {
 					dir = filepath.Join(module, b.dir)
 				}
 			}
