@@ -24,6 +24,8 @@ TESTFLAGS ?=
 RUN ?=
 FUZZTIME ?= 60s
 KEEP ?=
+SEEDS ?= 2000
+FIRST ?= 1
 
 .DEFAULT_GOAL := help
 
@@ -51,6 +53,10 @@ test-unit: ## The tests that need no API server, in seconds
 .PHONY: conformance
 conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)
 	go run ./hack/scenarios -timeout 30m $(if $(RUN),-run '$(RUN)_') $(TESTFLAGS) ./test/conformance
+
+.PHONY: sim
+sim: ## SEEDS (2000) simulated runs full of faults, from seed FIRST (1) on
+	@SIM_SEEDS=$(SEEDS) SIM_FIRST=$(FIRST) go test -count=1 -timeout 60m -v -run '^TestSeeds$$' $(TESTFLAGS) ./test/sim | grep -v -E '^ *(===|--- PASS)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz test, each for FUZZTIME (60s)

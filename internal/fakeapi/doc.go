@@ -12,6 +12,6 @@
 // finalizers, the status subresource, validation of names.
 //
 // It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
-// collector, no server-side apply (415), no field selectors (400) and no pages
+// collector but CollectGarbage, no server-side apply (415), no field selectors (400) and no pages
 // (a list is always whole), and doesn't check that a namespace exists.
 package fakeapi

@@ -39,6 +39,11 @@ func ConfigMaps() Kind { return Kind{Type: k8s.ConfigMap, Plural: "configmaps"} 
 // Secrets returns the built-in kind.
 func Secrets() Kind { return Kind{Type: k8s.Secret, Plural: "secrets"} }
 
+// Leases returns the built-in kind.
+func Leases() Kind {
+	return Kind{Type: k8s.Lease, Plural: "leases"}
+}
+
 // Namespaces returns the built-in kind.
 func Namespaces() Kind {
 	return Kind{Type: k8s.Namespace, Plural: "namespaces", ClusterScoped: true, Status: true}
@@ -59,13 +64,17 @@ func (k *Kind) builtIn() bool {
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
-// Hooks let a test take part in requests. Each is called without a lock held,
-// so that it may block, and use the server. Nil hooks do nothing.
+// Hooks let a test take part in requests. Each but Changed is called without a
+// lock held, so that it may block, and use the server. Nil hooks do nothing.
 type Hooks struct {
 	// Before is called before a request is carried out, After before it is
 	// answered. An API error (apierrors.StatusError) is the answer, any other
 	// error a connection that broke.
 	Before, After func(Request) error
+	// Changed is called for each change, with the object before (nil: it was
+	// created) and after (nil: it is gone), under the server's lock: it must not
+	// use the server.
+	Changed func(was, is map[string]any)
 	// Admit may change the object of a create or update, as an admission
 	// webhook would, or refuse it with an error.
 	Admit func(r Request, object map[string]any) error

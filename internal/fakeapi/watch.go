@@ -27,6 +27,9 @@ type event struct {
 
 func (s *Server) logLocked(e event) {
 	s.mu.log = append(s.mu.log, e)
+	if s.mu.hooks.Changed != nil {
+		s.mu.hooks.Changed(e.was, e.is)
+	}
 	s.wake.all()
 }
 

@@ -1,0 +1,252 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// changed is told of each change of an object, under the server's lock.
+func (w *world) changed(was, is map[string]any) {
+	before, after := briefOf(was), briefOf(is)
+	w.mu.Lock()
+	w.noteChangeLocked(before, after, is == nil)
+	_, released := w.mu.released[before.Metadata.UID]
+	_, allocated := w.mu.allocated[before.Metadata.UID]
+	w.mu.Unlock()
+	if before.Kind != parentType().Kind {
+		return
+	}
+	lost := slices.Contains(before.Metadata.Finalizers, finalizer) && !slices.Contains(after.Metadata.Finalizers, finalizer)
+	switch {
+	case lost && !released:
+		w.violated("Parent %s, %s, lost its finalizer before it was finalized", before.Metadata.Name, before.Metadata.UID)
+	case lost && before.Metadata.DeletionTimestamp == "":
+		w.violated("Parent %s, %s, lost its finalizer while it wasn't being deleted", before.Metadata.Name, before.Metadata.UID)
+	case is == nil && allocated:
+		w.violated("Parent %s, %s, is gone, and what was allocated for it has leaked", before.Metadata.Name, before.Metadata.UID)
+	}
+}
+
+func (w *world) noteChangeLocked(before, after brief, gone bool) {
+	now, suffix := after, ""
+	if gone {
+		now, suffix = before, ", gone"
+	}
+	if now.Kind != "Lease" { // renewed every two seconds
+		w.noteLocked("  changed: %s %s/%s %s at %s%s", now.Kind, now.Metadata.Namespace, now.Metadata.Name, now.Metadata.UID, now.Metadata.ResourceVersion, suffix)
+	}
+}
+
+func briefOf(o map[string]any) brief {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return brief{}
+	}
+	return metaIn(raw)
+}
+
+// checkWrite holds a write that is about to reach the server against the lease
+// and against what guards it.
+func (p *process) checkWrite(req *http.Request, name string, body []byte) {
+	switch req.Method {
+	case http.MethodPut:
+		if metaIn(body).Metadata.ResourceVersion == "" {
+			p.violated("%s: %s is an update of whatever is there", p.replica, name)
+		}
+	case http.MethodDelete:
+		var opts metav1.DeleteOptions
+		if json.Unmarshal(body, &opts) != nil || opts.Preconditions == nil || opts.Preconditions.UID == nil {
+			p.violated("%s: %s is a deletion of whatever is there", p.replica, name)
+		}
+	}
+}
+
+// checkLease holds the start of a write against the lease.
+func (p *process) checkLease(req *http.Request, name string) {
+	if p.script.Replicas < 2 || req.Method == http.MethodGet || strings.Contains(name, "/leases/") || strings.Contains(name, "/events/") {
+		return
+	}
+	lease := p.server.Get(fakeapi.Leases().Type, inNamespace("lease"))
+	if lease == nil {
+		p.violated("%s: %s without a lease", p.replica, name)
+		return
+	}
+	if holder, _ := lease.Field("spec", "holderIdentity"); holder != p.replica {
+		p.violated("%s: %s while %v holds the lease", p.replica, name, holder)
+	}
+}
+
+// checkForeign sees to it that what is nobody's is as its creator left it. Only
+// its creator deletes it.
+func (w *world) checkForeign() {
+	live := w.live()
+	w.mu.Lock()
+	foreign := w.mu.foreign
+	w.mu.Unlock()
+	for _, uid := range sorted(foreign) {
+		if r := live[uid]; r != nil && r.ResourceVersion() != foreign[uid] {
+			w.violated("%s, which is foreign, was changed", r)
+		}
+	}
+}
+
+// checkCluster compares the cluster with what the handler wants.
+func (w *world) checkCluster() {
+	w.checkForeign()
+	live := w.live()
+	children := map[types.UID][]*resource.Resource{}
+	for _, uid := range sorted(live) {
+		r := live[uid]
+		owner := metaController(r)
+		if owner == "" {
+			continue
+		}
+		if live[owner] == nil {
+			w.violated("%s is an orphan of %s", r, owner)
+		}
+		if isChildOf(r, owner) {
+			children[owner] = append(children[owner], r)
+		}
+	}
+	for _, parent := range w.server.List(parentType()) {
+		w.checkParent(parent, children[parent.UID()])
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, uid := range sorted(w.mu.allocated) {
+		if live[uid] == nil {
+			w.mu.violations = append(w.mu.violations, "what was allocated for "+string(uid)+" has leaked")
+		}
+	}
+}
+
+func (w *world) checkParent(parent *resource.Resource, children []*resource.Resource) {
+	if parent.IsDeleting() {
+		w.violated("%s is still there, with finalizers %q", parent, parent.Finalizers())
+		return
+	}
+	if !slices.Contains(parent.Finalizers(), finalizer) {
+		w.violated("%s has no finalizer", parent)
+	}
+	var first types.UID
+	if r := w.server.Get(k8s.ConfigMap, inNamespace(parent.Name()+"-0")); r != nil && isChildOf(r, parent.UID()) {
+		first = r.UID()
+	}
+	want := desired(parent, first)
+	for _, d := range want {
+		meta, _ := d["metadata"].(map[string]any)
+		kind, _ := d["kind"].(string)
+		name, _ := meta["name"].(string)
+		t, key := object(kind + "/" + name)
+		at := slices.IndexFunc(children, func(c *resource.Resource) bool { return c.Type() == t && c.Key() == key })
+		if at < 0 {
+			w.violated("%s %s of %s is missing", kind, name, parent)
+			continue
+		}
+		w.checkChild(children[at], d)
+		children = slices.Delete(children, at, at+1)
+	}
+	for _, c := range children {
+		w.violated("%s of %s isn't wanted", c, parent)
+	}
+	status, _ := parent.Field("status")
+	expected := statusOf(parent, len(want))
+	expected["observedGeneration"] = parent.Generation()
+	if !reflect.DeepEqual(status, any(expected)) {
+		w.violated("%s has the status %v, not %v", parent, status, expected)
+	}
+}
+
+func (w *world) checkChild(live *resource.Resource, want map[string]any) {
+	w.mu.Lock()
+	_, unmarked := w.mu.unmarked[live.UID()]
+	w.mu.Unlock()
+	for _, field := range []string{"data", "spec"} {
+		held, _ := live.Field(field)
+		wanted := want[field]
+		if wanted == nil || reflect.DeepEqual(held, wanted) || unmarked && holds(held, wanted) {
+			continue
+		}
+		w.violated("%s has %s %v, not %v", live, field, held, wanted)
+	}
+	meta, _ := want["metadata"].(map[string]any)
+	wanted, _ := meta["labels"].(map[string]any)
+	for name, value := range wanted {
+		if held, _ := live.Label(name); held != value {
+			w.violated("%s has label %s=%s, not %v", live, name, held, value)
+		}
+	}
+	if live.IsDeleting() {
+		w.violated("%s is still being deleted", live)
+	}
+	if n := len(live.OwnerReferences()); n != 1 {
+		w.violated("%s has %d owner references", live, n)
+	}
+}
+
+// holds says whether all that is wanted is there, whatever else is.
+func holds(held, wanted any) bool {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		held, _ := held.(map[string]any)
+		for name, value := range wanted {
+			if !holds(held[name], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		held, _ := held.([]any)
+		for _, value := range wanted {
+			if !slices.ContainsFunc(held, func(h any) bool { return holds(h, value) }) {
+				return false
+			}
+		}
+		return true
+	}
+	return held == wanted
+}
+
+// checkSilence sees to it that a settled operator asks for nothing but watches
+// and leases.
+func (w *world) checkSilence(from int) {
+	w.mu.Lock()
+	later := slices.Clone(w.mu.requests[from:])
+	w.mu.Unlock()
+	for _, name := range later {
+		if !strings.HasPrefix(name, "WATCH ") && !strings.Contains(name, "/leases") {
+			w.violated("settled, but for %s", name)
+		}
+	}
+}
+
+// checkEnd sees to it that a process ends which is told to. It returns with the
+// process.
+func (p *process) checkEnd(ctx context.Context, ended <-chan struct{}) {
+	select {
+	case <-ctx.Done():
+	case <-ended:
+		return
+	}
+	select {
+	case <-time.After(time.Minute):
+		stacks := make([]byte, 1<<20)
+		p.violated("%s doesn't end", p.replica)
+		p.note("%s", stacks[:runtime.Stack(stacks, true)])
+		<-ended
+	case <-ended:
+	}
+}

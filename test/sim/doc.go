@@ -1,0 +1,28 @@
+// Package sim runs whole operators against an API server in the process that
+// does its worst, in a bubble of testing/synctest, where hours pass in no time:
+//
+//	make sim SEEDS=2000
+//
+// A seed becomes a script: which strategies and how many replicas there are,
+// what users, other controllers and the garbage collector do at what time
+// (actions_test.go), and which request meets which fault (faults_test.go):
+// latency, 409, 429, 500, 503, 504, connections that break before or after the
+// write took effect, answers and watches cut in the middle, 410, handlers that
+// fail, processes that are killed before or after any request. Then the faults
+// end, and what is left of them is checked by code that shares none with the
+// engine (check_test.go). While all that goes on, every snapshot that a handler
+// gets is held against what its process was told before, every write against
+// the lease and the owner of its object, and every end of a parent against what
+// its handler had finalized.
+//
+// In which order goroutines run isn't the seed's to decide. So a run notes down
+// what happened, as a script that plays the same faults again:
+//
+//	SIM_SCRIPT=file go test -run TestScript ./test/sim
+//
+// Requests are named by method, path and a count, such as
+//
+//	on PATCH /apis/sim.example.com/v1/namespaces/ns/parents/p0 #2 break-after 40ms
+//
+// which is the same request in most orders.
+package sim

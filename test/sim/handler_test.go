@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// An operator is the handler of a process. Outside of the cluster it allocates
+// something for each parent, which Finalize gives back.
+type operator struct{ *process }
+
+func configMap(parent string, i int, value string) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": fmt.Sprintf("%s-%d", parent, i), "labels": map[string]any{"app": value}},
+		"data":     map[string]any{"value": value, value: "is set"},
+	}
+}
+
+// secret says which instance of the first ConfigMap there is.
+func secret(parent, value string, first types.UID) map[string]any {
+	encode := func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": parent},
+		"data": map[string]any{"value": encode(value), "first": encode(string(first))},
+	}
+}
+
+func part(parent, value string, count int) map[string]any {
+	items := make([]any, 0, count)
+	for i := range count {
+		items = append(items, map[string]any{"name": fmt.Sprint("item-", i), "value": value})
+	}
+	return map[string]any{
+		"apiVersion": partType().APIVersion, "kind": partType().Kind, "metadata": map[string]any{"name": parent},
+		"spec": map[string]any{"value": value, "items": items},
+	}
+}
+
+// desired is what a parent shall have, given its first ConfigMap's UID.
+func desired(parent *resource.Resource, first types.UID) []map[string]any {
+	value, count := specOf(parent)
+	out := []map[string]any{part(parent.Name(), value, count)}
+	for i := range count {
+		out = append(out, configMap(parent.Name(), i, value))
+	}
+	if first != "" && count > 0 {
+		out = append(out, secret(parent.Name(), value, first))
+	}
+	return out
+}
+
+func specOf(parent *resource.Resource) (value string, count int) {
+	v, _ := parent.Field("spec", "value")
+	value, _ = v.(string)
+	n, _ := parent.Field("spec", "count")
+	n64, _ := n.(int64)
+	return value, int(n64)
+}
+
+func statusOf(parent *resource.Resource, children int) map[string]any {
+	value, _ := specOf(parent)
+	return map[string]any{"value": value, "children": int64(children)}
+}
+
+// Sync is handler.Handler's.
+func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	uid := req.Parent.UID()
+	defer o.begin(uid)()
+	f := o.faults.next("sync "+req.Parent.Name(), o.faults.rates.handler, "error", "panic", "keep", "nil")
+	o.checkSnapshot(req)
+	if err := o.sleep(ctx, f.Delay/10); err != nil {
+		return nil, err
+	}
+	switch f.Outcome {
+	case "error":
+		return nil, errors.New("simulated")
+	case "panic":
+		panic("simulated")
+	case "nil":
+		return nil, nil
+	case killBefore:
+		o.kill()
+		return nil, errDead
+	case "keep":
+		return &handler.SyncResponse{KeepChildren: true, Resync: time.Second}, nil
+	}
+	o.allocate(uid)
+	var first types.UID
+	if held, ok := req.Children.OfType(k8s.ConfigMap).Get(req.Parent.Namespace(), req.Parent.Name()+"-0"); ok {
+		first = held.UID()
+	}
+	var children []any
+	for _, child := range desired(req.Parent, first) {
+		children = append(children, child)
+	}
+	if f.Outcome == killAfter {
+		o.kill()
+	}
+	return &handler.SyncResponse{Status: statusOf(req.Parent, req.Children.Len()), Children: children}, nil
+}
+
+// Finalize is handler.Handler's.
+func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	uid := req.Parent.UID()
+	defer o.begin(uid)()
+	f := o.faults.next("finalize "+req.Parent.Name(), o.faults.rates.handler, "error", "panic", "zero", "retry", "nil")
+	o.checkSnapshot(req)
+	if !req.Parent.IsDeleting() {
+		o.violated("Finalize was called for %s, which isn't being deleted", req.Parent)
+	}
+	if err := o.sleep(ctx, f.Delay/10); err != nil {
+		return nil, err
+	}
+	switch f.Outcome {
+	case "error":
+		return nil, errors.New("simulated")
+	case "panic":
+		panic("simulated")
+	case "nil":
+		return nil, nil
+	case "zero":
+		return &handler.FinalizeResponse{}, nil
+	case "retry":
+		return &handler.FinalizeResponse{Status: map[string]any{"going": true}, Retry: time.Second}, nil
+	case killBefore:
+		o.kill()
+		return nil, errDead
+	}
+	o.release(uid)
+	if f.Outcome == killAfter {
+		o.kill()
+	}
+	return &handler.FinalizeResponse{Finalized: true}, nil
+}
+
+// begin notes that a parent is being synced, which returns when it has been.
+func (o *operator) begin(uid types.UID) func() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, running := o.mu.syncing[uid]; running {
+		o.violated("%s is synced twice at the same time", uid)
+	}
+	o.mu.syncing[uid] = struct{}{}
+	return func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		delete(o.mu.syncing, uid)
+	}
+}
+
+// checkSnapshot holds a snapshot against what this process was told.
+func (o *operator) checkSnapshot(req *handler.SyncRequest) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	shown := map[string]struct{}{}
+	check := func(r *resource.Resource) {
+		key := r.Type().Kind + " " + r.Key().String()
+		shown[key] = struct{}{}
+		told, ok := o.mu.told[key]
+		if ok && number(r.ResourceVersion()) < told.version {
+			o.violated("%s is shown at resourceVersion %s, though an answer to a write told of %d", key, r.ResourceVersion(), told.version)
+		}
+		if _, gone := o.mu.deleted[r.UID()]; gone {
+			o.violated("%s, %s, is shown, though the answer to its deletion told that it is gone", key, r.UID())
+		}
+	}
+	check(req.Parent)
+	for child := range req.Children.All() {
+		check(child)
+		if c := metaController(child); c != req.Parent.UID() {
+			o.violated("%s is shown as child of %s, but its controller is %q", child, req.Parent.UID(), c)
+		}
+	}
+	for key, told := range o.mu.told {
+		if _, ok := shown[key]; ok {
+			continue
+		}
+		// It may have gone since, or have lost its owner, but not if it is
+		// still as the answer said.
+		live := o.byKey(key)
+		if live != nil && live.UID() == told.uid && number(live.ResourceVersion()) == told.version && isChildOf(live, req.Parent.UID()) {
+			o.violated("%s isn't shown, though an answer to a write told of it at %d", key, told.version)
+		}
+	}
+}

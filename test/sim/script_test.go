@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"bufio"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A script is all that a run is told to do.
+type script struct {
+	Replicas   int
+	Strategies []string // of ConfigMap, Secret and Part
+	Actions    []action
+	Faults     []fault
+}
+
+// An action is something that happens at a time.
+type action struct {
+	At   time.Duration
+	Verb string
+	Args []string
+}
+
+// A fault is what the n-th request of a name meets, or the n-th call of a
+// handler, or the n-th frame of a watch.
+type fault struct {
+	Name    string
+	N       int
+	Outcome string // "ok": only the delay
+	Delay   time.Duration
+}
+
+func (a action) String() string {
+	return strings.TrimSpace(fmt.Sprintf("at %v %s %s", a.At, a.Verb, strings.Join(a.Args, " ")))
+}
+
+func (f fault) String() string {
+	return fmt.Sprintf("on %s #%d %s %v", f.Name, f.N, f.Outcome, f.Delay)
+}
+
+// lines returns the script as text, a line for everything that may be left out.
+func (s *script) lines() []string {
+	var out []string
+	for _, a := range s.Actions {
+		out = append(out, a.String())
+	}
+	for _, f := range s.Faults {
+		out = append(out, f.String())
+	}
+	return out
+}
+
+func (s *script) head() string {
+	return fmt.Sprintf("with %d %s", s.Replicas, strings.Join(s.Strategies, " "))
+}
+
+func (s *script) String() string {
+	return s.head() + "\n" + strings.Join(s.lines(), "\n") + "\n"
+}
+
+// parseScript reads what String has written. Lines that begin with # say
+// nothing.
+func parseScript(text string) (*script, error) {
+	s := &script{}
+	lines := bufio.NewScanner(strings.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		words := strings.Fields(lines.Text())
+		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		if err := s.parse(words); err != nil {
+			return nil, fmt.Errorf("line %d: %q: %w", n, lines.Text(), err)
+		}
+	}
+	if s.Replicas == 0 {
+		return nil, fmt.Errorf("there is no line that begins with %q", "with")
+	}
+	return s, lines.Err()
+}
+
+func (s *script) parse(words []string) (err error) {
+	switch count := len(words); {
+	case words[0] == "with" && count == 5:
+		s.Strategies = words[2:]
+		s.Replicas, err = strconv.Atoi(words[1])
+		return err
+	case words[0] == "at" && count >= 3:
+		a := action{Verb: words[2], Args: words[3:]}
+		a.At, err = time.ParseDuration(words[1])
+		s.Actions = append(s.Actions, a)
+		return err
+	case words[0] == "on" && count >= 5:
+		at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "#") })
+		if at < 0 || at != count-3 {
+			break
+		}
+		f := fault{Name: strings.Join(words[1:at], " "), Outcome: words[at+1]}
+		if f.N, err = strconv.Atoi(words[at][1:]); err != nil {
+			return err
+		}
+		f.Delay, err = time.ParseDuration(words[at+2])
+		s.Faults = append(s.Faults, f)
+		return err
+	}
+	return fmt.Errorf("expected with REPLICAS and three strategies, at TIME VERB ARGS, or on NAME #N OUTCOME DELAY")
+}

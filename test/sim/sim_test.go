@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+)
+
+func TestMain(m *testing.M) {
+	// client-go slows down who meets errors, by the time of the last one that
+	// anybody in the program has met, which bubbles can't share.
+	utilruntime.ErrorHandlers = nil //nolint:reassign // there is no other way
+	goleak.VerifyTestMain(m)
+}
+
+// number of seeds in `go test`.
+const fewSeeds = 30
+
+// TestSeeds runs SIM_SEEDS seeds from SIM_FIRST on.
+func TestSeeds(t *testing.T) {
+	seeds, first := fromEnv(t, "SIM_SEEDS", fewSeeds), fromEnv(t, "SIM_FIRST", 1)
+	var faults, violations atomic.Int64
+	t.Run("all", func(t *testing.T) {
+		for seed := first; seed < first+seeds; seed++ {
+			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				t.Parallel()
+				r := play(t, writeScript(seed), newFaults(seed, nil))
+				faults.Add(int64(r.faults))
+				violations.Add(int64(len(r.violations)))
+				r.tell(t)
+			})
+		}
+	})
+	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", seeds, faults.Load(), violations.Load())
+}
+
+// TestScript plays the script in the file SIM_SCRIPT, SIM_TIMES times, and then
+// looks for a shorter one that fails too.
+func TestScript(t *testing.T) {
+	file := os.Getenv("SIM_SCRIPT")
+	if file == "" {
+		t.Skip("SIM_SCRIPT names no script")
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, err := parseScript(string(text))
+	require.NoError(t, err)
+	times := int(fromEnv(t, "SIM_TIMES", 100))
+	for range times {
+		r := play(t, s, newFaults(0, s))
+		if len(r.violations) == 0 {
+			continue
+		}
+		if os.Getenv("SIM_SHRINK") != "" {
+			r = shrink(t, r)
+		}
+		r.tell(t)
+		return
+	}
+}
+
+func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
+
+// play makes one run in a bubble of its own.
+func play(t *testing.T, s *script, f *faults) *report {
+	var r *report
+	synctest.Test(t, func(*testing.T) { r = run(s, f) })
+	return r
+}
+
+func (r *report) tell(t *testing.T) {
+	if len(r.violations) == 0 {
+		return
+	}
+	t.Errorf("%d violations:\n%s\n\nthe script, to be played by SIM_SCRIPT=file go test -run TestScript ./test/sim:\n%s\nwhat happened:\n%s\nlogs:\n%s",
+		len(r.violations), strings.Join(r.violations, "\n"), r.script, strings.Join(r.history, "\n"), r.logs)
+}
+
+// shrink leaves out what a failure doesn't need.
+func shrink(t *testing.T, failed *report) *report {
+	lines := failed.script.lines()
+	for size := len(lines) / 2; size > 0; size /= 2 {
+		for from := 0; from < len(lines); {
+			fewer := slices.Concat(lines[:from], lines[min(from+size, len(lines)):])
+			s, err := parseScript(failed.script.head() + "\n" + strings.Join(fewer, "\n"))
+			require.NoError(t, err)
+			r := play(t, s, newFaults(0, s))
+			for again := 0; again < 3 && len(r.violations) == 0; again++ {
+				r = play(t, s, newFaults(0, s))
+			}
+			if len(r.violations) > 0 {
+				failed, lines = r, fewer
+				failed.script = s
+			} else {
+				from += size
+			}
+		}
+	}
+	return failed
+}

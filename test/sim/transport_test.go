@@ -1,0 +1,311 @@
+package sim
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A process is one run of an operator: its connection to the API server, and
+// what it was told over it.
+type process struct {
+	*world
+	replica string
+	cancel  context.CancelFunc
+	dead    chan struct{} // closed when it was killed
+	killed  atomic.Bool
+
+	mu struct {
+		sync.Mutex
+		told    map[string]seen        // newest state that an answer to a write has told, by kind and key
+		deleted map[types.UID]struct{} // told to be gone
+		syncing map[types.UID]struct{}
+	}
+}
+
+// seen is what a state is told from another by.
+type seen struct {
+	uid     types.UID
+	version int64
+}
+
+var errDead = errors.New("the process is dead")
+
+// kill ends the process: nothing that it still tries has an effect.
+func (p *process) kill() {
+	if p.killed.CompareAndSwap(false, true) {
+		close(p.dead)
+		p.cancel()
+	}
+}
+
+func nameOf(req *http.Request, body []byte) string {
+	name := req.Method + " " + req.URL.Path
+	if req.Method == http.MethodPost {
+		name += "/" + metaIn(body).Metadata.Name
+	}
+	query := req.URL.Query()
+	if query.Get("watch") != "" {
+		name = "WATCH " + req.URL.Path
+	}
+	if query.Has("dryRun") {
+		name += "?dryRun"
+	}
+	return name
+}
+
+// RoundTrip is http.RoundTripper's.
+func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body []byte
+	if req.Body != nil {
+		var err error
+		if body, err = io.ReadAll(req.Body); err != nil {
+			return nil, err
+		}
+		req = req.Clone(req.Context())
+		req.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	name := nameOf(req, body)
+	write := req.Method != http.MethodGet
+	f := p.faults.next(name, p.faults.rates.request, requestOutcomes(write)...)
+	p.sent(name, f)
+	p.checkLease(req, name)
+	if err := p.sleep(req.Context(), f.Delay/2); err != nil {
+		return nil, err
+	}
+	if !p.outage().IsZero() {
+		return nil, broken("connection refused")
+	}
+	switch f.Outcome {
+	case killBefore:
+		p.kill()
+		return nil, errDead
+	case breakBefore:
+		return nil, broken("connection reset by peer")
+	case "409", "429", "500", "503", "504":
+		return refusal(req, f.Outcome), nil
+	}
+	p.checkWrite(req, name, body)
+	resp, err := p.server.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.sleep(req.Context(), f.Delay-f.Delay/2); err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	if strings.HasPrefix(name, "WATCH ") && resp.StatusCode == http.StatusOK && f.Outcome == "" {
+		f.Outcome = "ok"
+	}
+	return p.answered(req, name, f.Outcome, resp)
+}
+
+func (p *process) answered(req *http.Request, name, outcome string, resp *http.Response) (*http.Response, error) {
+	watch := strings.HasPrefix(name, "WATCH ") && resp.StatusCode == http.StatusOK
+	switch {
+	case outcome == killAfter:
+		p.kill()
+	case outcome == breakAfter, outcome == cutAnswer && watch:
+		resp.Body.Close()
+		return nil, broken("connection reset by peer")
+	case outcome == failAfter:
+		resp.Body.Close()
+		return refusal(req, "500"), nil
+	case watch:
+		w := &watchBody{process: p, ctx: req.Context(), name: "frame " + req.URL.Path, under: resp.Body, frames: bufio.NewReader(resp.Body), closed: make(chan struct{})}
+		resp.Body = w
+		return resp, nil
+	}
+	if p.killed.Load() {
+		resp.Body.Close()
+		return nil, errDead
+	}
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if outcome == cutAnswer && len(raw) > 1 {
+		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw[:len(raw)/2]), errReader{}))
+		return resp, nil
+	}
+	if req.Method != http.MethodGet && resp.StatusCode < 300 && !req.URL.Query().Has("dryRun") {
+		p.acknowledge(raw)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(raw))
+	return resp, nil
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// sleep returns an error if the request or the process ends meanwhile.
+func (p *process) sleep(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-p.dead:
+		}
+	}
+	if p.killed.Load() {
+		return errDead
+	}
+	return ctx.Err()
+}
+
+// acknowledge notes what the answer to a write has told.
+func (p *process) acknowledge(raw []byte) {
+	o := metaIn(raw)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o.Kind == "Status" {
+		p.mu.deleted[o.Details.UID] = struct{}{}
+		return
+	}
+	if o.Metadata.DeletionTimestamp != "" && len(o.Metadata.Finalizers) == 0 {
+		p.mu.deleted[o.Metadata.UID] = struct{}{} // it went with its last finalizer
+		return
+	}
+	key := o.Kind + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+	now := seen{o.Metadata.UID, number(o.Metadata.ResourceVersion)}
+	if now.version > p.mu.told[key].version {
+		p.mu.told[key] = now
+	}
+}
+
+type brief struct {
+	Kind     string
+	Metadata struct {
+		Name, Namespace, ResourceVersion, DeletionTimestamp string
+		UID                                                 types.UID
+		Finalizers                                          []string
+		Labels                                              map[string]string
+	}
+	Details struct{ UID types.UID } // of a Status
+}
+
+func metaIn(raw []byte) brief {
+	var o brief
+	if json.Unmarshal(raw, &o) != nil {
+		return brief{}
+	}
+	return o
+}
+
+func number(version string) int64 {
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// broken is a connection that broke.
+func broken(why string) error { return &brokenError{why} }
+
+type brokenError struct{ why string }
+
+func (e *brokenError) Error() string   { return e.why }
+func (e *brokenError) Timeout() bool   { return false }
+func (e *brokenError) Temporary() bool { return true }
+
+func refusal(req *http.Request, code string) *http.Response {
+	n, _ := strconv.Atoi(code)
+	reason := map[string]string{"409": "Conflict", "429": "TooManyRequests", "500": "InternalError", "503": "ServiceUnavailable", "504": "Timeout"}[code]
+	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"simulated","reason":%q,"code":%s}`, reason, code)
+	header := http.Header{"Content-Type": {"application/json"}}
+	if n == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	return &http.Response{
+		Status: code + " " + http.StatusText(n), StatusCode: n, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req,
+	}
+}
+
+// A watchBody is the body of the answer to a watch, whose frames are late, cut
+// or lost with the connection.
+type watchBody struct {
+	*process
+	ctx    context.Context //nolint:containedctx // that of the request
+	name   string
+	under  io.ReadCloser
+	frames *bufio.Reader
+	rest   []byte
+	err    error
+	once   sync.Once
+	closed chan struct{}
+}
+
+func (b *watchBody) Read(to []byte) (int, error) {
+	for len(b.rest) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		b.rest, b.err = b.frame()
+	}
+	n := copy(to, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *watchBody) frame() ([]byte, error) {
+	frame, err := b.frames.ReadBytes('\n')
+	if err != nil {
+		return nil, err
+	}
+	f := b.faults.next(b.name, b.faults.rates.frame, frameEnd, frameHalf, frameGone, frameHang)
+	wait := f.Delay
+	if f.Outcome == frameHang {
+		wait = 45 * time.Second // then the client's ping goes unanswered
+	}
+	if err := b.pause(wait); err != nil {
+		return nil, err
+	}
+	switch f.Outcome {
+	case frameEnd:
+		return nil, io.EOF
+	case frameHalf:
+		return frame[:len(frame)/2], io.ErrUnexpectedEOF
+	case frameHang:
+		return nil, broken("client connection lost")
+	case frameGone:
+		return []byte(`{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n"), io.EOF
+	}
+	return frame, nil
+}
+
+func (b *watchBody) pause(d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.closed:
+		return errors.New("read on closed body")
+	case <-b.dead:
+	}
+	if b.killed.Load() {
+		return errDead
+	}
+	return b.ctx.Err()
+}
+
+func (b *watchBody) Close() error {
+	b.once.Do(func() { close(b.closed) })
+	return b.under.Close()
+}

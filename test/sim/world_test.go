@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/runner"
+)
+
+func parentType() resource.Type {
+	return resource.Type{APIVersion: "sim.example.com/v1", Kind: "Parent"}
+}
+
+func partType() resource.Type {
+	return resource.Type{APIVersion: "sim.example.com/v1", Kind: "Part"}
+}
+
+const (
+	operatorName = "simulated"
+	finalizer    = "roperator.com/" + operatorName
+	tracking     = "roperator.com/parent-uid"
+	ownership    = "roperator.com/operator"
+)
+
+// A world is one run.
+type world struct {
+	script *script
+	faults *faults
+	server *fakeapi.Server
+	begin  time.Time
+
+	mu struct {
+		sync.Mutex
+		history    []string
+		violations []string
+		processes  map[string]*process // running ones, by replica
+		down       time.Time           // the API server can't be reached before; zero: it can
+		allocated  map[types.UID]struct{}
+		released   map[types.UID]struct{}
+		foreign    map[types.UID]string // resourceVersion of objects that nobody but their owner may touch
+		unmarked   map[types.UID]struct{}
+		requests   []string
+		logs       bytes.Buffer
+	}
+}
+
+// A report is what became of a run.
+type report struct {
+	script     *script // what was done and met
+	faults     int
+	violations []string
+	history    []string
+	logs       string
+}
+
+// run plays a script, whose faults the seed decides unless it has its own. It
+// must be called in a bubble.
+func run(s *script, f *faults) *report {
+	w := &world{script: s, faults: f, begin: time.Now()}
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases())
+	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed})
+	w.mu.processes = map[string]*process{}
+	w.mu.allocated, w.mu.released = map[types.UID]struct{}{}, map[types.UID]struct{}{}
+	w.mu.foreign, w.mu.unmarked = map[types.UID]string{}, map[types.UID]struct{}{}
+
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for i := range s.Replicas {
+		wg.Go(func() { w.replica(ctx, fmt.Sprint("replica-", i)) })
+	}
+	wg.Go(func() { w.collectGarbage(ctx) })
+	for _, a := range s.Actions {
+		<-time.After(time.Until(w.begin.Add(a.At)))
+		w.note("%s", strings.TrimPrefix(a.String(), fmt.Sprintf("at %v ", a.At)))
+		w.act(a)
+	}
+	<-time.After(5 * time.Second)
+	w.note("the faults end")
+	f.heal()
+	w.mend()
+	<-time.After(settleTime)
+	synctest.Wait()
+	w.mu.Lock()
+	quiet := len(w.mu.requests)
+	w.mu.Unlock()
+	w.note("the checks begin")
+	w.checkCluster()
+	<-time.After(silence)
+	w.checkSilence(quiet)
+
+	stop()
+	wg.Wait()
+	return w.report()
+}
+
+const (
+	settleTime = 5 * time.Minute
+	silence    = 10 * time.Minute
+	maxBackoff = 20 * time.Second
+)
+
+func (w *world) report() *report {
+	met, count := w.faults.met()
+	played := *w.script
+	played.Faults = met
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &report{script: &played, faults: count, violations: w.mu.violations, history: w.mu.history, logs: w.mu.logs.String()}
+}
+
+// Write takes the operators' logs.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.logs.Write(line)
+}
+
+func (w *world) config() config.Operator {
+	strategy := func(i int) config.UpdateStrategy { return config.UpdateStrategy(w.script.Strategies[i]) }
+	return config.Operator{
+		Name: operatorName, Parent: parentType(), MaxErrorBackoff: maxBackoff,
+		Children: []config.Child{
+			{Type: k8s.ConfigMap, Strategy: strategy(0)},
+			{Type: k8s.Secret, Strategy: strategy(1)},
+			{Type: partType(), Strategy: strategy(2)},
+		},
+	}
+}
+
+// replica runs one process after the other.
+func (w *world) replica(ctx context.Context, name string) {
+	for n := 1; ; n++ {
+		pctx, cancel := context.WithCancel(ctx)
+		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{})}
+		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
+		w.mu.Lock()
+		w.mu.processes[name] = p
+		w.mu.Unlock()
+		rc := w.server.RESTConfig()
+		rc.Transport = p
+		opts := runner.Options{
+			RESTConfig: rc, ShutdownTimeout: 5 * time.Second,
+			Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		}
+		if w.script.Replicas > 1 {
+			opts.LeaderElection = &runner.LeaderElection{Namespace: "ns", Name: "lease", Identity: p.replica}
+		}
+		w.note("%s starts", p.replica)
+		ended := make(chan struct{})
+		go p.checkEnd(pctx, ended)
+		err := runner.Run(pctx, w.config(), &operator{p}, opts)
+		close(ended)
+		cancel()
+		p.kill()
+		w.note("%s ended: %v", p.replica, err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(2 * time.Second):
+		}
+	}
+}
+
+func (w *world) process(name string) *process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.processes[name]
+}
+
+// collectGarbage is the garbage collector: every second it deletes what has
+// lost its owners.
+func (w *world) collectGarbage(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			w.server.CollectGarbage()
+		}
+	}
+}
+
+func (w *world) elapsed() time.Duration { return time.Since(w.begin) }
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(format, args...)
+}
+
+func (w *world) noteLocked(format string, args ...any) {
+	w.mu.history = append(w.mu.history, fmt.Sprintf("%9v ", w.elapsed().Round(time.Millisecond))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) violated(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.mu.violations, text) {
+		w.mu.violations = append(w.mu.violations, text)
+		w.noteLocked("VIOLATION: %s", text)
+	}
+}
+
+// sent notes a request.
+func (p *process) sent(name string, f fault) {
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	if !strings.Contains(name, "/leases") || f.Outcome != "" {
+		p.world.noteLocked("%s: %s %s %v", p.replica, name, f.Outcome, f.Delay)
+	}
+	p.world.mu.requests = append(p.world.mu.requests, name)
+}
+
+func (w *world) outage() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Now().Before(w.mu.down) {
+		return w.mu.down
+	}
+	return time.Time{}
+}
+
+func (w *world) allocate(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.allocated[uid] = struct{}{}
+}
+
+func (w *world) release(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.released[uid] = struct{}{}
+	delete(w.mu.allocated, uid)
+}
+
+func (w *world) types() []resource.Type {
+	return []resource.Type{parentType(), k8s.ConfigMap, k8s.Secret, partType()}
+}
+
+// byKey returns the live object of "Kind namespace/name".
+func (w *world) byKey(key string) *resource.Resource {
+	kind, name, _ := strings.Cut(key, " ")
+	namespace, name, _ := strings.Cut(name, "/")
+	for _, t := range w.types() {
+		if t.Kind == kind {
+			return w.server.Get(t, types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	return nil
+}
+
+func (w *world) live() map[types.UID]*resource.Resource {
+	out := map[types.UID]*resource.Resource{}
+	for _, t := range w.types() {
+		for _, r := range w.server.List(t) {
+			out[r.UID()] = r
+		}
+	}
+	return out
+}
+
+func metaController(r *resource.Resource) types.UID {
+	for _, ref := range r.OwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return ref.UID
+		}
+	}
+	return ""
+}
+
+func isChildOf(r *resource.Resource, parent types.UID) bool {
+	label, _ := r.Label(tracking)
+	name, _ := r.Label(ownership)
+	return label == string(parent) && name == operatorName && metaController(r) == parent
+}
+
+func sorted[V any](m map[types.UID]V) []types.UID { return slices.Sorted(maps.Keys(m)) }
