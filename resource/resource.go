@@ -224,6 +224,10 @@ func (r *Resource) DeletionTimestamp() *metav1.Time { return r.deletionTimestamp
 // IsDeleting says whether the object has a deletion timestamp.
 func (r *Resource) IsDeleting() bool { return r.deletionTimestamp != nil }
 
+// Size returns how long the object's JSON is that is kept, in bytes: the
+// greater part of what a Resource takes in memory, which the metrics tell.
+func (r *Resource) Size() int { return len(r.text) }
+
 // String returns kind, namespace and name, "Pod default/web", and nothing of
 // the content, which may be secret.
 func (r *Resource) String() string {

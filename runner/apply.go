@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +28,8 @@ type result struct {
 	action *action
 	live   *resource.Resource // the object as the server answered, nil if gone or unknown
 	wrote  bool               // something was persisted
+	// redundant: a write was answered, and nothing persisted.
+	redundant bool
 	// claimed: it was there, and was given our labels and owner reference.
 	claimed bool
 	// skipped: a dry run, nothing was written; fields are what would change.
@@ -53,6 +57,8 @@ type executor struct {
 	// expected are namespaces that would be there by now if this weren't a dry
 	// run.
 	expected sync.Map
+	// first is when the first write was answered, in ns since 1970.
+	first atomic.Int64
 }
 
 // run carries out a plan: the types in their order, the children of a type
@@ -172,6 +178,9 @@ func (x *executor) runOne(ctx context.Context, a *action) (out result) {
 	}
 	r := try(ctx, a)
 	r.action = a
+	if r.wrote {
+		x.first.CompareAndSwap(0, time.Now().UnixNano())
+	}
 	if r.err != nil {
 		r = x.judge(a, r)
 	}
@@ -215,7 +224,7 @@ func (x *executor) written(a *action, live *resource.Resource, err error) result
 	}
 	x.store.wrote(live)
 	changed := a.live == nil || a.live.ResourceVersion() != live.ResourceVersion()
-	return result{live: live, wrote: changed, accepted: true}
+	return result{live: live, wrote: changed, redundant: !changed, accepted: true}
 }
 
 func (x *executor) create(ctx context.Context, a *action) result {

@@ -31,6 +31,7 @@ type client struct {
 	params       runtime.ParameterCodec
 	fieldManager string
 	log          *slog.Logger
+	metrics      *metrics // nil: nothing is counted
 
 	mu struct {
 		sync.Mutex
@@ -97,6 +98,7 @@ func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, objec
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
+	c.metrics.tried(k.Type)
 	res := c.write(c.rest.Post(), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(ctx)
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil { // Raw would say less of it
@@ -120,6 +122,9 @@ func (c *client) update(ctx context.Context, k *kind, key types.NamespacedName, 
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
+	if dryRun {
+		c.metrics.tried(k.Type)
+	}
 	return c.send(ctx, k, c.write(c.rest.Put(), dryRun).AbsPath(k.path(key.Namespace, key.Name, subresource)...).Body(body))
 }
 
@@ -133,6 +138,9 @@ func (c *client) dryPatch(ctx context.Context, k *kind, key types.NamespacedName
 }
 
 func (c *client) patchOrTry(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte, dryRun bool) (*resource.Resource, error) {
+	if dryRun {
+		c.metrics.tried(k.Type)
+	}
 	req := c.write(c.rest.Patch(pt), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ const (
 )
 
 // newEventSink starts what close stops.
-func newEventSink(cfg *rest.Config, httpClient *http.Client, operator string, log *slog.Logger) (*eventSink, error) {
+func newEventSink(cfg *rest.Config, httpClient *http.Client, operator string, counted *prometheus.CounterVec, log *slog.Logger) (*eventSink, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.WarningHandler = rest.NoWarnings{}
 	api, err := typedeventsv1.NewForConfigAndClient(cfg, httpClient)
@@ -37,7 +38,7 @@ func newEventSink(cfg *rest.Config, httpClient *http.Client, operator string, lo
 	if host, err := os.Hostname(); err == nil {
 		instance += "-" + host
 	}
-	s := &eventSink{api: api, controller: operator, instance: shorten(instance, maxEventField), log: log}
+	s := &eventSink{api: api, controller: operator, instance: shorten(instance, maxEventField), log: log, counted: counted}
 	s.start()
 	return s, nil
 }

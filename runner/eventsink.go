@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,14 @@ const (
 	eventFlushTimeout = 5 * time.Second
 )
 
+// The results of recording an Event, as metrics call them.
+const (
+	eventWritten = "written"
+	eventCounted = "counted"
+	eventDropped = "dropped"
+	eventFailed  = "failed"
+)
+
 // An eventSink writes Events (events.k8s.io/v1) in the background, one after
 // another. Of equal ones in a row only the first is written; the others are
 // counted in it, and the count is written whenever it has doubled, so that
@@ -44,6 +53,7 @@ type eventSink struct {
 	api                  typedeventsv1.EventsV1Interface
 	controller, instance string
 	log                  *slog.Logger
+	counted              *prometheus.CounterVec // by result
 
 	queue  chan *eventsv1.Event
 	done   chan struct{} // closed when the goroutine has ended
@@ -112,6 +122,7 @@ func (s *eventSink) record(e *eventsv1.Event) {
 	select {
 	case s.queue <- e:
 	default: // the log has it
+		s.counted.WithLabelValues(eventDropped).Inc()
 	}
 }
 
@@ -127,12 +138,13 @@ func (s *eventSink) write(ctx context.Context, e *eventsv1.Event) {
 		known.count++
 		known.last = at
 		if known.count < 2*known.written {
+			s.counted.WithLabelValues(eventCounted).Inc()
 			return
 		}
 		known.written = known.count
 		err := s.persist(ctx, func() error { return s.count(ctx, known) })
 		if !apierrors.IsNotFound(err) {
-			s.tell(ctx, e, err)
+			s.tell(ctx, e, eventCounted, err)
 			return
 		}
 	}
@@ -142,7 +154,7 @@ func (s *eventSink) write(ctx context.Context, e *eventsv1.Event) {
 		_, err := s.api.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 		return err
 	})
-	s.tell(ctx, e, err)
+	s.tell(ctx, e, eventWritten, err)
 	if err == nil {
 		s.sweep(at)
 		s.series[key] = &eventSeries{namespace: e.Namespace, name: e.Name, count: 1, written: 1, last: at}
@@ -177,9 +189,13 @@ func (s *eventSink) persist(ctx context.Context, try func() error) error {
 	}
 }
 
-// tell logs that an Event wasn't written, of several in a row the first. A
+// tell counts an Event, and logs that an Event wasn't written, of several in a row the first. A
 // namespace that is going takes no Events, which is nothing to tell of.
-func (s *eventSink) tell(ctx context.Context, e *eventsv1.Event, err error) {
+func (s *eventSink) tell(ctx context.Context, e *eventsv1.Event, result string, err error) {
+	if err != nil {
+		result = eventFailed
+	}
+	s.counted.WithLabelValues(result).Inc()
 	if isNamespaceTerminating(err) || ctx.Err() != nil {
 		return
 	}

@@ -87,7 +87,7 @@ func withEventSink(t *testing.T, test func(s *eventSink, server *eventServer)) s
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
 		server := &eventServer{}
-		s, err := newEventSink(&rest.Config{Host: "http://api", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}, &http.Client{Transport: server}, "op", slog.New(slog.NewTextHandler(&log, nil)))
+		s, err := newEventSink(&rest.Config{Host: "http://api", QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}, &http.Client{Transport: server}, "op", newMetrics().events, slog.New(slog.NewTextHandler(&log, nil)))
 		require.NoError(t, err)
 		defer s.close()
 		test(s, server)

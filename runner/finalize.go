@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,7 +29,7 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 		return fmt.Errorf("%s: finalizer: %w", refOf(p.parent), err)
 	}
 	if parent != p.parent {
-		p.did = append(p.did, "patch finalizers")
+		p.wrote("patch finalizers")
 		p.parent = parent
 		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children}
 	}
@@ -73,6 +74,7 @@ func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 			return nil, err
 		}
 		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch)
+		r.metrics.finalizers(parent.Type(), err)
 		if err == nil {
 			switch {
 			case isGone(answer):
@@ -176,7 +178,7 @@ func (p *pass) letGo(ctx context.Context) (outcome, error) {
 	case err != nil:
 		return outcome{Err: true}, fmt.Errorf("%s: finalizer: %w", refOf(p.parent), err)
 	case parent != p.parent:
-		p.did = append(p.did, "remove finalizer")
+		p.wrote("remove finalizer")
 	}
 	if isGone(parent) {
 		p.forget(parent.UID())
@@ -205,6 +207,8 @@ func (r *engine) withoutOurs(held []string) []string {
 func (p *pass) callFinalize(ctx context.Context) (resp *handler.FinalizeResponse, err error) {
 	ctx, cancel := p.handlerContext(ctx)
 	defer cancel()
+	start := time.Now()
+	defer func() { p.metrics.handled(ctx, methodFinalize, time.Since(start), err) }()
 	defer func() {
 		if v := recover(); v != nil {
 			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))

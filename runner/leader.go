@@ -132,8 +132,8 @@ func (r *Runner) newLease(l *link) (*lease, error) {
 	rc := rest.CopyConfig(l.config)
 	rc.ContentType = "application/json"
 	rc.WarningHandler = rest.NoWarnings{}
-	rc.RateLimiter, rc.QPS = nil, -1  // never waits behind children
-	httpClient := l.as(settings.Name) // not guarded: there is no lease yet
+	rc.RateLimiter, rc.QPS = nil, -1       // never waits behind children
+	httpClient := l.as(settings.Name, nil) // not guarded: there is no lease yet
 	// A request that hangs must leave time for another try.
 	httpClient.Timeout = max(settings.RenewDeadline/2, time.Second)
 	api, err := coordinationv1.NewForConfigAndClient(rc, httpClient)

@@ -28,11 +28,15 @@ func (r *Runner) connect() (*link, error) {
 }
 
 // as returns a client whose requests say which operator they are of, unless
-// the user has said what they shall say, and whose writes need the lease.
-func (l *link) as(operator string) *http.Client {
+// the user has said what they shall say, whose writes need the lease, and that
+// counted (nil: nothing) counts.
+func (l *link) as(operator string, counted *apiMetrics) *http.Client {
 	out := *l.http
 	if out.Transport == nil {
 		out.Transport = http.DefaultTransport
+	}
+	if counted != nil {
+		out.Transport = &meter{next: out.Transport, metrics: counted}
 	}
 	if l.lease != nil {
 		out.Transport = &guard{next: out.Transport, lease: l.lease}
@@ -42,6 +46,9 @@ func (l *link) as(operator string) *http.Client {
 	}
 	return &out
 }
+
+// leading says whether this process may write.
+func (l *link) leading() bool { return l.lease == nil || l.lease.held() }
 
 // errNoLease is what a write gets that comes too late.
 var errNoLease = errors.New("the lease wasn't renewed in time, so nothing is written any more")

@@ -151,7 +151,7 @@ func (p *pass) countLoop(key loopKey, writes []loopWrite) bool {
 	if found := p.loops.wrote(now, key, writes); found != nil {
 		text := fmt.Sprintf("%s: %s is written again and again: %q", objectRef{key.Type, key.Object}, found.Path, found.Values)
 		p.log.Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
-		p.metrics.loops.WithLabelValues(key.Type.String()).Inc()
+		p.metrics.types[key.Type].loops.Inc()
 		p.event(p.parent, warning, "ConflictLoop", text)
 		p.foundLoop(p.parent, key, found)
 	}

@@ -101,7 +101,7 @@ func (r *Runner) newReleaser(ctx context.Context) (*engine, error) {
 		return nil, err
 	}
 	o := r.operators[0]
-	httpClient := l.as(o.cfg.Name)
+	httpClient := l.as(o.cfg.Name, nil)
 	c, err := newClient(l.config, httpClient, o.cfg.Name, o.log)
 	if err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ type resourceMap struct {
 	mu struct {
 		sync.RWMutex
 		objects  map[resource.Type]map[types.NamespacedName]*resource.Resource
+		bytes    map[resource.Type]int                          // size of those objects
 		parents  map[types.UID]types.NamespacedName             // parent UID -> key
 		children map[types.UID]map[objectRef]*resource.Resource // parent UID -> its children
 		streams  map[stream]string                              // how far a watch has come: its newest resourceVersion
@@ -84,6 +85,7 @@ type change struct {
 func newResourceMap(parent resource.Type, trackingLabel string) *resourceMap {
 	m := &resourceMap{parentType: parent, trackingLabel: trackingLabel}
 	m.mu.objects = map[resource.Type]map[types.NamespacedName]*resource.Resource{}
+	m.mu.bytes = map[resource.Type]int{}
 	m.mu.parents = map[types.UID]types.NamespacedName{}
 	m.mu.children = map[types.UID]map[objectRef]*resource.Resource{}
 	m.mu.streams = map[stream]string{}
@@ -252,6 +254,14 @@ func (m *resourceMap) object(ref objectRef) (*resource.Resource, bool) {
 	defer m.mu.RUnlock()
 	res, ok := m.mu.objects[ref.Type][ref.Key]
 	return res, ok
+}
+
+// usage returns how many objects of a type are held, and the bytes of their
+// JSON.
+func (m *resourceMap) usage(t resource.Type) (objects, bytes int) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.mu.objects[t]), m.mu.bytes[t]
 }
 
 // departedParent returns the last state of a parent that went, until

@@ -60,15 +60,19 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 	if held != nil {
 		if held.UID() != res.UID() {
 			c = m.removeLocked(ref, held)
-		} else if before, ok := m.ownerOf(held); ok {
-			m.unindexLocked(before, ref)
-			c.Parents = append(c.Parents, before)
+		} else {
+			m.mu.bytes[ref.Type] -= held.Size()
+			if before, ok := m.ownerOf(held); ok {
+				m.unindexLocked(before, ref)
+				c.Parents = append(c.Parents, before)
+			}
 		}
 	}
 	if m.mu.objects[ref.Type] == nil {
 		m.mu.objects[ref.Type] = map[types.NamespacedName]*resource.Resource{}
 	}
 	m.mu.objects[ref.Type][ref.Key] = res
+	m.mu.bytes[ref.Type] += res.Size()
 	if ref.Type == m.parentType {
 		m.mu.parents[res.UID()] = ref.Key
 		delete(m.mu.departed, res.UID())
@@ -91,6 +95,7 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 
 func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) change {
 	delete(m.mu.objects[ref.Type], ref.Key)
+	m.mu.bytes[ref.Type] -= held.Size()
 	var c change
 	if ref.Type == m.parentType {
 		delete(m.mu.parents, held.UID())

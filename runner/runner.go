@@ -242,9 +242,7 @@ type check struct {
 func (r *Runner) checks() []check {
 	var checks []check
 	for _, o := range r.operators {
-		o.mu.Lock()
-		watchers := o.mu.watchers
-		o.mu.Unlock()
+		watchers := o.running()
 		if watchers == nil {
 			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
 		}
@@ -289,7 +287,8 @@ func closeSinks(engines []*engine) {
 
 // newEngine connects to the API server; nil without an error if ctx ended.
 func (o *operator) newEngine(ctx context.Context, l *link) (*engine, error) {
-	httpClient := l.as(o.cfg.Name)
+	counted := newMetrics()
+	httpClient := l.as(o.cfg.Name, counted.api)
 	c, err := newClient(l.config, httpClient, o.cfg.Name, o.log)
 	if err != nil {
 		return nil, err
@@ -302,17 +301,25 @@ func (o *operator) newEngine(ctx context.Context, l *link) (*engine, error) {
 		return nil, err
 	}
 	// The sink doesn't end with ctx, so that the last passes' Events are written.
-	sink, err := newEventSink(l.config, httpClient, o.cfg.Name, o.log)
+	sink, err := newEventSink(l.config, httpClient, o.cfg.Name, counted.events, o.log)
 	if err != nil {
 		return nil, err
 	}
 	e := newEngine(o.cfg, o.handler, types, c, sink, o.log)
 	e.history.on = o.opts.Probe != nil
-	if e.metrics, err = newMetrics(o.opts.Metrics, o.cfg.Name, e.queue); err != nil {
+	e.metrics, c.metrics = counted, counted
+	if err := counted.register(o.opts.Metrics, e, l.leading, o.running); err != nil {
 		sink.close()
 		return nil, err
 	}
 	return e, nil
+}
+
+// running returns the watchers; none before they have been started.
+func (o *operator) running() []*watcher {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.watchers
 }
 
 func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*catalog, error) {

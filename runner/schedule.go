@@ -42,6 +42,7 @@ type due struct {
 	UID      types.UID
 	Trigger  trigger       // the first of what made it due
 	More     int           // how many further triggers were coalesced into it
+	Event    time.Time     // when the first of them came that was news; zero: none
 	Waited   time.Duration // since it could have run
 	Priority priority
 }
@@ -146,18 +147,18 @@ func (s *scheduler) add(uid types.UID, p priority, why trigger) {
 		if e.reasons == 0 {
 			s.mu.pending++
 		}
-		e.note(why)
+		e.note(why, now)
 		e.priority = max(e.priority, p)
 	case e.queued():
-		e.note(why)
+		e.note(why, now)
 		s.enqueueLocked(e, p, now)
 	case e.troubled() && p == backlog:
 		// Nothing changed: its retry will do, or it isn't to be retried.
 	case e.notBefore.After(now):
-		e.note(why)
+		e.note(why, now)
 		s.bringForwardLocked(e)
 	default:
-		e.note(why)
+		e.note(why, now)
 		s.enqueueLocked(e, p, now)
 	}
 }
@@ -203,9 +204,9 @@ func (s *scheduler) take(ctx context.Context) (due, bool) {
 		s.signal()
 	}
 	s.stopTimerLocked(e)
-	d := due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Waited: now.Sub(e.since), Priority: e.priority}
+	d := due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Event: e.event, Waited: now.Sub(e.since), Priority: e.priority}
 	e.running, e.ranAs = true, e.priority
-	e.priority, e.why, e.reasons = backlog, "", 0
+	e.priority, e.why, e.reasons, e.event = backlog, "", 0, time.Time{}
 	s.mu.running++
 	return d, true
 }

@@ -33,7 +33,7 @@ func (e *parentEntry) count(o outcome) {
 func (s *scheduler) backOffLocked(e *parentEntry, o outcome, now time.Time) {
 	changed := e.reasons > 0 && e.priority == fresh
 	if !changed {
-		e.why, e.reasons = "", 0 // a relist: the retry does for it
+		e.why, e.reasons, e.event = "", 0, time.Time{} // a relist: the retry does for it
 	}
 	var retry, floor time.Duration
 	retryAs := backlog
@@ -75,7 +75,7 @@ func (s *scheduler) bringForwardLocked(e *parentEntry) {
 func (s *scheduler) repeatLocked(e *parentEntry, again bool, now time.Time) {
 	p := e.priority
 	if again {
-		e.note(triggerOwnWrites)
+		e.note(triggerOwnWrites, time.Time{})
 		p = max(p, e.ranAs)
 	}
 	s.enqueueLocked(e, p, now)

@@ -18,9 +18,10 @@ type parentEntry struct {
 	running bool
 	ranAs   priority // of the running or last pass
 
-	reasons  int      // triggers since the last pass started
-	why      trigger  // the first of them
-	priority priority // in which it is queued, or will be after the running pass
+	reasons  int       // triggers since the last pass started
+	why      trigger   // the first of them
+	priority priority  // in which it is queued, or will be after the running pass
+	event    time.Time // when the first of them came that was news; zero: none
 	since    time.Time
 	elem     *list.Element // in the queue of its priority; nil: not queued
 
@@ -37,8 +38,11 @@ type parentEntry struct {
 func (e *parentEntry) queued() bool   { return e.elem != nil }
 func (e *parentEntry) troubled() bool { return e.failures > 0 || e.throttles > 0 }
 
-// note counts a trigger and keeps the first.
-func (e *parentEntry) note(why trigger) {
+// note counts a trigger and keeps the first. It is news since at; zero: none.
+func (e *parentEntry) note(why trigger, at time.Time) {
+	if e.event.IsZero() {
+		e.event = at
+	}
 	if e.reasons == 0 {
 		e.why = why
 	}
@@ -119,7 +123,7 @@ func (s *scheduler) expireLocked(now time.Time) {
 		e := s.mu.timers[0]
 		heap.Pop(&s.mu.timers)
 		if e.reasons == 0 {
-			e.note(e.timerWhy)
+			e.note(e.timerWhy, time.Time{})
 		}
 		s.enqueueLocked(e, e.timerAs, e.timerAt)
 		expired = true

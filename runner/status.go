@@ -56,7 +56,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	body["status"] = want
 	answer, err := p.client.update(ctx, p.types.parent, p.parent.Key(), "status", body, false)
 	p.metrics.wrote(p.parent.Type(), "update status", result{
-		wrote: err == nil, await: apierrors.IsConflict(err) || apierrors.IsNotFound(err), err: err,
+		wrote: err == nil, redundant: err == nil && answer.ResourceVersion() == p.parent.ResourceVersion(), await: apierrors.IsConflict(err) || apierrors.IsNotFound(err), err: err,
 	})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
@@ -77,7 +77,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	if answer.ResourceVersion() == p.parent.ResourceVersion() {
 		return outcome{}, nil // the server saw no difference
 	}
-	p.did = append(p.did, "update status")
+	p.wrote("update status")
 	var out outcome
 	if !prompted {
 		out.Throttled = p.suspectStatus(want, live)

@@ -23,6 +23,12 @@ const awaited = 2 * time.Second
 // lists.
 const maxListed = 20
 
+// The methods of a handler, as metrics and traces call them.
+const (
+	methodSync     = "sync"
+	methodFinalize = "finalize"
+)
+
 // A pass is one look at one parent.
 type pass struct {
 	*engine
@@ -33,6 +39,8 @@ type pass struct {
 	did     []string // what it did, for the log
 	would   []Change // what it would have done without DryRun
 	results []result
+	// firstWrite is when the first write was answered; zero: none was.
+	firstWrite time.Time
 	// outdated: of a plan, the parent has changed since the snapshot.
 	outdated bool
 }
@@ -104,6 +112,9 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	prompted := p.prompted()
 	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots}
 	p.results = x.run(ctx, &planned)
+	if at := x.first.Load(); at != 0 && p.firstWrite.IsZero() {
+		p.firstWrite = time.Unix(0, at)
+	}
 	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
 	err = p.childErrors(&planned)
 	statusOut, statusErr := p.settleStatus(ctx, resp.Status, out.Again, err != nil, prompted)
@@ -134,6 +145,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 		r := &p.results[i]
 		a := r.action
 		p.metrics.wrote(a.ref.Type, string(a.verb), *r)
+		p.metrics.corrected(r)
 		var refused *refusedError
 		switch {
 		case errors.As(r.err, &refused) && a.want != nil:
@@ -198,6 +210,8 @@ func onlyRefusals(err error) bool {
 func (p *pass) callSync(ctx context.Context) (resp *handler.SyncResponse, err error) {
 	ctx, cancel := p.handlerContext(ctx)
 	defer cancel()
+	start := time.Now()
+	defer func() { p.metrics.handled(ctx, methodSync, time.Since(start), err) }()
 	defer func() {
 		if v := recover(); v != nil {
 			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -228,7 +242,7 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	if ctx.Err() != nil && err != nil {
 		return out // stopping: cut short, not failed
 	}
-	p.metrics.duration.Observe(took.Seconds())
+	p.metrics.passed(d, took, p.firstWrite, err != nil)
 	args := []any{"trigger", string(d.Trigger), "duration", took}
 	if d.More > 0 {
 		args = append(args, "moreTriggers", d.More)
@@ -241,7 +255,6 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	p.tellWould(ctx)
 	switch {
 	case err != nil:
-		p.metrics.syncs.WithLabelValues("error").Inc()
 		p.failed(err)
 		p.log.ErrorContext(ctx, "sync failed", append(args, "error", err)...)
 	case len(p.did) > 0:
@@ -250,7 +263,6 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 		p.log.DebugContext(ctx, "nothing to do", args...)
 	}
 	if err == nil {
-		p.metrics.syncs.WithLabelValues("success").Inc()
 		p.memory.lastError = ""
 	}
 	// A clean pass in the middle of a fight doesn't end it.
@@ -273,6 +285,14 @@ func (p *pass) failed(err error) {
 // note adds a write to what the pass did.
 func (p *pass) note(r *result) {
 	p.did = append(p.did, fmt.Sprintf("%s %s", r.action.verb, r.action.ref))
+}
+
+// wrote adds a write of the parent itself.
+func (p *pass) wrote(what string) {
+	p.did = append(p.did, what)
+	if p.firstWrite.IsZero() {
+		p.firstWrite = time.Now()
+	}
 }
 
 func (r *engine) forget(uid types.UID) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,7 +31,9 @@ type watcher struct {
 	client   *client
 	store    *resourceMap
 	log      *slog.Logger
+	metrics  *typeMetrics
 	changed  func(change, priority, trigger)
+	heard    atomic.Int64 // when the API server last said anything, in ns since 1970; 0: never
 
 	mu struct {
 		sync.Mutex
@@ -86,6 +90,7 @@ func (w *watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	if w.mu.broken != nil {
 		w.log.InfoContext(ctx, "watch is back", "type", w.kind.Type.String())
 	}
+	w.hear()
 	w.mu.established, w.mu.broken = true, nil
 	w.mu.Unlock()
 	return events, nil
@@ -97,6 +102,7 @@ func (w *watcher) failed(ctx context.Context, verb string, err error) error {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
 		return err // ended, or the Reflector knows what to do
 	}
+	w.metrics.watchFailures.Inc()
 	w.mu.Lock()
 	first, established := w.mu.broken == nil, w.mu.established
 	w.mu.broken = err
@@ -110,6 +116,17 @@ func (w *watcher) failed(ctx context.Context, verb string, err error) error {
 		w.log.WarnContext(ctx, "watch lost, retrying", "type", w.kind.Type.String(), "verb", verb, "error", err)
 	}
 	return err
+}
+
+// hear notes that the API server has said something.
+func (w *watcher) hear() { w.heard.Store(time.Now().UnixNano()) }
+
+// heardAt is when the API server last said anything; zero: never.
+func (w *watcher) heardAt() time.Time {
+	if ns := w.heard.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
 }
 
 // ready returns nil if the store mirrors this type, else what is missing.
@@ -127,10 +144,19 @@ func (w *watcher) ready() error {
 
 // The methods below are those of a cache.ReflectorStore.
 
-func (w *watcher) Add(obj any) error    { return w.take(obj) }
-func (w *watcher) Update(obj any) error { return w.take(obj) }
+func (w *watcher) Add(obj any) error {
+	w.metrics.added.Inc()
+	return w.take(obj)
+}
+
+func (w *watcher) Update(obj any) error {
+	w.metrics.modified.Inc()
+	return w.take(obj)
+}
 
 func (w *watcher) Delete(obj any) error {
+	w.metrics.deleted.Inc()
+	w.hear()
 	res, err := observed(obj)
 	if err != nil {
 		return err
@@ -148,6 +174,8 @@ func (w *watcher) Replace(list []any, version string) error {
 		}
 		objects = append(objects, res)
 	}
+	w.metrics.lists.Inc()
+	w.hear()
 	// What a relist finds changed is fresh; the first list is the backlog.
 	w.mu.Lock()
 	first := !w.mu.synced
@@ -165,6 +193,8 @@ func (w *watcher) Replace(list []any, version string) error {
 }
 
 func (w *watcher) Bookmark(version string) error {
+	w.metrics.bookmarks.Inc()
+	w.hear()
 	w.store.bookmark(w.stream, version)
 	return nil
 }
@@ -173,6 +203,7 @@ func (w *watcher) Bookmark(version string) error {
 func (w *watcher) Resync() error { return nil }
 
 func (w *watcher) take(obj any) error {
+	w.hear()
 	res, err := observed(obj)
 	if err != nil {
 		return err
@@ -212,7 +243,7 @@ func (r *engine) watchers(fatal func(error)) []*watcher {
 			out = append(out, &watcher{
 				kind: k, stream: stream{k.Type, ns}, selector: selector,
 				client: r.client, store: r.store, log: r.log,
-				changed: r.changed, synced: make(chan struct{}), fatal: fatal,
+				metrics: r.metrics.of(k.Type), changed: r.changed, synced: make(chan struct{}), fatal: fatal,
 			})
 			if !k.namespaced {
 				break

@@ -183,7 +183,7 @@ func TestTraffic_StatusConflictFailsNothing(t *testing.T) {
 	settle(t, kit)
 	require.Empty(t, kit.HandlerErrors(it))
 	require.Contains(t, traffic(t, log, from, "traffic-conflict"), "update parents/status: 409")
-	require.NotContains(t, w.metrics(), `roperator_syncs_total{controller="traffic-conflict",result="error"}`)
+	require.Contains(t, w.metrics(), `roperator_syncs_total{controller="traffic-conflict",result="error"} 0`)
 	require.False(t, anyContains(kit.Events(it), "Warning"), "%q", kit.Events(it))
 	require.NotContains(t, w.logged(), "level=ERROR")
 }
