@@ -1,0 +1,96 @@
+package docs
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/testkit"
+)
+
+const generous = time.Minute
+
+// TestMigrating plays operators of other frameworks, and has one of this
+// library take over what docs/migrating says it takes over.
+func TestMigrating(t *testing.T) {
+	cluster := startCluster(t, definitions(t, pages(t)))
+	operator := config.Operator{
+		Name:     "caches",
+		Parent:   resource.Type{APIVersion: "guide.example.com/v1", Kind: "Cache"},
+		Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}},
+	}
+	former := operator
+	former.TrackingLabel, former.OwnershipLabel = "app.kubernetes.io/instance", "app.kubernetes.io/managed-by"
+	former.FormerFinalizers = []string{"guide.example.com/former"}
+	adopting := operator
+	adopting.Children = []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace, Adopt: true}}
+
+	cases := map[string]struct {
+		reason     string
+		operator   config.Operator
+		labelled   bool // by roperator for Rust
+		controlled bool
+		taken      bool // is what is wanted there taken over?
+		found      bool // is what isn't wanted any more found, and deleted?
+	}{
+		"Rust":          {"With the old labels every child is found.", former, true, true, true, true},
+		"Controller":    {"By name; who isn't wanted has no label to be found by.", operator, false, true, true, false},
+		"NoController":  {"Anybody's, unless it may be adopted.", operator, false, false, false, false},
+		"MayBeAdopted":  {"It may.", adopting, false, false, true, false},
+		"RustNewLabels": {"Then as any other.", operator, true, true, true, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			kit := testkit.New(t, cluster, operator, handler.SyncFunc(nil))
+			kit.Stop()
+			parent := map[string]any{
+				"apiVersion": operator.Parent.APIVersion, "kind": operator.Parent.Kind,
+				"metadata": map[string]any{"name": "a", "finalizers": []any{"guide.example.com/former"}}, "spec": map[string]any{},
+			}
+			kit.Create(parent)
+			owner := kit.Get(parent)
+			child := func(name string) *corev1.ConfigMap {
+				c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"their": "value"}}
+				if tc.labelled {
+					c.Labels = map[string]string{"app.kubernetes.io/instance": string(owner.UID()), "app.kubernetes.io/managed-by": "caches"}
+				}
+				if tc.controlled {
+					c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "a", UID: owner.UID()}, operator.Parent.GroupVersionKind())}
+				}
+				return c
+			}
+			kit.Create(child("wanted"))
+			kit.Create(child("unwanted"))
+			before := kit.Get(child("wanted")).UID()
+
+			kit.Restart(tc.operator, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				return &handler.SyncResponse{Children: []any{
+					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "wanted"}, Data: map[string]string{"our": "value"}},
+				}}, nil
+			}))
+			if !tc.taken {
+				require.Eventually(t, func() bool { return len(kit.HandlerErrors(parent)) > 0 }, generous, 100*time.Millisecond)
+				require.ErrorContains(t, kit.HandlerErrors(parent)[0], "already exists and is not managed by caches", tc.reason)
+				return
+			}
+			both := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "wanted"}, Data: map[string]string{"our": "value", "their": "value"}}
+			kit.Eventually(both, generous)
+			require.NoError(t, kit.Settle(generous))
+			require.Equal(t, before, kit.Get(both).UID(), tc.reason)
+			require.Equal(t, tc.found, kit.Get(child("unwanted")) == nil, tc.reason)
+			require.Equal(t, len(tc.operator.FormerFinalizers) > 0, len(kit.Get(parent).Finalizers()) == 0, "the former finalizer")
+			if !tc.found {
+				return
+			}
+			require.Equal(t, "caches", kit.Get(both).Labels()["app.kubernetes.io/managed-by"])
+		})
+	}
+}
