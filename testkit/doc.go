@@ -22,17 +22,18 @@
 //
 //	func TestEchoServerGetsItsPod(t *testing.T) {
 //		kit := testkit.New(t, cluster, operator, handler.SyncFunc(sync))
-//		kit.Create(map[string]any{
+//		echo := map[string]any{
 //			"apiVersion": "example.roperator.com/v1alpha1", "kind": "EchoServer",
 //			"metadata": map[string]any{"name": "hello"},
-//			"spec":     map[string]any{"replicas": 1},
-//		})
+//			"spec":     map[string]any{"serviceName": "hello", "servicePort": 80},
+//		}
+//		kit.Create(echo)
 //		kit.Eventually(&corev1.Pod{
 //			ObjectMeta: metav1.ObjectMeta{Name: "hello"},
 //			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways},
 //		}, 10*time.Second)
 //		require.NoError(t, kit.Settle(10*time.Second))
-//		require.Empty(t, kit.HandlerErrors(parent))
+//		require.Empty(t, kit.HandlerErrors(echo))
 //	}
 //
 // # The control plane

@@ -217,6 +217,18 @@ func TestGoCompiles(t *testing.T) {
 	}
 }
 
+// TestGettingStartedIsShort counts the Go that a reader has to type.
+func TestGettingStartedIsShort(t *testing.T) {
+	lines := 0
+	for _, b := range blocks(pages(t), "go") {
+		if b.dir == "getting-started" {
+			lines += strings.Count(b.text, "\n")
+		}
+	}
+	require.NotZero(t, lines)
+	require.Less(t, lines, 120)
+}
+
 func TestGoThatDoesNotCompile(t *testing.T) {
 	cases := map[string]struct{ reason, markdown, want string }{
 		"Name":     {"A name that doesn't exist.", "```go\nvar _ = config.Operater{}\n```", "undefined: config.Operater"},

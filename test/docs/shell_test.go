@@ -18,8 +18,9 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-// patience is how long a command may take, repetitions included.
-const patience = 3 * time.Minute
+// patience is how long a command may take, repetitions included: among them is
+// a go build with cold caches.
+const patience = 10 * time.Minute
 
 // A command is a line of a block, and what it prints if the block says so.
 type command struct {
