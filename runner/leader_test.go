@@ -269,3 +269,39 @@ func TestLeaderElection_Defaults(t *testing.T) {
 		})
 	}
 }
+
+// The watches of a replica that waits may lag behind. What the one before it has
+// finalized must not be synced again when it takes over.
+func TestLeaderElection_TakesOverWithTheNewestState(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		first := startReplica(t, server, "first", handler.SyncFunc(copier))
+		gone := createParent(t, server, "gone", "v1")
+		createParent(t, server, "left", "v1")
+		synctest.Wait()
+		var mu sync.Mutex
+		synced := map[string]any{}
+		second := startReplica(t, server, "second", handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			synced[req.Parent.Name()], _ = req.Parent.Field("spec", "value")
+			return copier(ctx, req)
+		}))
+		elapse(time.Minute)
+		server.Hold(testParentType())
+		require.NoError(t, server.Delete(testParentType(), gone.Key()))
+		_, err := server.Change(testParentType(), rigKey("left"), func(o map[string]any) { o["spec"] = map[string]any{"value": "v2"} })
+		require.NoError(t, err)
+		first.cancel()
+		require.NoError(t, <-first.ended)
+		elapse(time.Minute)
+		require.Equal(t, "second", holder(server))
+		server.Release() // which tells what is known
+		elapse(time.Minute)
+		mu.Lock()
+		require.Equal(t, map[string]any{"left": "v2"}, synced)
+		mu.Unlock()
+		second.cancel()
+		require.NoError(t, <-second.ended)
+	})
+}

@@ -110,6 +110,9 @@ func newer(a, b string) bool {
 func (m *resourceMap) observe(s stream, res *resource.Resource) change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.outdatedLocked(s, res, res.ResourceVersion()) {
+		return change{}
+	}
 	m.advanceLocked(s, res.ResourceVersion())
 	return m.setAndWakeLocked(res)
 }
@@ -142,13 +145,16 @@ func (m *resourceMap) observeDeleted(s stream, res *resource.Resource) change {
 func (m *resourceMap) replace(s stream, list []*resource.Resource, listVersion string) change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.advanceLocked(s, listVersion)
 	var all change
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
 		listed[res.UID()] = struct{}{}
+		if m.outdatedLocked(s, res, listVersion) {
+			continue
+		}
 		all.add(m.setAndWakeLocked(res))
 	}
+	m.advanceLocked(s, listVersion)
 	for key, held := range m.mu.objects[s.Type] {
 		if _, ok := listed[held.UID()]; ok || !s.holds(key) || newer(held.ResourceVersion(), listVersion) {
 			continue

@@ -15,6 +15,13 @@ func (m *resourceMap) advanceLocked(s stream, version string) {
 	}
 }
 
+// outdatedLocked says that a state, which a stream told of at a version, is of
+// an object that has gone since: a list that was asked for meanwhile has come
+// further and holds no such object.
+func (m *resourceMap) outdatedLocked(s stream, res *resource.Resource, version string) bool {
+	return m.mu.objects[s.Type][res.Key()] == nil && m.mu.streams[s] != "" && newer(m.mu.streams[s], version)
+}
+
 // passedLocked says whether the watch that covers ref has come as far as
 // version. Types without a watch (none is lost by adding their objects)
 // haven't.

@@ -51,6 +51,16 @@ func TestResourceMap(t *testing.T) {
 		version string // of the ConfigMap that is held then, "" for none
 		uid     types.UID
 	}{
+		"late event of what a list lacks": {
+			reason: "a list that overtook the watch told that it has gone; the watch, or an older list, doesn't bring it back",
+			do: func(t *testing.T, m *resourceMap) {
+				m.observe(all, cm(t, "u", 9, "p"))
+				require.Len(t, m.replace(all, nil, "12").Parents, 1)
+				require.Empty(t, m.observe(all, cm(t, "u", 10, "p")).Parents)
+				require.Empty(t, m.replace(all, []*resource.Resource{cm(t, "u", 10, "p")}, "11").Parents)
+				require.Empty(t, m.observeDeleted(all, cm(t, "u", 12, "p")).Parents)
+			},
+		},
 		"late event": {
 			reason: "an event from before our write never takes it back",
 			do: func(t *testing.T, m *resourceMap) {

@@ -354,7 +354,11 @@ func (r *Runner) run(outer context.Context, engines []*engine, lease *lease) err
 		for _, e := range engines {
 			e.log.InfoContext(ctx, "started", "parent", e.cfg.Parent.String(), "children", len(e.cfg.Children), "parents", len(e.store.allParents()))
 		}
-		err = r.lead(ctx, stop, lease, func(ctx, passes context.Context) { r.work(ctx, passes, engines) })
+		err = r.lead(ctx, stop, lease, func(ctx, passes context.Context) {
+			if lease == nil || r.refresh(ctx, all) {
+				r.work(ctx, passes, engines)
+			}
+		})
 	}
 	stop(nil)
 	wg.Wait()
@@ -381,6 +385,23 @@ func (r *Runner) work(ctx, passes context.Context, engines []*engine) {
 		})
 	}
 	wg.Wait()
+}
+
+// refresh brings the stores up to date with what another replica has done while
+// it held the lease: a handler must not be shown a parent that it has finalized,
+// however far the watches have come. It returns false if ctx ended.
+func (r *Runner) refresh(ctx context.Context, watchers []*watcher) bool {
+	for _, w := range watchers {
+		for err := w.refresh(ctx); err != nil; err = w.refresh(ctx) {
+			r.log.WarnContext(ctx, "can't begin to lead yet, retrying", "error", err)
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	return ctx.Err() == nil
 }
 
 func awaitSynced(ctx context.Context, watchers []*watcher) bool {

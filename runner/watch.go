@@ -129,6 +129,17 @@ func (w *watcher) heardAt() time.Time {
 	return time.Time{}
 }
 
+// refresh brings the store up to date with everything that was written before
+// it was called, by a list, since the watch may lag behind.
+func (w *watcher) refresh(ctx context.Context) error {
+	objects, version, err := w.client.listPages(ctx, w)
+	if err != nil {
+		return fmt.Errorf("%s: list: %w", w.kind.Type, err)
+	}
+	w.changed(w.store.replace(w.stream, objects, version), backlog, "list of "+trigger(w.kind.Type.Kind))
+	return nil
+}
+
 // ready returns nil if the store mirrors this type, else what is missing.
 func (w *watcher) ready() error {
 	w.mu.Lock()
