@@ -103,7 +103,7 @@ func TestSession(t *testing.T) {
 	}
 	programs, err := transcript.Programs(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, transcript.RemoveCRD(t.Context(), cluster.RESTConfig(), "echoservers.example.roperator.com"))
+	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "echoservers.example.roperator.com"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
 		Readme: "README.md",
 		Files:  []string{"crd.yaml", "sample.yaml"},

@@ -86,7 +86,7 @@ func TestReadme(t *testing.T) {
 	}
 	programs, err := transcript.Programs(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, transcript.RemoveCRD(t.Context(), cluster.RESTConfig(), "helloes.fraim.co.jp"))
+	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "helloes.fraim.co.jp"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
 		Readme: "README.md",
 		Files:  []string{"crd/fraim.co.jp_helloes.yaml", "sample.yaml"},

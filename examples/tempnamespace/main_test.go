@@ -85,7 +85,7 @@ func TestReadme(t *testing.T) {
 	}
 	programs, err := transcript.Programs(t.Context(), t.TempDir())
 	require.NoError(t, err)
-	require.NoError(t, transcript.RemoveCRD(t.Context(), cluster.RESTConfig(), "tempnamespaces.example.roperator.com"))
+	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "tempnamespaces.example.roperator.com"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
 		Readme: "README.md",
 		Files:  []string{"crd.yaml", "sample.yaml"},

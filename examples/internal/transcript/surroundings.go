@@ -38,12 +38,18 @@ func Programs(ctx context.Context, folder string) ([]string, error) {
 	return found, nil
 }
 
-// RemoveCRD makes the cluster one that has never heard of the resource, which
-// is named plural.group, and returns when it is. It takes a minute at most.
-func RemoveCRD(ctx context.Context, cluster *rest.Config, name string) error {
+// Forget makes the cluster one that has never heard of the kind: it removes the
+// CustomResourceDefinition with the name, and Events of an earlier session from
+// the namespace default. It returns when that is done, after a minute at most.
+func Forget(ctx context.Context, cluster *rest.Config, kind, name string) error {
 	client, err := dynamic.NewForConfig(cluster)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
+	}
+	events := client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "events"}).Namespace(metav1.NamespaceDefault)
+	about := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
+	if err := events.DeleteCollection(ctx, metav1.DeleteOptions{}, about); err != nil {
+		return fmt.Errorf("Events of %s: delete: %w", kind, err)
 	}
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	if err := crds.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {

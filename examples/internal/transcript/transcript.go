@@ -165,6 +165,7 @@ func difference(want, got string) error {
 var (
 	age       = regexp.MustCompile(`^(\d+[dhms])+$`)
 	timestamp = regexp.MustCompile(`\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
+	repeated  = regexp.MustCompile(` \(x\d+ over [^)]*\)`) // of Events
 	podHash   = regexp.MustCompile(`-[a-z0-9]{6,10}-[a-z0-9]{5}\b`)
 )
 
@@ -178,6 +179,7 @@ func matches(want, got string) bool {
 // normal replaces what differs from run to run.
 func normal(text string) string {
 	text = timestamp.ReplaceAllString(text, "<time>")
+	text = repeated.ReplaceAllString(text, "")
 	text = podHash.ReplaceAllString(text, "-<hash>")
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for i, line := range lines {

@@ -159,6 +159,7 @@ func TestMatches(t *testing.T) {
 		"Age":       {"time passes", "a 5s\n", "a 1m3s\n", false},
 		"Time":      {"everything happens some time", "at 2026-01-02T03:04:05Z\n", "at 2027-11-12T13:14:15.123+02:00\n", false},
 		"LogTime":   {"in package log's format too", "2026/01/02 03:04:05 ERROR\n", "2027/11/12 13:14:15 ERROR\n", false},
+		"Repeated":  {"an Event may have been told again by now", "5s   Warning\n", "1s (x3 over 17s)   Warning\n", false},
 		"Pod":       {"the hash is of the template, the rest is random", "pod/world-7d9c5b8f6d-x2x4z\n", "pod/world-66cc9f7b95-abcde\n", false},
 		"Ellipsis":  {"what is too long to show", "a: … c\n…\nd\n", "a: b1 b2 c\nx\ny\nd\n", false},
 		"Literal":   {"no other character means anything", "a.b (c)*\n", "a.b (c)*\n", false},
