@@ -204,14 +204,41 @@ func TestParsePageRefuses(t *testing.T) {
 func TestLinks(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, l := range p.links {
-			target, _, _ := strings.Cut(l.target, "#")
-			if target == "" || strings.Contains(target, "://") {
+			target, anchor, _ := strings.Cut(l.target, "#")
+			if strings.Contains(target, "://") {
 				continue
 			}
-			_, err := os.Stat(filepath.Join(root, filepath.Dir(p.path), target))
+			path := filepath.Join(root, filepath.Dir(p.path), target)
+			if target == "" {
+				path = filepath.Join(root, p.path)
+			}
+			_, err := os.Stat(path)
 			require.NoError(t, err, "%s:%d: link to %s", p.path, l.line, l.target)
+			if anchor == "" {
+				continue
+			}
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Contains(t, anchors(string(data)), anchor, "%s:%d: link to %s", p.path, l.line, l.target)
 		}
 	}
+}
+
+var (
+	heading    = regexp.MustCompile(`(?m)^#+ +(.+)$`)
+	unanchored = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors returns the names by which headings can be linked to.
+func anchors(markdown string) (out []string) {
+	for _, m := range heading.FindAllStringSubmatch(markdown, -1) {
+		out = append(out, strings.ReplaceAll(unanchored.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return out
+}
+
+func TestAnchors(t *testing.T) {
+	require.Equal(t, []string{"a-b", "what-it-doesnt-see"}, anchors("# A: b\ntext # no\n## What it doesn't see\n"))
 }
 
 func TestRepeatedFiles(t *testing.T) {
