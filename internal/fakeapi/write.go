@@ -48,6 +48,13 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 			s.mu.Unlock() // a patch applies to what is there
 			continue
 		}
+		if r.Verb == "patch" {
+			err = s.sameLocked(k, r.Key, metaOf(object))
+		}
+		if err != nil {
+			s.mu.Unlock()
+			return nil, err
+		}
 		if r.Verb == "create" {
 			object, err = s.createLocked(k, r.Key.Namespace, object, r.DryRun)
 		} else {
@@ -56,6 +63,19 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 		s.mu.Unlock()
 		return object, err
 	}
+}
+
+// sameLocked refuses a patch of the UID: unlike an update with another one, it
+// isn't taken for a precondition.
+func (s *Server) sameLocked(k *Kind, key types.NamespacedName, meta map[string]any) error {
+	before := metaOf(s.mu.objects[k][key])
+	uid, version := text(meta, "uid"), text(meta, "resourceVersion")
+	if uid == text(before, "uid") || version != text(before, "resourceVersion") {
+		return nil
+	}
+	return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
+		field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
+	})
 }
 
 func (k *Kind) scope(subresource string) scope {
