@@ -19,14 +19,14 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-// TestImmutable finds the error that docs/guide/strategies.md shows.
-func TestImmutable(t *testing.T) {
+// testImmutable finds the error that docs/guide/strategies.md shows.
+func testImmutable(t *testing.T, cluster *testkit.Cluster) {
+	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs/guide/strategies.md"))
 	require.NoError(t, err)
 	shown := regexp.MustCompile(`(?m)^Job .*$`).FindString(string(page))
 	require.Contains(t, shown, "…", "the page shows an error, and leaves out what the API server says")
 
-	cluster := startCluster(t, definitions(t, pages(t)))
 	operator := config.Operator{
 		Name:     "imports",
 		Parent:   resource.Type{APIVersion: "guide.example.com/v1", Kind: "Cache"},

@@ -18,10 +18,10 @@ import (
 
 const generous = time.Minute
 
-// TestMigrating plays operators of other frameworks, and has one of this
+// testMigrating plays operators of other frameworks, and has one of this
 // library take over what docs/migrating says it takes over.
-func TestMigrating(t *testing.T) {
-	cluster := startCluster(t, definitions(t, pages(t)))
+func testMigrating(t *testing.T, cluster *testkit.Cluster) {
+	t.Helper()
 	operator := config.Operator{
 		Name:     "caches",
 		Parent:   resource.Type{APIVersion: "guide.example.com/v1", Kind: "Cache"},

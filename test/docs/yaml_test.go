@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
+
+	"github.com/roperator/roperator/testkit"
 )
 
 // documents splits YAML and parses each part strictly.
@@ -72,10 +74,20 @@ func definitions(t *testing.T, all []*page) []string {
 	return paths
 }
 
-// TestYAML has the API server accept every object.
-func TestYAML(t *testing.T) {
+// TestOnAPIServer is about what the pages show and say of objects, on a cluster
+// with all CustomResourceDefinitions.
+func TestOnAPIServer(t *testing.T) {
 	all := pages(t)
-	rc := startCluster(t, definitions(t, all)).RESTConfig()
+	cluster := startCluster(t, definitions(t, all))
+	t.Run("YAML", func(t *testing.T) { testYAML(t, cluster, all) })
+	t.Run("Migrating", func(t *testing.T) { testMigrating(t, cluster) })
+	t.Run("Immutable", func(t *testing.T) { testImmutable(t, cluster) })
+}
+
+// testYAML has the API server accept every object.
+func testYAML(t *testing.T, cluster *testkit.Cluster, all []*page) {
+	t.Helper()
+	rc := cluster.RESTConfig()
 	client, err := dynamic.NewForConfig(rc)
 	require.NoError(t, err)
 	dc, err := discovery.NewDiscoveryClientForConfig(rc)
