@@ -70,14 +70,17 @@ func (e *longListError) Error() string {
 func (e *longListError) Unwrap() []error { return e.errs }
 
 // reasonOf is the reason of the Event that tells of an error.
-func reasonOf(err error) string {
+func reasonOf(err error, deleting bool) string {
 	if _, ok := errors.AsType[*invalidResponseError](err); ok {
-		return "InvalidResponse"
+		return reasonInvalidResponse
 	}
 	if _, ok := errors.AsType[*nameTakenError](err); ok {
-		return "NameConflict"
+		return reasonNameConflict
 	}
-	return "SyncFailed"
+	if deleting {
+		return reasonFinalizeFailed
+	}
+	return reasonSyncFailed
 }
 
 // isRefusal says that an API error names something wrong with the object

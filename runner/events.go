@@ -26,9 +26,26 @@ const (
 	maxEventField = 128
 )
 
+// The reasons of the Events on a parent; docs/reference/events.md says when each
+// is recorded. A handler adds its own.
+const (
+	reasonCreated         = "Created"
+	reasonUpdated         = "Updated"
+	reasonRecreated       = "Recreated"
+	reasonDeleted         = "Deleted"
+	reasonAdopted         = "Adopted"
+	reasonFinalized       = "Finalized"
+	reasonSyncFailed      = "SyncFailed"
+	reasonFinalizeFailed  = "FinalizeFailed"
+	reasonInvalidResponse = "InvalidResponse"
+	reasonNameConflict    = "NameConflict"
+	reasonConflictLoop    = "ConflictLoop"
+)
+
 // newEventSink starts what close stops.
 func newEventSink(cfg *rest.Config, httpClient *http.Client, operator string, counted *prometheus.CounterVec, log *slog.Logger) (*eventSink, error) {
 	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.WarningHandler = rest.NoWarnings{}
 	api, err := typedeventsv1.NewForConfigAndClient(cfg, httpClient)
 	if err != nil {

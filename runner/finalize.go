@@ -152,7 +152,7 @@ func (p *pass) finalize(ctx context.Context) (outcome, error) {
 	if resp.Finalized {
 		out, err := p.letGo(ctx)
 		if err == nil {
-			p.event(p.parent, normal, "Finalized", "finalized, the deletion goes on")
+			p.event(p.parent, normal, reasonFinalized, "finalized, the deletion goes on")
 		}
 		return out, err
 	}

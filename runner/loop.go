@@ -152,7 +152,7 @@ func (p *pass) countLoop(key loopKey, writes []loopWrite) bool {
 		text := fmt.Sprintf("%s: %s is written again and again: %q", objectRef{key.Type, key.Object}, found.Path, found.Values)
 		p.log.Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
 		p.metrics.types[key.Type].loops.Inc()
-		p.event(p.parent, warning, "ConflictLoop", text)
+		p.event(p.parent, warning, reasonConflictLoop, text)
 		p.foundLoop(p.parent, key, found)
 	}
 	return p.loops.active(now, p.parent.UID())

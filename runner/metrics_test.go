@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/fakeapi"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -59,13 +58,9 @@ func (r *rig) value(name, labels string) int {
 	return -1
 }
 
-func eventfulServer() *fakeapi.Server {
-	return fakeapi.New(fakeapi.Custom(testParentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Namespaces(), fakeapi.Events())
-}
-
 func TestMetrics_OfARun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := startRig(t, eventfulServer(), rigConfig(), handler.SyncFunc(copier))
+		r := startRig(t, rigServer(), rigConfig(), handler.SyncFunc(copier))
 		r.create("one", "v1")
 		elapse(time.Second)
 		require.NoError(t, r.server.Delete(k8s.ConfigMap, rigKey("one")))
@@ -83,7 +78,6 @@ func TestMetrics_OfARun(t *testing.T) {
 			{"each pass", "roperator_queue_wait_seconds", "", r.passes()},
 			{"one call a pass", "roperator_handler_duration_seconds", "method=sync,result=success", r.passes()},
 			{"never", "roperator_handler_duration_seconds", "method=finalize,result=error", 0},
-			{"the parent came, the child went", "roperator_event_to_write_seconds", "", 2},
 			{"nothing is due", "roperator_queue_depth", "", 0},
 			{"nothing runs", "roperator_syncs_running", "", 0},
 			{"the default", "roperator_syncs_max", "", 16},
@@ -102,13 +96,14 @@ func TestMetrics_OfARun(t *testing.T) {
 		} {
 			require.Equal(t, tc.want, r.value(tc.name, tc.labels), "%s{%s}: %s", tc.name, tc.labels, tc.reason)
 		}
+		require.GreaterOrEqual(t, r.value("roperator_event_to_write_seconds", ""), 2, "the parent came, the child went; a write may be heard of before its answer")
 		r.stop()
 	})
 }
 
 func TestMetrics_OfWhatGoesWrong(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		r := startRig(t, eventfulServer(), rigConfig(), handler.SyncFunc(copier))
+		r := startRig(t, rigServer(), rigConfig(), handler.SyncFunc(copier))
 		r.create("one", "v1")
 		elapse(time.Second)
 		r.change(k8s.ConfigMap, "one", func(o map[string]any) { o["data"] = map[string]any{"value": "by hand"} })
@@ -138,7 +133,7 @@ func TestMetrics_OfWhatGoesWrong(t *testing.T) {
 func TestMetrics_Reference(t *testing.T) {
 	var lines []string
 	bubble(t, func(t *testing.T) {
-		r := startRig(t, eventfulServer(), rigConfig(), handler.SyncFunc(copier))
+		r := startRig(t, rigServer(), rigConfig(), handler.SyncFunc(copier))
 		r.create("one", "v1")
 		synctest.Wait()
 		families := r.gather()

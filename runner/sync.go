@@ -115,6 +115,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	if at := x.first.Load(); at != 0 && p.firstWrite.IsZero() {
 		p.firstWrite = time.Unix(0, at)
 	}
+	p.tellWrites()
 	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
 	err = p.childErrors(&planned)
 	statusOut, statusErr := p.settleStatus(ctx, resp.Status, out.Again, err != nil, prompted)
@@ -278,7 +279,7 @@ func (p *pass) failed(err error) {
 	p.history.add(p.parent.Key(), err)
 	if text := err.Error(); text != p.memory.lastError {
 		p.memory.lastError = text
-		p.event(p.parent, warning, reasonOf(err), text)
+		p.event(p.parent, warning, reasonOf(err, p.parent.IsDeleting()), text)
 	}
 }
 
