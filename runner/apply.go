@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -49,11 +50,13 @@ type result struct {
 // An executor turns actions into requests for one pass.
 type executor struct {
 	*settings
-	client *client
-	store  *resourceMap
-	parent *resource.Resource
-	slots  chan struct{} // shared by all passes
-	going  sync.Map      // namespaces that were found to be terminating
+	client  *client
+	store   *resourceMap
+	parent  *resource.Resource
+	slots   chan struct{} // shared by all passes
+	tracing *tracing
+	log     *slog.Logger
+	going   sync.Map // namespaces that were found to be terminating
 	// expected are namespaces that would be there by now if this weren't a dry
 	// run.
 	expected sync.Map
@@ -154,12 +157,14 @@ func (x *executor) runAll(ctx context.Context, actions []action) []result {
 // runOne carries out an action. A panic is an error of this child alone; of a
 // Secret's, nothing is said.
 func (x *executor) runOne(ctx context.Context, a *action) (out result) {
+	ctx, span := x.tracing.write(ctx, string(a.verb), a.ref)
+	defer func() { span.end(out.err) }()
 	defer func() {
 		if v := recover(); v != nil {
 			if a.kind.secret() {
 				v = "(hidden)"
 			}
-			x.client.log.ErrorContext(ctx, "write panicked", "child", a.ref.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			x.log.ErrorContext(ctx, "write panicked", "child", a.ref.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			out = result{action: a, err: describe(a, fmt.Errorf("panic: %v", v))}
 		}
 	}()

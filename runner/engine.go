@@ -38,6 +38,7 @@ type engine struct {
 	events  *eventSink
 	history *history
 	metrics *metrics
+	tracing *tracing      // nil: no spans are made
 	slots   chan struct{} // one for each write under way
 	log     *slog.Logger
 }

@@ -73,7 +73,9 @@ func (r *engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		if err != nil {
 			return nil, err
 		}
-		answer, err := r.client.patch(ctx, r.types.parent, parent.Key(), types.JSONPatchType, patch)
+		inner, span := r.tracing.write(ctx, "patch finalizers", refOf(parent))
+		answer, err := r.client.patch(inner, r.types.parent, parent.Key(), types.JSONPatchType, patch)
+		span.end(err)
 		r.metrics.finalizers(parent.Type(), err)
 		if err == nil {
 			switch {
@@ -208,7 +210,11 @@ func (p *pass) callFinalize(ctx context.Context) (resp *handler.FinalizeResponse
 	ctx, cancel := p.handlerContext(ctx)
 	defer cancel()
 	start := time.Now()
-	defer func() { p.metrics.handled(ctx, methodFinalize, time.Since(start), err) }()
+	ctx, span := p.tracing.handler(ctx, methodFinalize)
+	defer func() {
+		span.end(err)
+		p.metrics.handled(ctx, methodFinalize, time.Since(start), err)
+	}()
 	defer func() {
 		if v := recover(); v != nil {
 			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -260,7 +261,7 @@ func TestDryRunLogsOnce(t *testing.T) {
 			var lines []string
 			for line := range strings.Lines(r.logs.String()) {
 				if _, said, ok := strings.Cut(line, `msg="dry run" `); ok && strings.Contains(line, "level=INFO") {
-					lines = append(lines, strings.TrimSpace(said))
+					lines = append(lines, regexp.MustCompile(`syncID=\w+ `).ReplaceAllString(strings.TrimSpace(said), ""))
 				}
 			}
 			return lines

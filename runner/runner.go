@@ -308,6 +308,7 @@ func (o *operator) newEngine(ctx context.Context, l *link) (*engine, error) {
 	e := newEngine(o.cfg, o.handler, types, c, sink, o.log)
 	e.history.on = o.opts.Probe != nil
 	e.metrics, c.metrics = counted, counted
+	e.tracing = newTracing(o.opts.TracerProvider, o.cfg.Name)
 	if err := counted.register(o.opts.Metrics, e, l.leading, o.running); err != nil {
 		sink.close()
 		return nil, err

@@ -54,7 +54,9 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (outcome, error) {
 	body := p.parent.Unstructured().Object
 	body["status"] = want
-	answer, err := p.client.update(ctx, p.types.parent, p.parent.Key(), "status", body, false)
+	inner, span := p.tracing.write(ctx, "update status", refOf(p.parent))
+	answer, err := p.client.update(inner, p.types.parent, p.parent.Key(), "status", body, false)
+	span.end(err)
 	p.metrics.wrote(p.parent.Type(), "update status", result{
 		wrote: err == nil, redundant: err == nil && answer.ResourceVersion() == p.parent.ResourceVersion(), await: apierrors.IsConflict(err) || apierrors.IsNotFound(err), err: err,
 	})

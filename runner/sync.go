@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -32,6 +33,7 @@ const (
 // A pass is one look at one parent.
 type pass struct {
 	*engine
+	id      string // in every line of the pass, and its span
 	log     *slog.Logger
 	parent  *resource.Resource
 	req     *handler.SyncRequest
@@ -55,16 +57,19 @@ func (r *engine) sync(ctx context.Context, d due) outcome {
 	}
 	p := r.newPass(req)
 	start := time.Now()
-	out, err := p.run(ctx)
-	return p.conclude(ctx, d, out, err, time.Since(start))
+	inner, span := r.tracing.pass(ctx, req.Parent, d, p.id)
+	out, err := p.run(inner)
+	span.end(err)
+	return p.conclude(inner, d, out, err, time.Since(start))
 }
 
 // newPass returns a pass over the parent of req, which no other pass may be
 // under way for.
 func (r *engine) newPass(req *handler.SyncRequest) *pass {
+	id := fmt.Sprintf("%08x", rand.Uint32())
 	return &pass{
-		engine: r, parent: req.Parent, req: req, memory: r.memory.of(req.Parent.UID()),
-		log: r.log.With("namespace", req.Parent.Namespace(), "name", req.Parent.Name()),
+		id: id, engine: r, parent: req.Parent, req: req, memory: r.memory.of(req.Parent.UID()),
+		log: r.log.With("syncID", id, "namespace", req.Parent.Namespace(), "name", req.Parent.Name()),
 	}
 }
 
@@ -110,7 +115,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	}
 	planned := p.plan(planInput{desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
 	prompted := p.prompted()
-	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots}
+	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, log: p.log}
 	p.results = x.run(ctx, &planned)
 	if at := x.first.Load(); at != 0 && p.firstWrite.IsZero() {
 		p.firstWrite = time.Unix(0, at)
@@ -212,7 +217,11 @@ func (p *pass) callSync(ctx context.Context) (resp *handler.SyncResponse, err er
 	ctx, cancel := p.handlerContext(ctx)
 	defer cancel()
 	start := time.Now()
-	defer func() { p.metrics.handled(ctx, methodSync, time.Since(start), err) }()
+	ctx, span := p.tracing.handler(ctx, methodSync)
+	defer func() {
+		span.end(err)
+		p.metrics.handled(ctx, methodSync, time.Since(start), err)
+	}()
 	defer func() {
 		if v := recover(); v != nil {
 			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
