@@ -200,23 +200,28 @@ func (p *probed) Compare(live *resource.Resource, desired any) ([]probe.Differen
 	if err != nil {
 		return nil, err
 	}
-	spellOut(live.Type(), want)
-	c := comparison{}
-	if k := p.types.byType[live.Type()]; k != nil {
-		c.schema = k.comparison.schema
+	return p.types.differences(live.Type(), live.Unstructured().Object, want), nil
+}
+
+// differences lists the fields in which an object doesn't satisfy a desired
+// one, for tests. A status counts, though no desired child can have one.
+func (c *catalog) differences(t resource.Type, live, want map[string]any) []probe.Difference {
+	spellOut(t, want)
+	compared := comparison{}
+	if k := c.byType[t]; k != nil {
+		compared.schema = k.comparison.schema
 	}
 	var out []probe.Difference
-	for _, d := range c.compare(live.Unstructured().Object, want, nil) {
+	for _, d := range compared.compare(live, want, nil) {
 		out = append(out, probe.Difference{Path: d.Path, Live: d.Live, Desired: d.Desired})
 	}
-	// A status counts here, though no desired child can have one.
 	if status, ok := want["status"].(map[string]any); ok {
-		was, _ := live.Field("status")
-		for _, d := range c.compare(map[string]any{"spec": was}, map[string]any{"spec": status}, nil) {
+		was := live["status"]
+		for _, d := range compared.compare(map[string]any{"spec": was}, map[string]any{"spec": status}, nil) {
 			out = append(out, probe.Difference{Path: "status" + strings.TrimPrefix(d.Path, "spec"), Live: d.Live, Desired: d.Desired})
 		}
 	}
-	return out, nil
+	return out
 }
 
 func (p *probed) Errors(parent types.NamespacedName) []error {

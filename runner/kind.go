@@ -84,6 +84,17 @@ func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Ope
 	if err := checkScopes(c, cfg); err != nil {
 		return nil, err
 	}
+	c.sort()
+	for _, k := range c.children {
+		if err := k.learn(ctx, dc); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// sort puts the children into the order in which they are written.
+func (c *catalog) sort() {
 	// Namespaces first: what is created may have to live in them.
 	slices.SortStableFunc(c.children, func(a, b *kind) int {
 		switch {
@@ -96,11 +107,7 @@ func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Ope
 	})
 	for i, k := range c.children {
 		k.order = i
-		if err := k.learn(ctx, dc); err != nil {
-			return nil, err
-		}
 	}
-	return c, nil
 }
 
 func (k *kind) isNamespace() bool { return k.gvr.Group == "" && k.gvr.Resource == "namespaces" }
@@ -158,6 +165,17 @@ func unreachable(host string, err error) error {
 
 // learn finds out how objects of this type are compared.
 func (k *kind) learn(ctx context.Context, dc *discovery.DiscoveryClient) error {
+	if err := k.parseIgnored(); err != nil {
+		return err
+	}
+	if k.comparison.schema = listkeys.For(k.Type); k.comparison.schema != nil {
+		return nil
+	}
+	k.comparison.schema = customSchema(ctx, dc, k.Type)
+	return nil
+}
+
+func (k *kind) parseIgnored() error {
 	for _, path := range k.child.IgnoreFields {
 		p, err := fieldpath.Parse(path)
 		if err != nil {
@@ -165,9 +183,5 @@ func (k *kind) learn(ctx context.Context, dc *discovery.DiscoveryClient) error {
 		}
 		k.comparison.ignore = append(k.comparison.ignore, p)
 	}
-	if k.comparison.schema = listkeys.For(k.Type); k.comparison.schema != nil {
-		return nil
-	}
-	k.comparison.schema = customSchema(ctx, dc, k.Type)
 	return nil
 }

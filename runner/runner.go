@@ -135,6 +135,13 @@ func newRunner(opts Options, specs ...Spec) (*Runner, error) {
 	if err := r.opts.LeaderElection.validate(); err != nil {
 		return nil, err
 	}
+	if r.opts.Probe != nil {
+		planner, err := r.operators[0].offlinePlanner()
+		if err != nil {
+			return nil, err
+		}
+		r.opts.Probe.AttachPlanner(planner)
+	}
 	if r.opts.RESTConfig == nil {
 		rc, _, err := loadRESTConfig("", "")
 		if err != nil {

@@ -15,7 +15,8 @@ import (
 // engine when it starts. The zero Probe is ready for use, by any number of
 // goroutines.
 type Probe struct {
-	engine atomic.Pointer[Engine]
+	engine  atomic.Pointer[Engine]
+	planner Planner
 }
 
 // Attach is called by the runner.

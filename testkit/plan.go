@@ -1,0 +1,329 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/runner"
+)
+
+// A Plan is what an operator would do in one pass over a parent. Its methods
+// say what a test expects of it, and return it, so that they can be chained.
+// Whatever wasn't expected by the end of the test fails it.
+type Plan struct {
+	t       testing.TB
+	planner probe.Planner
+	parent  *resource.Resource
+	planned *probe.Planned
+
+	met       []bool // which of the actions were expected
+	statusMet bool
+	goneMet   bool // that the parent is let go was expected
+}
+
+// Sync calls the handler for a parent and its children, without a cluster, and
+// returns what the engine would do then: by the code that decides it in a
+// running operator. A parent with a deletionTimestamp is finalized. The test
+// fails if the handler returns an error, or a response that the engine would
+// refuse.
+//
+// The objects are whatever could be returned as a child. What an API server
+// would have set is filled in where it is missing: uid, resourceVersion,
+// generation, the namespace ("default" for the parent, the parent's for its
+// children), the finalizer, and what makes a child one of the parent's.
+//
+// Children are taken for what the API server holds, which fills in defaults: a
+// child as the handler returns it is up to date as it is, and one with more
+// fields too. That a field was set by an earlier build, and is to go, can be
+// seen on a cluster only. A type that is neither built in nor in cfg.Mappings
+// is taken for namespaced.
+func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, children ...any) *Plan {
+	t.Helper()
+	p := &probe.Probe{}
+	if _, err := runner.New(cfg, h, runner.Options{RESTConfig: &rest.Config{}, Probe: p}); err != nil {
+		t.Fatalf("testkit: sync: %v", err)
+	}
+	plan := &Plan{t: t, planner: p.Planner()}
+	var err error
+	if plan.parent, err = plan.observedParent(cfg, parent); err != nil {
+		t.Fatalf("testkit: sync: parent: %v", err)
+	}
+	observed := make([]*resource.Resource, 0, len(children))
+	for i, child := range children {
+		res, err := plan.observedChild(cfg, child)
+		if err != nil {
+			t.Fatalf("testkit: sync: child %d: %v", i, err)
+		}
+		observed = append(observed, res)
+	}
+	req := &handler.SyncRequest{Parent: plan.parent, Children: handler.NewChildren(observed...)}
+	plan.planned, err = plan.planner.Plan(context.Background(), req)
+	if err != nil {
+		t.Fatalf("testkit: sync: %s: %v", describe(plan.parent.Type(), plan.parent.Key()), err)
+	}
+	plan.met = make([]bool, len(plan.planned.Actions))
+	t.Cleanup(plan.nothingElse)
+	return plan
+}
+
+// observedParent fills in what an API server and the engine would have set.
+func (p *Plan) observedParent(cfg config.Operator, parent any) (*resource.Resource, error) {
+	object, err := encode.Map(parent)
+	if err != nil {
+		return nil, err
+	}
+	if t := typeOf(object); t != cfg.Parent {
+		return nil, fmt.Errorf("it is a %s, not a %s", t, cfg.Parent)
+	}
+	meta := p.fill(object, cfg.Parent, "default")
+	if finalizer := p.planner.Finalizer(); finalizer != "" {
+		held, _ := meta["finalizers"].([]any)
+		if !slices.Contains(held, any(finalizer)) {
+			meta["finalizers"] = append(held, finalizer)
+		}
+	}
+	if meta["generation"] == nil {
+		meta["generation"] = int64(1)
+		if status, ok := object["status"].(map[string]any); ok && status["observedGeneration"] == nil {
+			status["observedGeneration"] = int64(1) // as the engine would have written it
+		}
+	}
+	return resource.New(object)
+}
+
+func (p *Plan) observedChild(cfg config.Operator, child any) (*resource.Resource, error) {
+	object, err := encode.Map(child)
+	if err != nil {
+		return nil, err
+	}
+	t := typeOf(object)
+	if !slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Type == t }) {
+		return nil, fmt.Errorf("%s isn't one of the operator's child types", t)
+	}
+	p.fill(object, t, p.parent.Namespace())
+	p.planner.Adopt(object, p.parent)
+	return resource.New(object)
+}
+
+// fill fills in the metadata that every object has.
+func (p *Plan) fill(object map[string]any, t resource.Type, namespace string) map[string]any {
+	meta, ok := object["metadata"].(map[string]any)
+	if !ok {
+		meta = map[string]any{}
+		object["metadata"] = meta
+	}
+	namespaced, guessed := p.planner.Namespaced(t)
+	if guessed {
+		p.t.Logf("testkit: sync: %s is taken for namespaced; if it isn't, say so in config.Operator.Mappings", t)
+	}
+	if set, _ := meta["namespace"].(string); namespaced && set == "" && namespace != "" {
+		meta["namespace"] = namespace
+	}
+	if set, _ := meta["uid"].(string); set == "" {
+		meta["uid"] = strings.ToLower(t.Kind) + "-" + fmt.Sprint(meta["name"])
+	}
+	if set, _ := meta["resourceVersion"].(string); set == "" {
+		meta["resourceVersion"] = "1"
+	}
+	return meta
+}
+
+func typeOf(object map[string]any) resource.Type {
+	version, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	return resource.Type{APIVersion: version, Kind: kind}
+}
+
+// WantCreate expects that a child is created that satisfies obj: the fields
+// that obj doesn't set are free, as in [Kit.Eventually].
+func (p *Plan) WantCreate(obj any) *Plan {
+	p.t.Helper()
+	p.want(obj, "create")
+	return p
+}
+
+// WantUpdate expects that a child is changed so that it satisfies obj, or is
+// deleted and created anew so, if that is its type's strategy.
+func (p *Plan) WantUpdate(obj any) *Plan {
+	p.t.Helper()
+	p.want(obj, "update", "recreate")
+	return p
+}
+
+// WantDelete expects that a child is deleted. For a parent that is being
+// deleted, WantDelete(parent) expects that it is let go: Finalized.
+func (p *Plan) WantDelete(obj any) *Plan {
+	p.t.Helper()
+	if t, key, err := encode.Identity(obj); err == nil && t == p.parent.Type() && key.Name == p.parent.Name() {
+		if !p.planned.Finalized {
+			p.fail("want %s let go", describe(t, p.parent.Key()))
+		}
+		p.goneMet = true
+		return p
+	}
+	p.want(obj, "delete")
+	return p
+}
+
+// WantStatus expects that the parent's status satisfies v after the pass,
+// whether it is written for that or has been so before: keys that v doesn't
+// have are free.
+func (p *Plan) WantStatus(v any) *Plan {
+	p.t.Helper()
+	wanted, err := encode.Map(map[string]any{"status": v})
+	if err != nil {
+		p.t.Fatalf("testkit: want status: %v", err)
+	}
+	p.statusMet = true
+	have := map[string]any{"status": p.planned.Status}
+	if _, ok := wanted["status"].(map[string]any); !ok {
+		if !reflect.DeepEqual(have, wanted) {
+			p.fail("want status %s, not %s", formatValue(wanted["status"]), formatValue(p.planned.Status))
+		}
+		return p
+	}
+	if differences := p.planner.Compare(p.parent.Type(), have, wanted); len(differences) > 0 {
+		p.fail("the status isn't as wanted:\n%s", formatPlanned(p.parent.Type(), differences))
+	}
+	return p
+}
+
+// WantNothing expects that nothing is written: no child, no status.
+func (p *Plan) WantNothing() *Plan {
+	p.t.Helper()
+	if lines := p.unmet(); len(lines) > 0 {
+		p.fail("want nothing to do")
+	}
+	p.expectAll()
+	return p
+}
+
+// want looks for an action with one of these verbs on the object.
+func (p *Plan) want(obj any, verbs ...string) {
+	p.t.Helper()
+	wanted, err := encode.Map(obj)
+	if err != nil {
+		p.t.Fatalf("testkit: want %s: %v", verbs[0], err)
+	}
+	delete(wanted, "status") // never desired of a child, and always there in a typed one
+	t, key := typeOf(wanted), keyOf(wanted)
+	if namespaced, _ := p.planner.Namespaced(t); namespaced && key.Namespace == "" {
+		key.Namespace = p.parent.Namespace()
+	}
+	for i, a := range p.planned.Actions {
+		if p.met[i] || a.Type != t || keyOf(a.Object) != key {
+			continue
+		}
+		p.met[i] = true
+		if !slices.Contains(verbs, a.Verb) {
+			p.fail("want %s %s, not %s", verbs[0], describe(t, key), a.Verb)
+			return
+		}
+		if a.Verb == "delete" {
+			return
+		}
+		if differences := p.planner.Compare(t, a.Object, wanted); len(differences) > 0 {
+			p.fail("%s %s isn't as wanted:\n%s", a.Verb, describe(t, key), formatPlanned(t, differences))
+		}
+		return
+	}
+	p.fail("want %s %s", verbs[0], describe(t, key))
+}
+
+func keyOf(object map[string]any) types.NamespacedName {
+	meta, _ := object["metadata"].(map[string]any)
+	namespace, _ := meta["namespace"].(string)
+	name, _ := meta["name"].(string)
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+// formatPlanned is formatDifferences for what isn't live yet.
+func formatPlanned(t resource.Type, differences []probe.Difference) string {
+	return strings.ReplaceAll(formatDifferences(t, differences), ": live ", ": planned ")
+}
+
+// fail says what the plan is, besides.
+func (p *Plan) fail(format string, args ...any) {
+	p.t.Helper()
+	p.t.Errorf("testkit: sync: %s\n%s", fmt.Sprintf(format, args...), p)
+}
+
+// nothingElse fails the test for what wasn't expected.
+func (p *Plan) nothingElse() {
+	p.t.Helper()
+	if lines := p.unmet(); len(lines) > 0 && !p.t.Skipped() {
+		p.t.Errorf("testkit: sync: %s: not expected:\n%s", describe(p.parent.Type(), p.parent.Key()), strings.Join(lines, "\n"))
+	}
+}
+
+// unmet lists what wasn't expected so far.
+func (p *Plan) unmet() []string {
+	var lines []string
+	for i, a := range p.planned.Actions {
+		if !p.met[i] {
+			lines = append(lines, formatAction(a))
+		}
+	}
+	if p.planned.WritesStatus && !p.statusMet {
+		lines = append(lines, "  status "+formatValue(p.planned.Status))
+	}
+	if p.planned.Finalized && !p.goneMet {
+		lines = append(lines, "  let go "+describe(p.parent.Type(), p.parent.Key()))
+	}
+	return lines
+}
+
+func (p *Plan) expectAll() {
+	for i := range p.met {
+		p.met[i] = true
+	}
+	p.statusMet, p.goneMet = true, true
+}
+
+// String lists the whole plan, a line for each action; values of Secrets are
+// left out.
+func (p *Plan) String() string {
+	lines := []string{"the plan for " + describe(p.parent.Type(), p.parent.Key()) + ":"}
+	for _, a := range p.planned.Actions {
+		lines = append(lines, formatAction(a))
+	}
+	switch {
+	case p.planned.WritesStatus:
+		lines = append(lines, "  status "+formatValue(p.planned.Status))
+	case p.planned.Status != nil:
+		lines = append(lines, "  status as it is, "+formatValue(p.planned.Status))
+	}
+	if p.planned.Finalized {
+		lines = append(lines, "  let go "+describe(p.parent.Type(), p.parent.Key()))
+	}
+	if len(lines) == 1 {
+		lines = append(lines, "  nothing to do")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func formatAction(a probe.Action) string {
+	var line strings.Builder
+	line.WriteString("  " + a.Verb + " " + describe(a.Type, keyOf(a.Object)))
+	for _, d := range a.Fields {
+		live, wanted := formatValue(d.Live), formatValue(d.Desired)
+		if isSecret(a.Type, d.Path) {
+			live, wanted = secretValue(d.Live), secretValue(d.Desired)
+		}
+		fmt.Fprintf(&line, "\n    %s: %s -> %s", cmp.Or(d.Path, "(the whole object)"), live, wanted)
+	}
+	return line.String()
+}

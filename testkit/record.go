@@ -1,0 +1,209 @@
+package testkit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/kept"
+)
+
+// recordingFormat is the first line's, with the version of the format.
+const recordingFormat = "roperator-recording/v1"
+
+// A recordingHeader is the first line of a recording.
+type recordingHeader struct {
+	Format string `json:"format"`
+	Salt   string `json:"salt"` // of the hashes
+}
+
+// A recordedCall is any other line: one call of a handler.
+type recordedCall struct {
+	Call     string          `json:"call"` // sync or finalize
+	Request  json.RawMessage `json:"request"`
+	Response *recordedAnswer `json:"response,omitempty"`
+	Error    string          `json:"error,omitempty"`
+}
+
+// A recordedAnswer is what a handler returned, of either call.
+type recordedAnswer struct {
+	Status       any              `json:"status,omitempty"`
+	Children     []map[string]any `json:"children,omitempty"`
+	KeepChildren bool             `json:"keepChildren,omitempty"`
+	Finalized    bool             `json:"finalized,omitempty"`
+	After        string           `json:"after,omitempty"` // Resync or Retry
+	Events       []handler.Event  `json:"events,omitempty"`
+}
+
+// Record returns h, of which every call is written to w: a line of JSON with
+// the request and what was returned. [Replay] makes a regression test of them.
+// The values of Secrets, and kubectl's last-applied annotations, are replaced
+// by hashes, so that equal ones can be told to be equal.
+//
+// Calls may be concurrent; w isn't written to concurrently, and not buffered.
+// If it can't be written to, that is logged once, and h goes on unrecorded.
+func Record(w io.Writer, h handler.Handler) handler.Handler {
+	return &recording{w: w, inner: h, salt: rand.Text()}
+}
+
+// A recording records one handler.
+type recording struct {
+	inner handler.Handler
+	salt  string
+
+	mu     sync.Mutex // guards what follows
+	w      io.Writer
+	begun  bool
+	failed bool
+}
+
+// Finalizes passes the engine's question on.
+func (r *recording) Finalizes() bool { return handler.Finalizes(r.inner) }
+
+func (r *recording) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	resp, err := r.inner.Sync(ctx, req)
+	answer, encodeErr := syncAnswer(resp)
+	r.record(ctx, "sync", req, answer, err, encodeErr)
+	return resp, err
+}
+
+func (r *recording) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	resp, err := r.inner.Finalize(ctx, req)
+	answer, encodeErr := finalizeAnswer(resp)
+	r.record(ctx, "finalize", req, answer, err, encodeErr)
+	return resp, err
+}
+
+// syncAnswer returns nil for nil.
+func syncAnswer(resp *handler.SyncResponse) (*recordedAnswer, error) {
+	if resp == nil {
+		return nil, nil //nolint:nilnil // nothing was returned
+	}
+	out := &recordedAnswer{KeepChildren: resp.KeepChildren, Events: resp.Events}
+	if resp.Resync != 0 {
+		out.After = resp.Resync.String()
+	}
+	var err error
+	if out.Status, err = plainJSON(resp.Status); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	for i, child := range resp.Children {
+		object, err := childObject(child)
+		if err != nil {
+			return nil, fmt.Errorf("child %d: %w", i, err)
+		}
+		out.Children = append(out.Children, object)
+	}
+	return out, nil
+}
+
+func finalizeAnswer(resp *handler.FinalizeResponse) (*recordedAnswer, error) {
+	if resp == nil {
+		return nil, nil //nolint:nilnil // nothing was returned
+	}
+	out := &recordedAnswer{Finalized: resp.Finalized, Events: resp.Events}
+	if resp.Retry != 0 {
+		out.After = resp.Retry.String()
+	}
+	var err error
+	if out.Status, err = plainJSON(resp.Status); err != nil {
+		return nil, fmt.Errorf("status: %w", err)
+	}
+	return out, nil
+}
+
+// childObject returns a desired child as an object; one that is to be kept has
+// nothing but its identity, and says so.
+func childObject(child any) (map[string]any, error) {
+	keep, ok := child.(kept.Child)
+	if !ok {
+		return encode.Map(child)
+	}
+	if keep.Resource == nil {
+		return nil, fmt.Errorf("handler.Keep of nil")
+	}
+	t := keep.Resource.Type()
+	object := map[string]any{
+		"apiVersion": t.APIVersion, "kind": t.Kind, "keep": true,
+		"metadata": map[string]any{"name": keep.Resource.Name()},
+	}
+	if ns := keep.Resource.Namespace(); ns != "" {
+		object["metadata"] = map[string]any{"name": keep.Resource.Name(), "namespace": ns}
+	}
+	return object, nil
+}
+
+// plainJSON returns a value as it is after a way through JSON.
+func plainJSON(v any) (any, error) {
+	text, err := json.Marshal(map[string]any{"value": v})
+	if err != nil {
+		return nil, err
+	}
+	wrapped, err := encode.Map(json.RawMessage(text))
+	if err != nil {
+		return nil, err
+	}
+	return wrapped["value"], nil
+}
+
+func (r *recording) record(ctx context.Context, call string, req *handler.SyncRequest, answer *recordedAnswer, callErr, encodeErr error) {
+	line := recordedCall{Call: call, Response: answer}
+	if callErr != nil {
+		line.Error = callErr.Error()
+	}
+	err := encodeErr
+	if err == nil {
+		line.Request, err = hashedRequest(req, r.salt)
+	}
+	if err == nil && answer != nil {
+		for i, child := range answer.Children {
+			answer.Children[i] = hashed(child, r.salt)
+		}
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(line)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed {
+		return
+	}
+	if err == nil {
+		err = r.write(text)
+	}
+	if err != nil {
+		r.failed = encodeErr == nil // what can't be encoded the engine refuses, too
+		slog.Default().WarnContext(ctx, "handler call not recorded", "call", call, "error", err)
+	}
+}
+
+// write is called under the lock.
+func (r *recording) write(line []byte) error {
+	if !r.begun {
+		header, err := json.Marshal(recordingHeader{Format: recordingFormat, Salt: r.salt})
+		if err != nil {
+			return err
+		}
+		line = append(append(header, '\n'), line...)
+		r.begun = true
+	}
+	_, err := r.w.Write(append(line, '\n'))
+	return err
+}
+
+// hashedRequest returns a request as JSON without what must not be told.
+func hashedRequest(req *handler.SyncRequest, salt string) (json.RawMessage, error) {
+	parent := hashed(req.Parent.Unstructured().Object, salt)
+	children := []map[string]any{}
+	for child := range req.Children.All() {
+		children = append(children, hashed(child.Unstructured().Object, salt))
+	}
+	return json.Marshal(map[string]any{"parent": parent, "children": children})
+}

@@ -1,0 +1,192 @@
+package testkit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/roperator/roperator/handler"
+)
+
+// Replay calls h with each request of a recording that [Record] made, and fails
+// the test where h returns something else than what was recorded: the failure
+// names the line, the parent, and each field with both values. Errors are
+// equal, whatever they say. The order of children doesn't count.
+//
+// Values of Secrets aren't told by a recording, so that a handler gets hashes
+// of them; where it was given any, the values in Secrets that it returns aren't
+// compared, only their names.
+func Replay(t testing.TB, r io.Reader, h handler.Handler) {
+	t.Helper()
+	lines := bufio.NewReader(r)
+	var header recordingHeader
+	calls := 0
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			if calls == 0 {
+				t.Fatalf("testkit: replay: line %d: the recording ends before the first call", n)
+			}
+			return
+		case errors.Is(err, io.EOF):
+			t.Fatalf("testkit: replay: line %d: the recording was cut off", n)
+		case err != nil:
+			t.Fatalf("testkit: replay: line %d: %v", n, err)
+		}
+		if n == 1 {
+			if err := readJSON(line, &header); err != nil || header.Format != recordingFormat {
+				t.Fatalf("testkit: replay: line 1: not a recording: want the format %q (%v)", recordingFormat, err)
+			}
+			continue
+		}
+		var call recordedCall
+		if err := readJSON(line, &call); err != nil {
+			t.Fatalf("testkit: replay: line %d: %v", n, err)
+		}
+		var req handler.SyncRequest
+		if err := json.Unmarshal(call.Request, &req); err != nil || req.Parent == nil {
+			t.Fatalf("testkit: replay: line %d: request: no parent (%v)", n, err)
+		}
+		calls++
+		if found := replay(h, &call, &req, header.Salt); len(found) > 0 {
+			t.Errorf("testkit: replay: line %d: %s of %s:\n%s", n, call.Call, describe(req.Parent.Type(), req.Parent.Key()), strings.Join(found, "\n"))
+		}
+	}
+}
+
+func readJSON(line []byte, into any) error {
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	return dec.Decode(into)
+}
+
+// replay makes one call, and lists what is another than recorded.
+func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest, salt string) (found []string) {
+	defer func() {
+		if v := recover(); v != nil {
+			found = append(found, fmt.Sprintf("  it panicked: %v", v))
+		}
+	}()
+	var now *recordedAnswer
+	var err, encodeErr error
+	switch call.Call {
+	case "sync":
+		var resp *handler.SyncResponse
+		resp, err = h.Sync(context.Background(), req)
+		now, encodeErr = syncAnswer(resp)
+	case "finalize":
+		var resp *handler.FinalizeResponse
+		resp, err = h.Finalize(context.Background(), req)
+		now, encodeErr = finalizeAnswer(resp)
+	default:
+		return []string{fmt.Sprintf("  a recording of this version has no call %q", call.Call)}
+	}
+	switch {
+	case err != nil && call.Error == "":
+		return []string{fmt.Sprintf("  error: recorded none, now %q", err)}
+	case err == nil && call.Error != "":
+		return []string{fmt.Sprintf("  error: recorded %q, now none", call.Error)}
+	case err != nil:
+		return nil
+	case encodeErr != nil:
+		return []string{"  " + encodeErr.Error()}
+	case now == nil || call.Response == nil:
+		if now == nil && call.Response == nil {
+			return nil
+		}
+		return []string{"  response: only one of both calls returned one"}
+	}
+	return compareAnswers(call.Response, now, salt, givesSecrets(req))
+}
+
+func givesSecrets(req *handler.SyncRequest) bool {
+	for child := range req.Children.All() {
+		if holdsSecrets(child.Unstructured().Object) {
+			return true
+		}
+	}
+	return false
+}
+
+// compareAnswers lists the differences between what was recorded and what is
+// returned now.
+func compareAnswers(recorded, now *recordedAnswer, salt string, blind bool) []string {
+	var out []string
+	field := func(name string, a, b any) {
+		from := len(out)
+		defer func() { slices.Sort(out[from:]) }()
+		differing(nil, a, b, func(path string, a, b any) {
+			where := strings.TrimSpace(name + " " + path)
+			out = append(out, fmt.Sprintf("  %s: recorded %s, now %s", where, formatValue(a), formatValue(b)))
+		})
+	}
+	field("status", normalized(recorded.Status), normalized(now.Status))
+	field("keepChildren", recorded.KeepChildren, now.KeepChildren)
+	field("finalized", recorded.Finalized, now.Finalized)
+	field("resync or retry", recorded.After, now.After)
+	field("events", normalized(recorded.Events), normalized(now.Events))
+	before, after := byName(recorded.Children, salt), byName(now.Children, salt)
+	for _, name := range slices.Sorted(maps.Keys(merged(before, after))) {
+		a, b := before[name], after[name]
+		switch {
+		case a == nil:
+			out = append(out, "  "+name+": not recorded, now desired")
+		case b == nil:
+			out = append(out, "  "+name+": recorded, now not desired")
+		default:
+			if blind && holdsSecrets(a) {
+				a, b = blinded(a), blinded(b)
+			}
+			field(name, a, b)
+		}
+	}
+	return out
+}
+
+// normalized returns a value as a way through JSON leaves it.
+func normalized(v any) any {
+	out, err := plainJSON(v)
+	if err != nil {
+		return v
+	}
+	return out
+}
+
+func byName(children []map[string]any, salt string) map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for _, child := range children {
+		object, _ := normalized(hashed(child, salt)).(map[string]any)
+		out[describe(typeOf(object), keyOf(object))] = object
+	}
+	return out
+}
+
+func merged(a, b map[string]map[string]any) map[string]map[string]any {
+	out := maps.Clone(a)
+	maps.Copy(out, b)
+	return out
+}
+
+// blinded returns a Secret without its values.
+func blinded(object map[string]any) map[string]any {
+	out := maps.Clone(object)
+	for _, field := range []string{"data", "stringData"} {
+		if values, ok := out[field].(map[string]any); ok {
+			values = maps.Clone(values)
+			for key := range values {
+				values[key] = true
+			}
+			out[field] = values
+		}
+	}
+	return out
+}
