@@ -27,7 +27,8 @@ import (
 // A replica that stops hands over: its running passes end, then it gives up
 // the lease, and another takes over within 2.2 times RetryPeriod. After a crash
 // that takes up to LeaseDuration longer. One that couldn't renew the lease for
-// RenewDeadline starts no further write, and stops with an error.
+// RenewDeadline, or finds that another has it, starts no further write, and
+// stops with an error.
 type LeaderElection struct {
 	// Namespace and Name are the Lease's. Default: the namespace that the Pod
 	// is in, else "default", and the operator's name.
@@ -122,9 +123,11 @@ type lease struct {
 		renewed time.Time // zero: not held
 		ever    bool      // held at least once
 		given   bool      // away for good
+		taker   string    // who holds it instead, if that was seen
 		failure string    // of the last request, as it was logged
 	}
-	refused chan error // RBAC doesn't allow to take part
+	refused chan error    // RBAC doesn't allow to take part
+	taken   chan struct{} // closed when another was seen to hold what was held here
 }
 
 func (r *Runner) newLease(l *link) (*lease, error) {
@@ -140,7 +143,7 @@ func (r *Runner) newLease(l *link) (*lease, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
-	return &lease{
+	created := &lease{
 		Interface: &resourcelock.LeaseLock{
 			LeaseMeta:  metav1.ObjectMeta{Namespace: settings.Namespace, Name: settings.Name},
 			Client:     api,
@@ -149,7 +152,12 @@ func (r *Runner) newLease(l *link) (*lease, error) {
 		settings: settings,
 		log:      r.log.With("lease", settings.Namespace+"/"+settings.Name, "identity", settings.Identity),
 		refused:  make(chan error, 1),
-	}, nil
+		taken:    make(chan struct{}),
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.lease = created
+	return created, nil
 }
 
 // held says whether a write may start.
@@ -183,25 +191,52 @@ func (l *lease) lose() {
 	l.mu.given, l.mu.renewed = true, time.Time{}
 }
 
-var errLeaseLost = errors.New("lost")
+// takenBy gives the lease up because another has it although it was held here:
+// someone deleted or changed the Lease.
+func (l *lease) takenBy(holder string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.given || l.mu.renewed.IsZero() {
+		return
+	}
+	l.mu.given, l.mu.renewed, l.mu.taker = true, time.Time{}, holder
+	close(l.taken)
+}
+
+// lost returns why a lease that was held isn't any more, nil before.
+func (l *lease) lost() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.mu.given:
+		return nil
+	case l.mu.taker != "":
+		return fmt.Errorf("Lease %s: lost: %s took it; was the Lease deleted or changed by hand?", l.Describe(), l.mu.taker)
+	default:
+		return fmt.Errorf("Lease %s: lost: it wasn't renewed for %v; another replica may lead now", l.Describe(), l.settings.RenewDeadline)
+	}
+}
 
 // The methods below are those of the lock.
 
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	l.mu.Lock()
-	given := l.mu.given
-	l.mu.Unlock()
-	if given {
-		return nil, nil, errLeaseLost
+	if err := l.lost(); err != nil {
+		return nil, nil, err
 	}
 	record, raw, err := l.Interface.Get(ctx)
 	if !apierrors.IsNotFound(err) {
 		l.noteFailure(ctx, "get", err)
 	}
+	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.takenBy(record.HolderIdentity)
+	}
 	return record, raw, err
 }
 
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.lost(); err != nil {
+		return err
+	}
 	begin := time.Now()
 	err := l.Interface.Create(ctx, record)
 	l.note(ctx, "create", begin, record, err)
@@ -209,8 +244,12 @@ func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 }
 
 // Update makes no request if the lease has been renewed less than RetryPeriod
-// ago: the election looks more often.
+// ago: the election looks more often. Nor if the lease was lost: renewed for
+// passes that don't end, it would keep the other replicas waiting.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if err := l.lost(); err != nil {
+		return err
+	}
 	begin := time.Now()
 	if record.HolderIdentity == l.Identity() && l.renewedWithin(l.settings.RetryPeriod*3/4) {
 		return nil
@@ -331,11 +370,13 @@ func (l *lease) guarded(ctx context.Context, work func(ctx, passes context.Conte
 			case <-done:
 				timer.Stop()
 				return
+			case <-l.taken:
+				timer.Stop()
 			case <-timer.C:
 			}
 		}
 		l.lose()
-		lost = fmt.Errorf("Lease %s: lost: it wasn't renewed for %v; another replica may lead now", l.Describe(), l.settings.RenewDeadline)
+		lost = l.lost()
 		stop()
 		cut(lost)
 	})

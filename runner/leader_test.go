@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -204,6 +206,74 @@ func TestLeader_CutsPassesShort(t *testing.T) {
 		require.ErrorContains(t, cause, "lost")
 		require.Empty(t, writesBy(server, "one"))
 	})
+}
+
+// Whoever deletes the Lease lets another replica lead at once: the first one
+// must notice.
+func TestLeader_LeaseTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		one := startReplica(t, server, "one", handler.SyncFunc(copier))
+		createParent(t, server, "first", "v")
+		elapse(time.Second)
+		require.Equal(t, "one", holder(server))
+		_, err := server.Change(leaseType, rigKey("op"), func(o map[string]any) { o["spec"].(map[string]any)["holderIdentity"] = "two" })
+		require.NoError(t, err)
+		require.Less(t, until(t, time.Minute, func() bool { return len(one.ended) > 0 }), 2200*time.Millisecond)
+		require.EqualError(t, <-one.ended, "Lease ns/op: lost: two took it; was the Lease deleted or changed by hand?")
+		require.Equal(t, "two", holder(server))
+		createParent(t, server, "second", "v")
+		elapse(time.Minute)
+		require.Nil(t, server.Get(k8s.ConfigMap, rigKey("second")))
+	})
+}
+
+// A handler that doesn't heed its context keeps the process from ending, but
+// not another replica from leading, even if the API server is back.
+func TestLeader_StuckHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := electionServer()
+		goOn := make(chan struct{})
+		one := startReplica(t, server, "one", handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			<-goOn
+			return copier(context.Background(), req)
+		}))
+		createParent(t, server, "p", "v")
+		two := startReplica(t, server, "two", handler.SyncFunc(copier))
+		require.Equal(t, "ok", healthOf(one.runner).Body.String())
+		cut := true
+		var mu sync.Mutex
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if cut && r.Type == leaseType && r.UserAgent == "one" {
+				return errors.New("cut off")
+			}
+			return nil
+		}})
+		elapse(10500 * time.Millisecond) // longer than RenewDeadline, but the election itself would go on
+		mu.Lock()
+		cut = false
+		mu.Unlock()
+		until(t, 10*time.Second, func() bool { return holder(server) == "two" })
+		elapse(time.Minute)
+		require.Empty(t, one.ended, "it can't")
+		health := healthOf(one.runner)
+		require.Equal(t, http.StatusInternalServerError, health.Code, "it should be restarted")
+		require.Contains(t, health.Body.String(), "Lease ns/op: lost")
+		require.Equal(t, "ok", healthOf(two.runner).Body.String())
+		close(goOn)
+		require.ErrorContains(t, <-one.ended, "lost: it wasn't renewed for 10s")
+		require.Empty(t, writesBy(server, "one"))
+		two.cancel()
+		require.NoError(t, <-two.ended)
+	})
+}
+
+func healthOf(r *Runner) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r.healthz(w, httptest.NewRequest(http.MethodGet, "/healthz", http.NoBody))
+	return w
 }
 
 func TestLeader_Forbidden(t *testing.T) {

@@ -73,6 +73,7 @@ type Runner struct {
 	mu struct {
 		sync.Mutex
 		started bool
+		lease   *lease // as soon as there is one
 	}
 }
 

@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// readHeaderTimeout and idleTimeout are for clients that dawdle.
+	// For clients that dawdle.
 	readHeaderTimeout = 10 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = time.Minute
 	idleTimeout       = 2 * time.Minute
 	// closeTimeout is how long requests that are being answered may take when
 	// everything else has ended.
@@ -43,7 +45,7 @@ func (r *Runner) serve(ctx context.Context) (*server, error) {
 		at(r.opts.MetricsAddress).Handle("GET /metrics", promhttp.HandlerFor(r.gatherer, promhttp.HandlerOpts{ErrorLog: errorLog}))
 	}
 	if r.opts.HealthAddress != "" {
-		at(r.opts.HealthAddress).HandleFunc("GET /healthz", healthz)
+		at(r.opts.HealthAddress).HandleFunc("GET /healthz", r.healthz)
 		at(r.opts.HealthAddress).HandleFunc("GET /readyz", r.readyz)
 	}
 	s := &server{}
@@ -58,7 +60,7 @@ func (r *Runner) serve(ctx context.Context) (*server, error) {
 			return nil, fmt.Errorf("runner: %s %s: %w; choose another (%s), or none", field, address, err, flag)
 		}
 		each := &http.Server{
-			Handler: mux, ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
+			Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 			ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		}
 		s.servers = append(s.servers, each)
@@ -83,9 +85,21 @@ func (s *server) close() {
 	s.wg.Wait()
 }
 
-// healthz says that the process runs. Nothing that goes wrong in an operator is
-// mended by a restart, so there is nothing else to say.
-func healthz(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
+// healthz fails if the process should be restarted: the lease is lost, and yet
+// it hasn't ended, since a handler doesn't heed its context. Nothing else that
+// goes wrong in an operator is mended by a restart.
+func (r *Runner) healthz(w http.ResponseWriter, _ *http.Request) {
+	r.mu.Lock()
+	lease := r.mu.lease
+	r.mu.Unlock()
+	if lease != nil {
+		if err := lease.lost(); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+	}
+	_, _ = io.WriteString(w, "ok")
+}
 
 // readyz says whether all that is watched is mirrored; with ?verbose, what is
 // and what isn't.
