@@ -1,0 +1,362 @@
+package manifests
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/runner"
+)
+
+const patience = 90 * time.Second
+
+var parentType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Parent"}
+
+func operator() config.Operator {
+	return config.Operator{
+		Name: "rights", Parent: parentType, MaxErrorBackoff: time.Second,
+		Children: []config.Child{
+			{Type: k8s.ConfigMap, Strategy: config.Replace, Adopt: true},
+			{Type: k8s.Pod, Strategy: config.Recreate, Adopt: true},
+			{Type: k8s.PodTemplate, Strategy: config.OnDelete, Adopt: true},
+			{Type: k8s.Deployment, Strategy: config.Apply, Adopt: true},
+		},
+		Mappings: []resource.Mapping{{Type: parentType, Plural: "parents"}},
+	}
+}
+
+// A story is a handler that wants children of a revision, or none at 0.
+type story struct{ revision atomic.Int64 }
+
+func (s *story) Sync(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+	revision := s.revision.Load()
+	resp := &handler.SyncResponse{
+		Status: map[string]any{"revision": revision}, Resync: 300 * time.Millisecond,
+		Events: []handler.Event{{Type: "Normal", Reason: "Told", Message: "again and again"}},
+	}
+	if revision > 0 {
+		for _, text := range childTexts {
+			var child map[string]any
+			if err := yaml.Unmarshal([]byte(strings.NewReplacer("REVISION", fmt.Sprint("r", revision), "\t", " ").Replace(text)), &child); err != nil {
+				return nil, err
+			}
+			resp.Children = append(resp.Children, child)
+		}
+	}
+	return resp, nil
+}
+
+// Finalize has nothing to do.
+func (s *story) Finalize(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	return &handler.FinalizeResponse{Finalized: true}, nil
+}
+
+// The quantities are stored otherwise, so that after a restart a dry run has to
+// tell.
+var childTexts = []string{
+	`{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {revision: REVISION}}`,
+	`{apiVersion: v1, kind: Pod, metadata: {name: one, labels: {revision: REVISION}}, spec: {terminationGracePeriodSeconds: 0,
+		containers: [{name: main, image: i, resources: {limits: {cpu: 1000m}}}]}}`,
+	`{apiVersion: v1, kind: PodTemplate, metadata: {name: one}, template: {spec: {containers: [{name: main, image: i}]}}}`,
+	`{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
+		spec: {containers: [{name: main, image: REVISION, resources: {limits: {cpu: 1000m}}}]}}}}`,
+}
+
+var children = []schema.GroupVersionResource{
+	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "podtemplates"},
+	{Group: "apps", Version: "v1", Resource: "deployments"},
+}
+
+var parents = schema.GroupVersionResource{Group: "conformance.roperator.com", Version: "v1", Resource: "parents"}
+
+// A stage is a namespace in which the operator is installed and works.
+type stage struct {
+	t         *testing.T
+	namespace string
+	user      *rest.Config // the operator's ServiceAccount
+	admin     dynamic.Interface
+	handler   story
+	log       buffer
+	failed    atomic.Pointer[error] // why Run returned
+}
+
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// manifestsFor is what the operator's own program prints.
+func manifestsFor(t *testing.T, args ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, append([]string{"manifests", "--image=example.com/rights:v1"}, args...)...)
+	cmd.Env = append(os.Environ(), asOperator+"=1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, stderr.String())
+	require.Empty(t, stderr.String())
+	return string(out)
+}
+
+// newStage installs the operator with the rules that change makes of those of
+// its manifests, which are restricted to the namespace or not.
+func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule) *stage {
+	t.Helper()
+	admin, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	require.NoError(t, err)
+	s := &stage{t: t, namespace: "rights-" + rand.String(8)}
+	s.admin, err = dynamic.NewForConfig(cluster.RESTConfig())
+	require.NoError(t, err)
+	ctx := t.Context()
+	_, err = admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	args := []string{"--install-namespace=" + s.namespace}
+	if !clusterWide {
+		args = append(args, "--namespace="+s.namespace)
+	}
+	for doc := range strings.SplitSeq(manifestsFor(t, args...), "---\n") {
+		var meta metav1.PartialObjectMetadata
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &meta))
+		read := func(into any) { require.NoError(t, yaml.UnmarshalStrict([]byte(doc), into)) }
+		switch meta.Kind {
+		case "ServiceAccount":
+			_, err = admin.CoreV1().ServiceAccounts(meta.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta.ObjectMeta}, metav1.CreateOptions{})
+		case "Role":
+			var role rbacv1.Role
+			read(&role)
+			role.Rules = change(role.Name, role.Rules)
+			_, err = admin.RbacV1().Roles(role.Namespace).Create(ctx, &role, metav1.CreateOptions{})
+		case "RoleBinding":
+			var binding rbacv1.RoleBinding
+			read(&binding)
+			_, err = admin.RbacV1().RoleBindings(binding.Namespace).Create(ctx, &binding, metav1.CreateOptions{})
+		case "ClusterRole":
+			var role rbacv1.ClusterRole
+			read(&role)
+			role.Rules = change(role.Name, role.Rules)
+			_, err = admin.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
+		case "ClusterRoleBinding":
+			var binding rbacv1.ClusterRoleBinding
+			read(&binding)
+			_, err = admin.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{})
+		}
+		require.NoError(t, err, meta.Kind)
+	}
+	s.user = cluster.RESTConfig()
+	s.user.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + s.namespace + ":rights",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + s.namespace, "system:authenticated"},
+	}
+	return s
+}
+
+func (s *stage) config(clusterWide bool) config.Operator {
+	cfg := operator()
+	if !clusterWide {
+		cfg.Namespaces = []string{s.namespace}
+	}
+	return cfg
+}
+
+// start runs the operator until stop.
+func (s *stage) start(clusterWide bool) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err := runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
+			RESTConfig:     s.user,
+			Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
+			LeaderElection: &runner.LeaderElection{Namespace: s.namespace, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 300 * time.Millisecond},
+		})
+		if err != nil {
+			s.failed.Store(&err)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// said is all that the operator has told so far.
+func (s *stage) said() string {
+	text := s.log.String()
+	if err := s.failed.Load(); err != nil {
+		text += (*err).Error()
+	}
+	return strings.ReplaceAll(text, `\`, "")
+}
+
+// await waits until something is so, and says whether it came to that before
+// the operator told of want.
+func (s *stage) await(want, what string, condition func() bool) bool {
+	s.t.Helper()
+	told, met := false, false
+	require.Eventually(s.t, func() bool {
+		told = want != "" && strings.Contains(s.said(), want)
+		met = condition()
+		return told || met || want == "" && s.failed.Load() != nil
+	}, patience, 30*time.Millisecond, "%s: %s", what, s.said())
+	return met && !told
+}
+
+func (s *stage) child(gvr schema.GroupVersionResource) *unstructured.Unstructured {
+	u, err := s.admin.Resource(gvr).Namespace(s.namespace).Get(context.Background(), "one", metav1.GetOptions{})
+	if err != nil || u.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return u
+}
+
+// converged says whether every child is there with its labels, or gone.
+func (s *stage) converged(revision int64) bool {
+	for _, gvr := range children {
+		u := s.child(gvr)
+		if (u != nil) != (revision > 0) || u != nil && len(u.GetOwnerReferences()) == 0 {
+			return false
+		}
+		text := ""
+		if u != nil {
+			raw, err := u.MarshalJSON()
+			text = string(raw)
+			if err != nil || gvr.Resource != "podtemplates" && !strings.Contains(text, fmt.Sprintf(`"r%d"`, revision)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// play lets the operator do all of its work, and returns when it is done (true)
+// or has told of want.
+func (s *stage) play(clusterWide bool, want string) bool {
+	s.t.Helper()
+	ctx := context.Background()
+	s.handler.revision.Store(1)
+	created := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": parentType.APIVersion, "kind": parentType.Kind, "metadata": map[string]any{"name": "one"}, "spec": map[string]any{},
+	}}
+	_, err := s.admin.Resource(parents).Namespace(s.namespace).Create(ctx, created, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+	stop := s.start(clusterWide)
+	defer func() { stop() }()
+	events, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	require.NoError(s.t, err)
+	if !s.await(want, "creates", func() bool { return s.converged(1) }) {
+		return false
+	}
+	if !s.await(want, "status and Events, counted", func() bool {
+		p, err := s.admin.Resource(parents).Namespace(s.namespace).Get(ctx, "one", metav1.GetOptions{})
+		if err != nil || p.Object["status"] == nil {
+			return false
+		}
+		list, err := events.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
+		return err == nil && slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == "Told" && e.Series != nil })
+	}) {
+		return false
+	}
+	for _, gvr := range children { // nobody's, until they are taken over
+		_, err := s.admin.Resource(gvr).Namespace(s.namespace).Patch(ctx, "one", types.MergePatchType,
+			[]byte(`{"metadata":{"labels":null,"ownerReferences":null}}`), metav1.PatchOptions{})
+		require.NoError(s.t, err)
+	}
+	if !s.await(want, "takes over", func() bool { return s.converged(1) }) {
+		return false
+	}
+	s.handler.revision.Store(2)
+	if !s.await(want, "changes", func() bool { return s.converged(2) }) {
+		return false
+	}
+	stop()
+	stop = s.start(clusterWide)
+	renewed := strings.Count(s.said(), "msg=started")
+	if !s.await(want, "starts again", func() bool { return strings.Count(s.said(), "msg=started") > renewed }) {
+		return false
+	}
+	changes, err := runner.Plan(ctx, s.config(clusterWide), &s.handler, runner.Options{RESTConfig: s.user, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil && want != "" && strings.Contains(err.Error(), want) {
+		return false
+	}
+	require.NoError(s.t, err)
+	require.Empty(s.t, changes)
+	s.handler.revision.Store(0)
+	if !s.await(want, "deletes", func() bool { return s.converged(0) }) {
+		return false
+	}
+	require.NoError(s.t, s.admin.Resource(parents).Namespace(s.namespace).Delete(ctx, "one", metav1.DeleteOptions{}))
+	return s.await(want, "finalizes", func() bool {
+		_, err := s.admin.Resource(parents).Namespace(s.namespace).Get(ctx, "one", metav1.GetOptions{})
+		return err != nil
+	})
+}
+
+// The rules are enough, as Roles and as a ClusterRole.
+func TestRulesAreEnough(t *testing.T) {
+	for name, clusterWide := range map[string]bool{"Namespaced": false, "ClusterWide": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, clusterWide, func(_ string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule { return rules })
+			require.True(t, s.play(clusterWide, ""), "%s", s.said())
+			require.NotContains(t, s.said(), "forbidden")
+		})
+	}
+}
+
+// kubectl takes the manifests, and the API server finds nothing wrong.
+func TestManifestsAreAccepted(t *testing.T) {
+	kubectl := os.Getenv("KUBEBUILDER_ASSETS") + "/kubectl"
+	if _, err := os.Stat(kubectl); err != nil {
+		t.Skip("no kubectl beside kube-apiserver")
+	}
+	for name, args := range map[string][]string{
+		"ClusterWide": {"--install-namespace=default"},
+		"Namespaced":  {"--install-namespace=default", "--namespace=default", "--replicas=2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.Command(kubectl, "--kubeconfig", cluster.Kubeconfig(), "apply", "--dry-run=server", "--validate=strict", "-f", "-")
+			cmd.Stdin = strings.NewReader(manifestsFor(t, args...))
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Contains(t, string(out), "deployment.apps/rights created (server dry run)")
+			require.Contains(t, string(out), "poddisruptionbudget.policy/rights created (server dry run)")
+		})
+	}
+}
