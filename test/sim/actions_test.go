@@ -168,6 +168,11 @@ func (w *world) actOn(verb, arg, value string) {
 			}
 		})
 	case "let-go":
+		if live != nil {
+			w.mu.Lock()
+			w.mu.letGo[live.UID()] = struct{}{}
+			w.mu.Unlock()
+		}
 		w.change(arg, func(o map[string]any) {
 			held, _ := meta(o)["finalizers"].([]any)
 			meta(o)["finalizers"] = slices.DeleteFunc(held, func(f any) bool { return f == foreignFinalizer })

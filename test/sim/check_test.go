@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"path"
 	"reflect"
 	"runtime"
 	"slices"
@@ -23,9 +24,14 @@ func (w *world) changed(was, is map[string]any) {
 	before, after := briefOf(was), briefOf(is)
 	w.mu.Lock()
 	w.noteChangeLocked(before, after, is == nil)
+	had, has := slices.Contains(before.Metadata.Finalizers, foreignFinalizer), slices.Contains(after.Metadata.Finalizers, foreignFinalizer)
+	_, let := w.mu.letGo[before.Metadata.UID]
 	_, released := w.mu.released[before.Metadata.UID]
 	_, allocated := w.mu.allocated[before.Metadata.UID]
 	w.mu.Unlock()
+	if had && !has && !let {
+		w.violated("%s %s, %s, lost the finalizer of another", before.Kind, before.Metadata.Name, before.Metadata.UID)
+	}
 	if before.Kind != parentType().Kind {
 		return
 	}
@@ -67,11 +73,58 @@ func (p *process) checkWrite(req *http.Request, name string, body []byte) {
 			p.violated("%s: %s is an update of whatever is there", p.replica, name)
 		}
 	case http.MethodDelete:
+		p.checkFailed(name)
 		var opts metav1.DeleteOptions
 		if json.Unmarshal(body, &opts) != nil || opts.Preconditions == nil || opts.Preconditions.UID == nil {
 			p.violated("%s: %s is a deletion of whatever is there", p.replica, name)
 		}
 	}
+}
+
+// checkFailed sees to it that in a pass in which a write has failed, nothing is
+// deleted that isn't wanted any more.
+func (p *process) checkFailed(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pass := p.mu.passes[parentOf(name)]
+	if pass != nil && len(pass.failed) > 0 && !slices.Contains(pass.wanted, childOf(name)) {
+		p.violated("%s: %s in a pass in which a write failed", p.replica, name)
+	}
+}
+
+// noteFailure notes whether a write of a child has failed.
+func (p *process) noteFailure(name string, code int) {
+	if strings.HasPrefix(name, "GET ") || strings.Contains(name, "dryRun") {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch pass := p.mu.passes[parentOf(name)]; {
+	case pass == nil:
+	case strings.HasPrefix(name, "DELETE ") && !slices.Contains(pass.wanted, childOf(name)): // they go together
+	case code > 0 && code < 400 || code == http.StatusConflict || code == http.StatusNotFound:
+		delete(pass.failed, name) // client-go has tried again
+	default:
+		pass.failed[name] = struct{}{}
+	}
+}
+
+// childOf returns the resource and name that a request names.
+func childOf(name string) string {
+	plural, last := path.Base(path.Dir(name)), path.Base(name)
+	return plural + "/" + last
+}
+
+// lastOf returns the name of the object that a request names.
+func lastOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
+
+// parentOf returns the parent of a child that a request names.
+func parentOf(name string) string {
+	if strings.Contains(name, "/parents") || strings.Contains(name, "/events") || strings.Contains(name, "/leases") {
+		return ""
+	}
+	name, _, _ = strings.Cut(lastOf(name), "-")
+	return strings.TrimSuffix(name, "?dryRun")
 }
 
 // checkLease holds the start of a write against the lease.

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -100,9 +101,17 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 		first = held.UID()
 	}
 	var children []any
+	next := &pass{failed: map[string]struct{}{}}
 	for _, child := range desired(req.Parent, first) {
 		children = append(children, child)
+		meta, _ := child["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		kind, _ := child["kind"].(string)
+		next.wanted = append(next.wanted, strings.ToLower(kind)+"s/"+name)
 	}
+	o.mu.Lock()
+	o.mu.passes[req.Parent.Name()] = next
+	o.mu.Unlock()
 	if f.Outcome == killAfter {
 		o.kill()
 	}

@@ -32,7 +32,14 @@ type process struct {
 		told    map[string]seen        // newest state that an answer to a write has told, by kind and key
 		deleted map[types.UID]struct{} // told to be gone
 		syncing map[types.UID]struct{}
+		passes  map[string]*pass // the last of each parent, by its name
 	}
+}
+
+// A pass is what came of a call of Sync.
+type pass struct {
+	wanted []string            // children, as resource/name
+	failed map[string]struct{} // writes
 }
 
 // seen is what a state is told from another by.
@@ -68,48 +75,59 @@ func nameOf(req *http.Request, body []byte) string {
 
 // RoundTrip is http.RoundTripper's.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, name, err := p.roundTrip(req)
+	code := 0
+	if err == nil {
+		code = resp.StatusCode
+	}
+	p.noteFailure(name, code)
+	return resp, err
+}
+
+func (p *process) roundTrip(req *http.Request) (_ *http.Response, name string, _ error) {
 	var body []byte
 	if req.Body != nil {
 		var err error
 		if body, err = io.ReadAll(req.Body); err != nil {
-			return nil, err
+			return nil, name, err
 		}
 		req = req.Clone(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	name := nameOf(req, body)
+	name = nameOf(req, body)
 	write := req.Method != http.MethodGet
 	f := p.faults.next(name, p.faults.rates.request, requestOutcomes(write)...)
 	p.sent(name, f)
 	p.checkLease(req, name)
 	if err := p.sleep(req.Context(), f.Delay/2); err != nil {
-		return nil, err
+		return nil, name, err
 	}
 	if !p.outage().IsZero() {
-		return nil, broken("connection refused")
+		return nil, name, broken("connection refused")
 	}
 	switch f.Outcome {
 	case killBefore:
 		p.kill()
-		return nil, errDead
+		return nil, name, errDead
 	case breakBefore:
-		return nil, broken("connection reset by peer")
+		return nil, name, broken("connection reset by peer")
 	case "409", "429", "500", "503", "504":
-		return refusal(req, f.Outcome), nil
+		return refusal(req, f.Outcome), name, nil
 	}
 	p.checkWrite(req, name, body)
 	resp, err := p.server.RoundTrip(req)
 	if err != nil {
-		return nil, err
+		return nil, name, err
 	}
 	if err := p.sleep(req.Context(), f.Delay-f.Delay/2); err != nil {
 		resp.Body.Close()
-		return nil, err
+		return nil, name, err
 	}
 	if strings.HasPrefix(name, "WATCH ") && resp.StatusCode == http.StatusOK && f.Outcome == "" {
 		f.Outcome = "ok"
 	}
-	return p.answered(req, name, f.Outcome, resp)
+	resp, err = p.answered(req, name, f.Outcome, resp)
+	return resp, name, err
 }
 
 func (p *process) answered(req *http.Request, name, outcome string, resp *http.Response) (*http.Response, error) {

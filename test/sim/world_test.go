@@ -51,7 +51,8 @@ type world struct {
 		down       time.Time           // the API server can't be reached before; zero: it can
 		allocated  map[types.UID]struct{}
 		released   map[types.UID]struct{}
-		foreign    map[types.UID]string // resourceVersion of objects that nobody but their owner may touch
+		foreign    map[types.UID]string   // resourceVersion of objects that nobody but their owner may touch
+		letGo      map[types.UID]struct{} // objects that a foreign finalizer was taken off
 		unmarked   map[types.UID]struct{}
 		requests   []string
 		logs       bytes.Buffer
@@ -75,6 +76,7 @@ func run(s *script, f *faults) *report {
 	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed})
 	w.mu.processes = map[string]*process{}
 	w.mu.allocated, w.mu.released = map[types.UID]struct{}{}, map[types.UID]struct{}{}
+	w.mu.letGo = map[types.UID]struct{}{}
 	w.mu.foreign, w.mu.unmarked = map[types.UID]string{}, map[types.UID]struct{}{}
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -146,6 +148,7 @@ func (w *world) replica(ctx context.Context, name string) {
 	for n := 1; ; n++ {
 		pctx, cancel := context.WithCancel(ctx)
 		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{})}
+		p.mu.passes = map[string]*pass{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
 		w.mu.Lock()
 		w.mu.processes[name] = p

@@ -1,0 +1,148 @@
+// The command mutants switches off the engine's safeguards, one at a time, and
+// runs the simulation, which must find out:
+//
+//	go run ./hack/mutants
+//
+// It changes nothing in the working tree: the compiler is given the changed
+// files by -overlay. The name of a mutant as argument runs only that one.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// An edit replaces what occurs exactly once in a file.
+type edit struct{ file, old, new string }
+
+// A mutant is an engine without one of its safeguards.
+type mutant struct {
+	name  string
+	edits []edit
+}
+
+func mutants() []mutant {
+	one := func(name, file, was, is string) mutant { return mutant{name, []edit{{file, was, is}}} }
+	return []mutant{
+		one("read your writes", "runner/apply.go", "	x.store.wrote(live)\n	changed :=", "	changed :="),
+		one("newer states only", "runner/resourcemap_index.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
+		one("tombstones of own deletes", "runner/resourcemap.go", "	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}\n", ""),
+		one("relist deletion", "runner/resourcemap.go", "		all.add(m.removeLocked(ref, held))\n", "		continue\n"),
+		one("UID guard", "runner/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
+		one("test operations", "runner/finalize.go", `ops := []op{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []op{}, before"),
+		one("finalizer before the handler", "runner/finalize.go", "return append(held, p.finalizer)", "return held"),
+		one("finalize until finalized", "runner/finalize.go", "if resp.Finalized {", "if true {"),
+		one("delete suppression in a failed pass", "runner/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
+		one("foreign objects", "runner/claim.go", "free := controller == nil && (ours || a.kind.child.Adopt)", "free := controller == nil"),
+		one("removal of dropped fields", "runner/strategy.go", "merge(a.live.Unstructured().Object, want, a.former)", "merge(a.live.Unstructured().Object, want, nil)"),
+		one("retry of a failed pass", "runner/sync.go", "	out.Err = err != nil\n", ""),
+		{"lease check", []edit{
+			{"runner/link.go", "if !g.lease.held() {", "if false {"},
+			{"runner/leader.go", "return l.settings.RenewDeadline - time.Since(l.mu.renewed)", "return time.Hour"},
+		}},
+	}
+}
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only []string) error {
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	count, caught := 0, 0
+	for _, m := range mutants() {
+		if len(only) > 0 && m.name != only[0] {
+			continue
+		}
+		count++
+		how, err := m.hunt(dir)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.name, err)
+		}
+		if how != "" {
+			caught++
+		} else {
+			how = "NOT CAUGHT"
+		}
+		fmt.Printf("sim-mutants: without %s: %s\n", m.name, how)
+	}
+	fmt.Printf("sim-mutants: %d of %d caught\n", caught, count)
+	if caught < count {
+		return errors.New("the simulation doesn't see what is missing")
+	}
+	return nil
+}
+
+// hunt returns the first violation that the simulation finds, with more and
+// more seeds.
+func (m mutant) hunt(dir string) (string, error) {
+	overlay, err := m.overlay(dir)
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "sim.test")
+	build := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, "./test/sim")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, out)
+	}
+	found := regexp.MustCompile(`\d+ violations:\n\s*(.*)`)
+	for _, seeds := range []string{"60", "500", "3000"} {
+		sim := exec.Command(binary, "-test.run", "^TestSeeds$")
+		sim.Dir = filepath.Join("test", "sim")
+		sim.Env = append(os.Environ(), "SIM_SEEDS="+seeds)
+		out, err := sim.CombinedOutput()
+		var failed *exec.ExitError
+		if err != nil && !errors.As(err, &failed) {
+			return "", fmt.Errorf("run: %w", err)
+		}
+		if violation := found.FindSubmatch(out); violation != nil {
+			text := string(violation[1])
+			return text[:min(len(text), 150)], nil
+		}
+		if err != nil {
+			return "", fmt.Errorf("run: %w\n%s", err, out[max(0, len(out)-2000):])
+		}
+	}
+	return "", nil
+}
+
+// overlay writes the changed files and the list that go build wants of them.
+func (m mutant) overlay(dir string) (string, error) {
+	replace := map[string]string{}
+	for i, e := range m.edits {
+		text, err := os.ReadFile(e.file)
+		if err != nil {
+			return "", err
+		}
+		if n := strings.Count(string(text), e.old); n != 1 {
+			return "", fmt.Errorf("%s has %q %d times, not once; change the mutant with the code", e.file, e.old, n)
+		}
+		path, err := filepath.Abs(e.file)
+		if err != nil {
+			return "", err
+		}
+		replace[path] = filepath.Join(dir, fmt.Sprint(i, ".go"))
+		if err := os.WriteFile(replace[path], []byte(strings.Replace(string(text), e.old, e.new, 1)), 0o600); err != nil {
+			return "", err
+		}
+	}
+	raw, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	return list, os.WriteFile(list, raw, 0o600)
+}
