@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -55,7 +54,7 @@ type executor struct {
 	parent  *resource.Resource
 	slots   chan struct{} // shared by all passes
 	tracing *tracing
-	log     *slog.Logger
+	pass    *pass    // whose log it is
 	going   sync.Map // namespaces that were found to be terminating
 	// expected are namespaces that would be there by now if this weren't a dry
 	// run.
@@ -164,7 +163,7 @@ func (x *executor) runOne(ctx context.Context, a *action) (out result) {
 			if a.kind.secret() {
 				v = "(hidden)"
 			}
-			x.log.ErrorContext(ctx, "write panicked", "child", a.ref.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			x.pass.logger().ErrorContext(ctx, "write panicked", "child", a.ref.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			out = result{action: a, err: describe(a, fmt.Errorf("panic: %v", v))}
 		}
 	}()

@@ -35,6 +35,10 @@
 //	loop.go         writes that never settle (loops.go) are slowed down
 //	status.go       the parent's status, last
 //
+// What is told of it: passlog.go (one line per pass, with its syncID), events.go
+// (on the parent; eventsink.go writes them), metrics.go (metrics_api.go: requests;
+// metrics_gauges.go: what is looked up when asked), trace.go (spans).
+//
 // Plan (planrun.go) is one pass over every parent with DryRun: the actions are
 // rehearsed (planrun_rehearse.go) instead of carried out, and what would be
 // written is noted down (planrun_pass.go).

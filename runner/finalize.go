@@ -217,7 +217,7 @@ func (p *pass) callFinalize(ctx context.Context) (resp *handler.FinalizeResponse
 	}()
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			p.logger().ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			resp, err = nil, fmt.Errorf("handler: Finalize: panic: %v", v)
 		}
 	}()

@@ -150,7 +150,7 @@ func (p *pass) countLoop(key loopKey, writes []loopWrite) bool {
 	now := time.Now()
 	if found := p.loops.wrote(now, key, writes); found != nil {
 		text := fmt.Sprintf("%s: %s is written again and again: %q", objectRef{key.Type, key.Object}, found.Path, found.Values)
-		p.log.Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
+		p.logger().Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
 		p.metrics.types[key.Type].loops.Inc()
 		p.event(p.parent, warning, reasonConflictLoop, text)
 		p.foundLoop(p.parent, key, found)

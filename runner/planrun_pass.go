@@ -121,7 +121,7 @@ func (p *pass) tellWould(ctx context.Context) {
 		p.memory.told = sum
 	}
 	for _, c := range p.would {
-		p.log.Log(ctx, level, "dry run", "would", c.Verb, "child", objectRef{c.Type, c.Object}.String(), "fields", fieldTexts(p.types.byType[c.Type], c))
+		p.logger().Log(ctx, level, "dry run", "would", c.Verb, "child", objectRef{c.Type, c.Object}.String(), "fields", fieldTexts(p.types.byType[c.Type], c))
 	}
 }
 

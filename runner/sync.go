@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -33,8 +32,7 @@ const (
 // A pass is one look at one parent.
 type pass struct {
 	*engine
-	id      string // in every line of the pass, and its span
-	log     *slog.Logger
+	lines   passLog
 	parent  *resource.Resource
 	req     *handler.SyncRequest
 	memory  *parentMemory
@@ -57,7 +55,7 @@ func (r *engine) sync(ctx context.Context, d due) outcome {
 	}
 	p := r.newPass(req)
 	start := time.Now()
-	inner, span := r.tracing.pass(ctx, req.Parent, d, p.id)
+	inner, span := r.tracing.pass(ctx, p, d)
 	out, err := p.run(inner)
 	span.end(err)
 	return p.conclude(inner, d, out, err, time.Since(start))
@@ -66,10 +64,8 @@ func (r *engine) sync(ctx context.Context, d due) outcome {
 // newPass returns a pass over the parent of req, which no other pass may be
 // under way for.
 func (r *engine) newPass(req *handler.SyncRequest) *pass {
-	id := fmt.Sprintf("%08x", rand.Uint32())
 	return &pass{
-		id: id, engine: r, parent: req.Parent, req: req, memory: r.memory.of(req.Parent.UID()),
-		log: r.log.With("syncID", id, "namespace", req.Parent.Namespace(), "name", req.Parent.Name()),
+		engine: r, parent: req.Parent, req: req, memory: r.memory.of(req.Parent.UID()),
 	}
 }
 
@@ -78,7 +74,7 @@ func (r *engine) newPass(req *handler.SyncRequest) *pass {
 func (p *pass) run(ctx context.Context) (out outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.ErrorContext(ctx, "pass panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			p.logger().ErrorContext(ctx, "pass panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			out, err = outcome{Err: true}, fmt.Errorf("panic: %v", v)
 		}
 	}()
@@ -115,7 +111,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	}
 	planned := p.plan(planInput{desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
 	prompted := p.prompted()
-	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, log: p.log}
+	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, pass: p}
 	p.results = x.run(ctx, &planned)
 	if at := x.first.Load(); at != 0 && p.firstWrite.IsZero() {
 		p.firstWrite = time.Unix(0, at)
@@ -224,7 +220,7 @@ func (p *pass) callSync(ctx context.Context) (resp *handler.SyncResponse, err er
 	}()
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+			p.logger().ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
 			resp, err = nil, fmt.Errorf("handler: Sync: panic: %v", v)
 		}
 	}()
@@ -266,11 +262,11 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 	switch {
 	case err != nil:
 		p.failed(err)
-		p.log.ErrorContext(ctx, "sync failed", append(args, "error", err)...)
+		p.logger().ErrorContext(ctx, "sync failed", append(args, "error", err)...)
 	case len(p.did) > 0:
-		p.log.InfoContext(ctx, "synced", args...)
-	default:
-		p.log.DebugContext(ctx, "nothing to do", args...)
+		p.logger().InfoContext(ctx, "synced", args...)
+	case p.engine.log.Enabled(ctx, slog.LevelDebug):
+		p.logger().DebugContext(ctx, "nothing to do", args...)
 	}
 	if err == nil {
 		p.memory.lastError = ""

@@ -6,8 +6,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-
-	"github.com/roperator/roperator/resource"
 )
 
 // tracing makes the spans of an operator: one for each pass, below it one for
@@ -30,10 +28,11 @@ func newTracing(provider trace.TracerProvider, controller string) *tracing {
 type span struct{ trace.Span }
 
 // pass begins the span of a pass.
-func (t *tracing) pass(ctx context.Context, parent *resource.Resource, d due, id string) (context.Context, *span) {
+func (t *tracing) pass(ctx context.Context, p *pass, d due) (context.Context, *span) {
 	if t == nil {
 		return ctx, nil
 	}
+	parent := p.parent
 	name := methodSync
 	if parent.IsDeleting() {
 		name = methodFinalize
@@ -45,7 +44,7 @@ func (t *tracing) pass(ctx context.Context, parent *resource.Resource, d due, id
 		attribute.String("name", parent.Name()),
 		attribute.String("uid", string(parent.UID())),
 		attribute.String("trigger", string(d.Trigger)),
-		attribute.String("syncID", id),
+		attribute.String("syncID", p.id()),
 	)
 }
 
