@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/runner"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -60,6 +62,63 @@ func ExampleNew() {
 		for _, err := range kit.HandlerErrors(hello) {
 			t.Error(err)
 		}
+	}
+	_ = test
+}
+
+// What the operator would do about an EchoServer, without a cluster.
+//
+//nolint:testableexamples // its test is given by go test
+func ExampleSync() {
+	test := func(t *testing.T) {
+		hello := map[string]any{"apiVersion": echoServers.Parent.APIVersion, "kind": "EchoServer", "metadata": map[string]any{"name": "hello"}}
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hello"}}
+		testkit.Sync(t, echoServers, echo, hello).WantCreate(config)
+		testkit.Sync(t, echoServers, echo, hello, config).WantNothing()
+	}
+	_ = test
+}
+
+var (
+	echoServers = config.Operator{
+		Name:     "echoserver",
+		Parent:   resource.Type{APIVersion: "example.roperator.com/v1alpha1", Kind: "EchoServer"},
+		Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}},
+	}
+	echo = handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		return &handler.SyncResponse{Children: []any{
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: req.Parent.Name()}},
+		}}, nil
+	})
+)
+
+// TestExampleSync runs what ExampleSync shows.
+func TestExampleSync(t *testing.T) {
+	hello := map[string]any{"apiVersion": echoServers.Parent.APIVersion, "kind": "EchoServer", "metadata": map[string]any{"name": "hello"}}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hello"}}
+	testkit.Sync(t, echoServers, echo, hello).WantCreate(config)
+	testkit.Sync(t, echoServers, echo, hello, config).WantNothing()
+}
+
+// A live operator's handler, recorded; and the test of its next build.
+//
+//nolint:testableexamples // its test is given by go test
+func ExampleRecord() {
+	file, err := os.Create("production.jsonl")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer file.Close()
+	runner.Main(echoServers, testkit.Record(file, echo))
+
+	test := func(t *testing.T) {
+		recording, err := os.Open("testdata/production.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer recording.Close()
+		testkit.Replay(t, recording, echo)
 	}
 	_ = test
 }
