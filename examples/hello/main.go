@@ -51,7 +51,7 @@ func run(ctx context.Context, opts runner.Options) error {
 	}
 	defer shutdown(tracing)
 	opts.TracerProvider = tracing
-	return runner.Run(ctx, operator, traced(tracing.Tracer(operator.Name), hellos), opts)
+	return runner.Run(ctx, operator, hellos, opts)
 }
 
 // sync says which Deployment a Hello shall have. A Hello that asks for too much

@@ -12,9 +12,6 @@ import (
 	"go.opentelemetry.io/otel/exporters/stdout/stdouttrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/roperator/roperator/handler"
 )
 
 // newTracing returns the provider of what OTEL_TRACES_EXPORTER asks for, by
@@ -41,31 +38,6 @@ func newTracing(ctx context.Context) (*sdktrace.TracerProvider, error) {
 		sdktrace.WithBatcher(exporter),
 		sdktrace.WithResource(resource.NewSchemaless(attribute.String("service.name", operator.Name))),
 	), nil
-}
-
-// traced makes a span of each call of h, below the one in the context if there
-// is one.
-func traced(tracer trace.Tracer, h handler.Funcs) handler.Funcs {
-	return handler.Funcs{
-		SyncFunc: func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-			ctx, span := tracer.Start(ctx, "hello.sync", about(req))
-			defer span.End()
-			response, err := h.Sync(ctx, req)
-			span.RecordError(err)
-			return response, err
-		},
-		FinalizeFunc: func(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-			ctx, span := tracer.Start(ctx, "hello.finalize", about(req))
-			defer span.End()
-			response, err := h.Finalize(ctx, req)
-			span.RecordError(err)
-			return response, err
-		},
-	}
-}
-
-func about(req *handler.SyncRequest) trace.SpanStartEventOption {
-	return trace.WithAttributes(attribute.String("hello", req.Parent.Key().String()), attribute.Int("children", req.Children.Len()))
 }
 
 // shutdown sends the spans that haven't been sent yet. A collector that is down

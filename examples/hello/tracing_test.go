@@ -1,19 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/attribute"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
-	"go.opentelemetry.io/otel/trace"
-
-	"github.com/roperator/roperator/handler"
 )
 
 func TestTracing(t *testing.T) {
@@ -56,38 +48,4 @@ func TestTracing(t *testing.T) {
 			require.Equal(t, tc.want, got, tc.reason)
 		})
 	}
-}
-
-func TestTraced(t *testing.T) {
-	spans := tracetest.NewSpanRecorder()
-	tracing := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
-	var inside []trace.SpanContext
-	h := traced(tracing.Tracer("test"), handler.Funcs{
-		SyncFunc: func(ctx context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
-			inside = append(inside, trace.SpanContextFromContext(ctx))
-			return nil, errors.New("out of words")
-		},
-		FinalizeFunc: func(ctx context.Context, _ *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-			inside = append(inside, trace.SpanContextFromContext(ctx))
-			return &handler.FinalizeResponse{Finalized: true}, nil
-		},
-	})
-	ctx, outer := tracing.Tracer("test").Start(t.Context(), "pass")
-	_, err := h.Sync(ctx, request(t, world(1)))
-	require.EqualError(t, err, "out of words")
-	response, err := h.Finalize(ctx, request(t, world(1)))
-	require.NoError(t, err)
-	require.True(t, response.Finalized)
-
-	ended := spans.Ended()
-	require.Len(t, ended, 2)
-	for i, name := range []string{"hello.sync", "hello.finalize"} {
-		require.Equal(t, name, ended[i].Name())
-		require.Equal(t, inside[i], ended[i].SpanContext(), "the handler can make spans of its own below it")
-		require.Equal(t, outer.SpanContext().SpanID(), ended[i].Parent().SpanID())
-		require.Contains(t, ended[i].Attributes(), attribute.String("hello", "default/world"))
-	}
-	require.Equal(t, "exception", ended[0].Events()[0].Name, "the error is told")
-	require.Empty(t, ended[1].Events())
-	require.True(t, handler.Finalizes(h), "or there is no finalizer")
 }
