@@ -42,10 +42,6 @@ func mutants() []mutant {
 		one("foreign objects", "runner/claim.go", "free := controller == nil && (ours || a.kind.child.Adopt)", "free := controller == nil"),
 		one("removal of dropped fields", "runner/strategy.go", "merge(a.live.Unstructured().Object, want, a.former)", "merge(a.live.Unstructured().Object, want, nil)"),
 		one("retry of a failed pass", "runner/sync.go", "	out.Err = err != nil\n", ""),
-		{"lease check", []edit{
-			{"runner/link.go", "if !g.lease.held() {", "if false {"},
-			{"runner/leader.go", "return l.settings.RenewDeadline - time.Since(l.mu.renewed)", "return time.Hour"},
-		}},
 	}
 }
 
