@@ -1,0 +1,48 @@
+package manifests
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// None of the rules is too much: with any verb but delete less in any of them,
+// the operator can't do all of its work, and says which verb on which resource it
+// lacks.
+func TestEveryRuleIsNeeded(t *testing.T) {
+	seen := 0
+	for doc := range strings.SplitSeq(manifestsFor(t, "--namespace=x", "--install-namespace=x"), "---\n") {
+		var role rbacv1.Role
+		require.NoError(t, yaml.Unmarshal([]byte(doc), &role))
+		if role.Kind != "Role" {
+			continue
+		}
+		for i, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				if verb == "delete" {
+					continue
+				}
+				seen++
+				t.Run(role.Name+"/"+rule.Resources[0]+"/"+verb, func(t *testing.T) {
+					t.Parallel()
+					s := newStage(t, false, func(of string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+						if of == role.Name {
+							rules[i].Verbs = slices.DeleteFunc(slices.Clone(rules[i].Verbs), func(v string) bool { return v == verb })
+						}
+						return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool { return len(r.Verbs) == 0 })
+					})
+					want := `cannot ` + verb + ` resource "` + rule.Resources[0] + `"`
+					if strings.HasSuffix(rule.Resources[0], "/finalizers") {
+						want = "blockOwnerDeletion"
+					}
+					require.False(t, s.play(false, want), "never told: %s\n%s", want, s.said())
+				})
+			}
+		}
+	}
+	require.Greater(t, seen, 30)
+}
