@@ -100,3 +100,45 @@ func ExampleKeep() {
 	fmt.Println(len(response.Children), err)
 	// Output: 1 <nil>
 }
+
+func ExamplePermanent() {
+	h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		if _, ok := req.Parent.Field("spec", "recipient"); !ok {
+			return nil, handler.Permanent(errors.New("spec.recipient is missing")) // trying again is no use
+		}
+		return &handler.SyncResponse{}, nil
+	})
+	_, err := h.Sync(context.Background(), request())
+	fmt.Println(err)
+	// Output: spec.recipient is missing
+}
+
+func ExampleParentAs() {
+	type Greeting struct {
+		Spec struct {
+			Text string `json:"text"`
+		} `json:"spec"`
+	}
+	greeting, err := handler.ParentAs[Greeting](request())
+	fmt.Println(greeting.Spec.Text, err)
+	// Output: hello <nil>
+}
+
+func ExampleChildren() {
+	children := request().Children
+	_, found := children.Find(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "hi"}})
+	fmt.Println(children.Len(), found)
+	// Output: 1 true
+}
+
+func ExampleView() {
+	configMaps := request().Children.OfType(k8s.ConfigMap)
+	if configMap, ok := configMaps.Get("default", "hi"); ok {
+		text, _ := configMap.Field("data", "text")
+		fmt.Println(text)
+	}
+	fmt.Println(configMaps.Exists("default", "bye"))
+	// Output:
+	// hello
+	// false
+}

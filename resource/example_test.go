@@ -39,3 +39,18 @@ func ExampleAs() {
 	fmt.Println(pod.Spec.Containers[0].Image, err)
 	// Output: nginx <nil>
 }
+
+func ExampleResource_Field() {
+	r, err := resource.New([]byte(podJSON))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	phase, ok := r.Field("status", "phase")
+	fmt.Println(phase, ok)
+	_, ok = r.Field("status", "podIP")
+	fmt.Println(ok)
+	// Output:
+	// Running true
+	// false
+}

@@ -1,4 +1,13 @@
-// Package testkit tests operators on a real API server.
+// Package testkit tests operators: what a handler leads to without a cluster,
+// and whole operators on a real API server.
+//
+// Start with Sync, which needs no cluster: it calls the handler once and
+// returns what the engine would do then, to be compared with what a test
+// expects or with a golden file. What the engine meets over time, such as
+// defaults, conflicts, other writers and deletion, is for a Kit. Record keeps
+// the requests of a live operator, which Replay puts to its next build.
+//
+// # Operators on an API server
 //
 // A Cluster is an etcd and a kube-apiserver that live as long as the test
 // binary, started once in TestMain. A Kit is one operator on that cluster in a
