@@ -296,7 +296,7 @@ func (x *executor) judge(a *action, r result) result {
 		x.going.Store(a.ref.Key.Namespace, true)
 		return result{action: a}
 	}
-	if rule := x.blockOwnerRule(err); rule != "" {
+	if rule := x.ownerRule(a.kind, err); rule != "" {
 		err = &forbiddenError{err, rule}
 	}
 	r.err = describe(a, err)

@@ -180,7 +180,7 @@ type probed struct{ *engine }
 
 func (p *probed) Activity() probe.Activity {
 	running, due, passes := p.queue.activity()
-	return probe.Activity{Running: running, Due: due, Passes: passes}
+	return probe.Activity{Running: running, Due: due, Passes: passes, Events: int(p.events.waiting.Load())}
 }
 
 func (p *probed) Observed(t resource.Type, key types.NamespacedName) (*resource.Resource, bool) {

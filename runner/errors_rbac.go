@@ -33,16 +33,22 @@ func withRule(err error) error {
 	return &forbiddenError{err, ruleText(refusal[3], refusal[2], refusal[1])}
 }
 
-// blockOwnerRule returns the rule that a refusal of an owner reference lacks,
-// "" if err is another error: where the admission plugin
-// OwnerReferencesPermissionEnforcement is on, who makes children must be
-// allowed to set the finalizers of their parent.
-func (x *executor) blockOwnerRule(err error) string {
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "blockOwnerDeletion") {
+// ownerRule returns the rule that a refusal of an owner reference lacks, "" if
+// err is another error. Where the admission plugin
+// OwnerReferencesPermissionEnforcement is on, who gives an object an owner must
+// be allowed to delete the object, since its owner's end does, and to set the
+// finalizers of the owner that it is to block.
+func (x *executor) ownerRule(k *kind, err error) string {
+	switch {
+	case !apierrors.IsForbidden(err):
 		return ""
+	case strings.Contains(err.Error(), "blockOwnerDeletion"):
+		parent := x.types.parent.gvr
+		return ruleText(parent.Group, parent.Resource+"/finalizers", "update")
+	case strings.Contains(err.Error(), "ownerRef on a resource you can't delete"):
+		return k.rule("delete")
 	}
-	parent := x.types.parent.gvr
-	return ruleText(parent.Group, parent.Resource+"/finalizers", "update")
+	return ""
 }
 
 // forbidden adds the rule that a refused request for a type lacks.

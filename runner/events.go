@@ -69,7 +69,12 @@ func (r *engine) event(on *resource.Resource, kind, reason, note string) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	r.events.record(&eventsv1.Event{
+	record := r.events.record
+	switch reason {
+	case reasonCreated, reasonUpdated, reasonRecreated, reasonDeleted, reasonAdopted:
+		record = r.events.recordWrite
+	}
+	record(&eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace},
 		Regarding: corev1.ObjectReference{
 			APIVersion: on.Type().APIVersion, Kind: on.Type().Kind,

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,11 +18,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/util/flowcontrol"
 )
 
 const (
 	// maxEventQueue bounds the Events that wait to be written; more are dropped.
 	maxEventQueue = 1000
+	// Of the Events that tell of writes, writeEventBurst may come at once, and
+	// then writeEventRate a second; more are dropped. Where parents are many,
+	// they would cost the API server as much as the writes.
+	writeEventRate, writeEventBurst = 2, 25
 	// eventSeriesGap is after how long an equal Event is told anew, and
 	// maxEventSeries bounds of how many it is known that they were told.
 	eventSeriesGap = 6 * time.Minute
@@ -55,9 +61,11 @@ type eventSink struct {
 	log                  *slog.Logger
 	counted              *prometheus.CounterVec // by result
 
-	queue  chan *eventsv1.Event
-	done   chan struct{} // closed when the goroutine has ended
-	cancel context.CancelFunc
+	queue   chan *eventsv1.Event
+	waiting atomic.Int64  // what was recorded and isn't dealt with yet
+	done    chan struct{} // closed when the goroutine has ended
+	cancel  context.CancelFunc
+	limit   flowcontrol.PassiveRateLimiter // of Events that tell of writes
 
 	mu struct {
 		sync.Mutex
@@ -87,10 +95,12 @@ func (s *eventSink) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.queue, s.done, s.cancel = make(chan *eventsv1.Event, maxEventQueue), make(chan struct{}), cancel
 	s.series = map[eventKey]*eventSeries{}
+	s.limit = flowcontrol.NewTokenBucketPassiveRateLimiter(writeEventRate, writeEventBurst)
 	go func() {
 		defer close(s.done)
 		for e := range s.queue {
 			s.write(ctx, e)
+			s.waiting.Add(-1)
 		}
 	}()
 }
@@ -111,6 +121,16 @@ func (s *eventSink) close() {
 	s.cancel()
 }
 
+// recordWrite queues an Event that tells of writes, unless there were too many
+// of late. It never blocks.
+func (s *eventSink) recordWrite(e *eventsv1.Event) {
+	if !s.limit.TryAccept() {
+		s.counted.WithLabelValues(eventDropped).Inc()
+		return
+	}
+	s.record(e)
+}
+
 // record queues an Event. It never blocks.
 func (s *eventSink) record(e *eventsv1.Event) {
 	s.mu.Lock()
@@ -119,9 +139,11 @@ func (s *eventSink) record(e *eventsv1.Event) {
 		return
 	}
 	e.EventTime = metav1.NowMicro()
+	s.waiting.Add(1)
 	select {
 	case s.queue <- e:
 	default: // the log has it
+		s.waiting.Add(-1)
 		s.counted.WithLabelValues(eventDropped).Inc()
 	}
 }

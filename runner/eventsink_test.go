@@ -120,6 +120,24 @@ func TestEventSinkCountsEqualOnes(t *testing.T) {
 	require.Empty(t, log)
 }
 
+func TestEventSinkLimitsWhatTellsOfWrites(t *testing.T) {
+	withEventSink(t, func(s *eventSink, server *eventServer) {
+		for i := range 100 {
+			s.recordWrite(someEvent(fmt.Sprint(i)))
+		}
+		synctest.Wait()
+		require.Len(t, server.told(), writeEventBurst)
+		require.Zero(t, s.waiting.Load())
+		<-time.After(10 * time.Second)
+		for i := range 100 {
+			s.recordWrite(someEvent(fmt.Sprint("later", i)))
+		}
+		s.record(someEvent("an error"))
+		synctest.Wait()
+		require.Len(t, server.told(), writeEventBurst+10*writeEventRate+1, "what tells of something else isn't limited")
+	})
+}
+
 func TestEventSinkTriesAgain(t *testing.T) {
 	log := withEventSink(t, func(s *eventSink, server *eventServer) {
 		server.failing(func() (*metav1.Status, error) { return nil, errors.New("connection refused") })

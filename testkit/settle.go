@@ -27,7 +27,7 @@ const quietPeriod = 500 * time.Millisecond
 
 // Settle returns nil when the operator has come to rest: it has observed all
 // that the Kit has written, and then for half a second no pass was running or
-// due, and it wrote nothing. Passes that are due later (a Resync, an error's
+// due, and it wrote nothing, not even an Event. Passes that are due later (a Resync, an error's
 // backoff) don't keep it from returning if there is that much time between
 // them.
 //
@@ -58,7 +58,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 		if missing, err = k.unobserved(ctx); err != nil {
 			return false, err
 		}
-		if missing != "" || now != last || now.Running > 0 || now.Due > 0 {
+		if missing != "" || now != last || now.Running > 0 || now.Due > 0 || now.Events > 0 {
 			last, since = now, time.Now()
 			return false, nil
 		}

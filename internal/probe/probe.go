@@ -56,6 +56,7 @@ type Activity struct {
 	Running int    // passes under way
 	Due     int    // parents waiting for a worker
 	Passes  uint64 // passes ended since the start
+	Events  int    // Events that wait to be written
 }
 
 // A Difference is one field in which a live object doesn't satisfy a desired
