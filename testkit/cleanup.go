@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,11 +17,16 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
+const (
+	cleanupTimeout = 5 * time.Minute // for whatever a test has made
+	removeAtOnce   = 8
+)
+
 // remove deletes what the Kit's operator and the test have left, finalizers
 // or not, and the namespace. It waits for nothing: without
 // kube-controller-manager a namespace never goes.
 func (k *Kit) remove() error {
-	ctx, cancel := timeout(requestTimeout)
+	ctx, cancel := timeout(cleanupTimeout)
 	defer cancel()
 	var errs []error
 	wanted := []resource.Type{k.config.Parent}
@@ -71,10 +78,24 @@ func (k *Kit) removeAll(ctx context.Context, t resource.Type) error {
 	}
 	errs := []error{err}
 	for _, selection := range selections {
-		for i := range selection.Items {
-			errs = append(errs, removeObject(ctx, all, &selection.Items[i]))
-		}
+		errs = append(errs, removeEach(ctx, all, selection.Items))
 	}
+	return errors.Join(errs...)
+}
+
+// removeEach deletes objects, several at a time.
+func removeEach(ctx context.Context, all dynamic.NamespaceableResourceInterface, items []unstructured.Unstructured) error {
+	errs := make([]error, len(items))
+	slots := make(chan struct{}, removeAtOnce)
+	var wg sync.WaitGroup
+	for i := range items {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = removeObject(ctx, all, &items[i])
+		})
+	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 
