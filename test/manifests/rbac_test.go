@@ -254,13 +254,12 @@ func (s *stage) converged(revision int64) bool {
 		if (u != nil) != (revision > 0) || u != nil && len(u.GetOwnerReferences()) == 0 {
 			return false
 		}
-		text := ""
-		if u != nil {
-			raw, err := u.MarshalJSON()
-			text = string(raw)
-			if err != nil || gvr.Resource != "podtemplates" && !strings.Contains(text, fmt.Sprintf(`"r%d"`, revision)) {
-				return false
-			}
+		if u == nil {
+			continue
+		}
+		raw, err := u.MarshalJSON()
+		if err != nil || gvr.Resource != "podtemplates" && !strings.Contains(string(raw), fmt.Sprintf(`"r%d"`, revision)) {
+			return false
 		}
 	}
 	return true
