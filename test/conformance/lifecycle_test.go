@@ -153,7 +153,7 @@ func TestC73_Replicas(t *testing.T) {
 	// before it writes anything.
 	four := start("four")
 	four.says("waiting: the lease is held by another")
-	three.signal(syscall.SIGSTOP)
+	three.freeze()
 	kit.Create(parent("frozen", nil)) // which three would see at once when it goes on
 	four.says("msg=leading")
 	works(5, "four")

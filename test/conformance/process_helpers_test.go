@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -101,6 +102,22 @@ func startOperator(t *testing.T, name, kubeconfig string, env []string, args ...
 func (p *process) signal(signal syscall.Signal) {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(signal))
+}
+
+// freeze stops the process as SIGSTOP does. It would never see its standard
+// input close, so a shell does, and kills it if this process dies.
+func (p *process) freeze() {
+	p.t.Helper()
+	guard := exec.Command("sh", "-c", `read -r _ || kill -KILL "$0"`, strconv.Itoa(p.cmd.Process.Pid))
+	in, err := guard.StdinPipe()
+	require.NoError(p.t, err)
+	require.NoError(p.t, guard.Start())
+	p.t.Cleanup(func() {
+		_, err := io.WriteString(in, "done\n")
+		require.NoError(p.t, err)
+		require.NoError(p.t, guard.Wait())
+	})
+	p.signal(syscall.SIGSTOP)
 }
 
 // exit waits for the process to end, and returns its exit code.
