@@ -203,7 +203,8 @@ func TestKitRestart(t *testing.T) {
 	kit.Create(widget("one", map[string]any{"value": "a"}))
 	kit.Eventually(configMap("one", map[string]string{"value": "a"}), patience)
 	require.NoError(t, kit.Settle(patience))
-	syncs, writes := kit.Syncs(widget("one", nil)), len(kit.Writes())
+	syncs, writes, passes := kit.Syncs(widget("one", nil)), len(kit.Writes()), kit.Passes()
+	require.GreaterOrEqual(t, passes, syncs)
 
 	kit.Stop()
 	kit.Stop()
@@ -216,6 +217,7 @@ func TestKitRestart(t *testing.T) {
 	kit.EventuallyGone(configMap("one", nil), patience)
 	require.NoError(t, kit.Settle(patience))
 	require.Greater(t, kit.Syncs(widget("one", nil)), syncs)
+	require.Positive(t, kit.Passes(), "of the new build")
 	require.Equal(t, "delete", kit.Writes()[writes].Verb)
 }
 

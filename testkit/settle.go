@@ -80,6 +80,18 @@ func (k *Kit) Settle(limit time.Duration) error {
 	return k.hotLoop(engine, begin, limit)
 }
 
+// Passes returns how many passes the operator has made over all its parents
+// since it was started: those that called no handler, too, because a parent was
+// paused, say.
+func (k *Kit) Passes() int {
+	k.t.Helper()
+	engine, err := k.engine()
+	if err != nil {
+		k.t.Fatalf("testkit: passes: %v", err)
+	}
+	return int(engine.Activity().Passes)
+}
+
 // An activity is what Settle watches.
 type activity struct {
 	probe.Activity
