@@ -67,7 +67,7 @@
 //
 // A Runner has one or more (RunAll): each an engine with a store, a queue and
 // workers of its own. What they share is the link to the API server (link.go),
-// the lease (leader.go) and the server (server.go).
+// the lease (leader.go, lease.go) and the server (server.go).
 //
 // # Ownership
 //

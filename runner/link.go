@@ -10,6 +10,13 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
+// A link is the way to the API server that all operators of a process share.
+type link struct {
+	config *rest.Config
+	http   *http.Client
+	lease  *lease // without which nothing is written; nil: there is none
+}
+
 // connect makes no request yet.
 func (r *Runner) connect() (*link, error) {
 	rc := rest.CopyConfig(r.opts.RESTConfig)
