@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		"LoopWrites":   {"A loop has that many.", "runner/loops.go", `defaultLoopLimit += 5\n`, "| 5 suspicious writes"},
 		"LoopWindow":   {"Within this time.", "runner/loops.go", `defaultLoopWindow = time\.Minute\n`, "within a minute"},
 		"Start":        {"Then it gives up.", "runner/kind.go", `startTimeout = 8 \* time\.Second\n`, "within 8 s"},
-		"Shutdown":     {"Then passes are cut short.", "runner/runner.go", `defaultShutdownTimeout = 30 \* time\.Second\n`, "have 30 s"},
+		"Shutdown":     {"Then passes are cut short.", "runner/options.go", `defaultShutdownTimeout = 30 \* time\.Second\n`, "have 30 s"},
 		"Mark":         {"Of the annotation.", "runner/mark.go", `maxMark = 16 << 10\n`, "| 16 KiB |"},
 		"Listed":       {"Of a log line.", "runner/sync.go", `maxListed = 20\n`, "| 20 |"},
 		"Note":         {"Of an Event.", "runner/events.go", `maxEventNote += 1024\n`, "| 1,024 bytes |"},

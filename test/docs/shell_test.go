@@ -8,13 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -59,35 +59,6 @@ func commands(p *page) ([]*command, error) {
 		}
 	}
 	return out, nil
-}
-
-var (
-	looking   = regexp.MustCompile(`^(kubectl (get|describe|events|logs)|cat|grep|tail) `)
-	age       = regexp.MustCompile(`^(\d+[dhms])+$`)
-	duration  = regexp.MustCompile(`\d+(\.\d+)?(ms|s)\b`)
-	timestamp = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`)
-)
-
-// matches compares what was printed with what the page shows.
-func matches(want, got string) bool {
-	pattern := strings.ReplaceAll(regexp.QuoteMeta(normal(want)), "…", "(?s:.*?)")
-	return regexp.MustCompile("^" + pattern + "$").MatchString(normal(got))
-}
-
-// normal replaces what differs from run to run.
-func normal(text string) string {
-	text = duration.ReplaceAllString(timestamp.ReplaceAllString(text, "<time>"), "<age>")
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, line := range lines {
-		fields := strings.Fields(line)
-		for j, field := range fields {
-			if age.MatchString(field) {
-				fields[j] = "<age>"
-			}
-		}
-		lines[i] = strings.Join(fields, " ")
-	}
-	return strings.Join(lines, "\n")
 }
 
 // A session is a bash that gets one command at a time.
@@ -159,9 +130,9 @@ func (s *session) try(ctx context.Context, c *command) error {
 		switch {
 		case err != nil:
 			return err
-		case c.quiet && code == "0", !c.quiet && matches(c.output, output):
+		case c.quiet && code == "0", !c.quiet && transcript.Matches(c.output, output):
 			return nil
-		case c.quiet || !looking.MatchString(c.text):
+		case c.quiet || !transcript.Looks(c.text):
 			return fmt.Errorf("prints, with exit code %s,\n%s\ninstead of\n%s", code, output, c.output)
 		}
 		select {

@@ -10,9 +10,9 @@
 //
 // A command is the rest of a line after "$ ", and of the next line too where it
 // ends in a backslash; what follows is its output, standard error included. An
-// ellipsis (…) stands for any text. How columns are padded, ages, timestamps,
-// how often an Event was repeated, and the hashes in the names of Pods don't
-// count.
+// ellipsis (…) stands for any text. How columns are padded, ages and durations,
+// timestamps, how often an Event was repeated, the hashes in the names of Pods,
+// and from which namespace newer kubectls say they delete don't count.
 //
 // Operators act in their own time, so a command that only looks (it begins with
 // kubectl get, describe, events or logs, or with cat, grep or tail) is repeated

@@ -52,6 +52,10 @@ func TestRun(t *testing.T) {
 			reason:  "A command that looks is repeated.",
 			session: "$ (read -t 0.5 <> <(:); echo done >file) &\n$ cat file; true\ndone\n",
 		},
+		"Versions": {
+			reason:  "An older kubectl doesn't say from where.",
+			session: "$ echo 'pod \"a\" deleted'\npod \"a\" deleted from default namespace\n",
+		},
 		"Wrong": {
 			reason:  "One that acts is not.",
 			session: "$ true\n$ echo one\ntwo\n",

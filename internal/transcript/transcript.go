@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 )
@@ -132,8 +131,6 @@ func parse(markdown string) ([]*step, error) {
 	return steps, nil
 }
 
-var looking = regexp.MustCompile(`^(kubectl (get|describe|events|logs)|cat|grep|tail) `)
-
 // run returns nil when the output is what it should be.
 func (s *step) run(ctx context.Context, sh *shell, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -144,9 +141,9 @@ func (s *step) run(ctx context.Context, sh *shell, timeout time.Duration) error 
 		switch {
 		case err != nil:
 			return errors.Join(seen, err)
-		case matches(s.output, got):
+		case Matches(s.output, got):
 			return nil
-		case !looking.MatchString(s.command):
+		case !Looks(s.command):
 			return difference(s.output, got)
 		}
 		seen = fmt.Errorf("%w, after %v", difference(s.output, got), timeout)
@@ -160,36 +157,4 @@ func (s *step) run(ctx context.Context, sh *shell, timeout time.Duration) error 
 
 func difference(want, got string) error {
 	return fmt.Errorf("prints\n%s\ninstead of\n%s", got, want)
-}
-
-var (
-	age       = regexp.MustCompile(`^(\d+[dhms])+$`)
-	timestamp = regexp.MustCompile(`\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
-	repeated  = regexp.MustCompile(` \(x\d+ over [^)]*\)`) // of Events
-	podHash   = regexp.MustCompile(`-[a-z0-9]{6,10}-[a-z0-9]{5}\b`)
-)
-
-// matches compares got with what the README shows.
-func matches(want, got string) bool {
-	pattern := regexp.QuoteMeta(normal(want))
-	pattern = strings.ReplaceAll(pattern, "…", "(?s:.*?)")
-	return regexp.MustCompile("^" + pattern + "$").MatchString(normal(got))
-}
-
-// normal replaces what differs from run to run.
-func normal(text string) string {
-	text = timestamp.ReplaceAllString(text, "<time>")
-	text = repeated.ReplaceAllString(text, "")
-	text = podHash.ReplaceAllString(text, "-<hash>")
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	for i, line := range lines {
-		fields := strings.Fields(line)
-		for j, field := range fields {
-			if age.MatchString(field) {
-				fields[j] = "<age>"
-			}
-		}
-		lines[i] = strings.Join(fields, " ")
-	}
-	return strings.Join(lines, "\n")
 }
