@@ -175,7 +175,7 @@ func TestMatches(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, !tc.differ, matches(tc.want, tc.got), tc.reason)
+			require.Equal(t, !tc.differ, Matches(tc.want, tc.got), tc.reason)
 		})
 	}
 }
