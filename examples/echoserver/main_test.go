@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )

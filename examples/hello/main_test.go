@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	v1 "github.com/roperator/roperator/examples/hello/api/v1"
-	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )

@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/failable"
+	"github.com/roperator/roperator/internal/transcript"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )
