@@ -1,0 +1,114 @@
+// Package app is the custom resource of the benchmark, and what every operator
+// in it makes of one: two ConfigMaps and a headless Service.
+package app
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Namespace is where all of it lives.
+const Namespace = "bench"
+
+// Finalizer is that of the operators which don't choose one themselves.
+const Finalizer = "bench.roperator.com/finalizer"
+
+// Children is how many children an App has.
+const Children = 3
+
+// Suffixes are those of the names of the ConfigMaps.
+func Suffixes() []string { return []string{"-a", "-b"} }
+
+// GroupVersion is that of App.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "bench.roperator.com", Version: "v1"}
+}
+
+// An App is a parent.
+type App struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status,omitzero"`
+}
+
+// Spec is an App's specification.
+type Spec struct {
+	Value string `json:"value"`
+}
+
+// Status is an App's status.
+type Status struct {
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	Children           int   `json:"children,omitempty"`
+}
+
+// DeepCopyObject makes an App a runtime.Object.
+func (a *App) DeepCopyObject() runtime.Object {
+	out := *a
+	out.ObjectMeta = *a.ObjectMeta.DeepCopy()
+	return &out
+}
+
+// AppList is a list of Apps.
+type AppList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+
+	Items []App `json:"items"`
+}
+
+// DeepCopyObject makes an AppList a runtime.Object.
+func (l *AppList) DeepCopyObject() runtime.Object {
+	out := *l
+	out.ListMeta = *l.ListMeta.DeepCopy()
+	out.Items = make([]App, len(l.Items))
+	for i := range l.Items {
+		out.Items[i] = *l.Items[i].DeepCopyObject().(*App)
+	}
+	return &out
+}
+
+// AddToScheme registers both.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion(), &App{}, &AppList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion())
+	return nil
+}
+
+// Labels are those that an App's children carry.
+func (a *App) Labels() map[string]string { return map[string]string{"app": a.Name} }
+
+// Data is that of a ConfigMap with the suffix.
+func (a *App) Data(suffix string) map[string]string {
+	return map[string]string{
+		"value":   a.Spec.Value,
+		"which":   suffix,
+		"comment": "Some lines of configuration, as operators write them: neither empty nor large. They are the same for every App and never change.",
+	}
+}
+
+// Ports are those of the Service.
+func (a *App) Ports() []corev1.ServicePort {
+	return []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}}
+}
+
+// ConfigMap returns the child with the suffix.
+func (a *App) ConfigMap(suffix string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name + suffix, Labels: a.Labels()},
+		Data:       a.Data(suffix),
+	}
+}
+
+// Service returns the headless Service.
+func (a *App) Service() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, Labels: a.Labels()},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: a.Labels(), Ports: a.Ports()},
+	}
+}
