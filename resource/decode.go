@@ -1,13 +1,14 @@
 package resource
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
 // Field returns the value at the path, which leads through objects, decoded as
@@ -23,24 +24,8 @@ func (r *Resource) Field(path ...string) (any, bool) {
 			return nil, false
 		}
 	}
-	switch raw[0] {
-	case '"':
-		return unquote(raw[1 : len(raw)-1]), true
-	case 't':
-		return true, true
-	case 'f':
-		return false, true
-	case 'n':
-		return nil, true
-	}
-	if n, err := strconv.ParseInt(raw, 10, 64); err == nil {
-		return n, true
-	}
-	var value any
-	if err := kjson.Unmarshal([]byte(raw), &value); err != nil {
-		return nil, false // a number that not even a float64 can hold
-	}
-	return value, true
+	value, err := jsonvalue.Decode(raw, number)
+	return value, err == nil // else a number that not even a float64 can hold
 }
 
 // Decode decodes the object into a pointer, to a typed object for example.
@@ -64,11 +49,24 @@ func As[T any](r *Resource) (T, error) {
 // metadata.managedFields. It is empty if the object holds a number that not
 // even a float64 can.
 func (r *Resource) Unstructured() *unstructured.Unstructured {
-	object := map[string]any{}
-	if err := kjson.Unmarshal([]byte(r.text), &object); err != nil {
+	value, err := jsonvalue.Decode(r.text, number)
+	object, ok := value.(map[string]any)
+	if err != nil || !ok {
 		object = map[string]any{}
 	}
 	return &unstructured.Unstructured{Object: object}
+}
+
+// number returns an int64 if it can, else a float64, as apimachinery does.
+func number(text string) (any, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // MarshalJSON returns the object as compact JSON without
@@ -183,15 +181,4 @@ func skipString(text string, i int) int {
 }
 
 // unquote returns the value of a string that is given without its quotes.
-func unquote(inner string) string {
-	if strings.IndexByte(inner, '\\') < 0 {
-		return inner
-	}
-	quoted := make([]byte, 0, len(inner)+2)
-	quoted = append(append(append(quoted, '"'), inner...), '"')
-	var text string
-	if err := json.Unmarshal(quoted, &text); err != nil {
-		return "" // can't be: the scanner has validated it
-	}
-	return text
-}
+func unquote(inner string) string { return jsonvalue.Unquote(inner) }

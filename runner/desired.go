@@ -9,12 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/validate/content"
-	"k8s.io/apimachinery/pkg/api/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/kept"
@@ -28,31 +23,21 @@ type desiredChild struct {
 	keep bool // shall exist exactly as it is
 
 	sum    [sha256.Size]byte // of what the handler returned, for the quick check
-	object map[string]any    // without what the engine sets itself
+	object map[string]any    // without what the engine sets itself; nil until load
 	hash   string            // of what the handler wants, however it is spelled
-}
 
-// A childHeader is what validation reads of a child.
-type childHeader struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name            string                  `json:"name"`
-		GenerateName    string                  `json:"generateName"`
-		Namespace       string                  `json:"namespace"`
-		Labels          map[string]*string      `json:"labels"`
-		OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
-	} `json:"metadata"`
+	returned any // by the handler, while object is nil
 }
 
 // desire validates the children that a handler returned for parent. The error
-// joins every mistake, each naming the child and the field.
-func (s *settings) desire(parent *resource.Resource, children []any) ([]*desiredChild, error) {
+// joins every mistake, each naming the child and the field. What is the same as
+// in an earlier response was validated then.
+func (s *settings) desire(parent *resource.Resource, children []any, memory *parentMemory) ([]*desiredChild, error) {
 	out := make([]*desiredChild, 0, len(children))
 	seen := make(map[objectRef]int, len(children))
 	var errs []error
 	for i, obj := range children {
-		d, err := s.desireOne(parent, obj)
+		d, err := s.desireOne(parent, obj, func(sum [sha256.Size]byte) *childMemory { return memory.children.returned(i, sum) })
 		if err != nil {
 			errs = append(errs, fmt.Errorf("child %d: %w", i, err))
 			continue
@@ -70,45 +55,67 @@ func (s *settings) desire(parent *resource.Resource, children []any) ([]*desired
 	return out, nil
 }
 
-func (s *settings) desireOne(parent *resource.Resource, obj any) (*desiredChild, error) {
+func (s *settings) desireOne(parent *resource.Resource, obj any, known func(sum [sha256.Size]byte) *childMemory) (*desiredChild, error) {
 	if k, ok := obj.(kept.Child); ok {
 		return s.keep(k.Resource)
 	}
-	want, raw, err := encoded(obj)
+	sum, ok := sumOf(obj)
+	if c := known(sum); c != nil && ok {
+		return &desiredChild{kind: c.kind, ref: c.ref, sum: sum, hash: c.hash, returned: obj}, nil
+	}
+	want, err := encoded(obj)
 	if err != nil {
 		return nil, named(obj, err)
 	}
-	var head childHeader
-	if err := json.Unmarshal(raw, &head); err != nil {
-		return nil, named(obj, notAnObject(err))
+	head, err := readHeader(want)
+	if err != nil {
+		return nil, named(obj, err)
 	}
-	k, err := s.validate(parent, &head)
+	k, err := s.validate(parent, head)
 	if err != nil {
 		return nil, err
 	}
 	d := &desiredChild{
 		kind:   k,
 		ref:    objectRef{k.Type, types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}},
-		sum:    sha256.Sum256(raw),
+		sum:    sum,
 		object: want,
 	}
 	s.complete(d, parent)
+	d.hash = hashOf(d.object)
 	return d, nil
 }
 
-// encoded returns a child as JSON values and as JSON. A panic, which types of
-// the user's own may cause, is an error.
-func encoded(obj any) (want map[string]any, raw []byte, err error) {
+// load makes the object of a child that was known by its sum.
+func (s *settings) load(d *desiredChild, parent *resource.Resource) error {
+	if d.object != nil {
+		return nil
+	}
+	want, err := encoded(d.returned)
+	if err != nil {
+		return named(d.returned, err)
+	}
+	d.object, d.returned = want, nil
+	s.complete(d, parent)
+	return nil
+}
+
+// sumOf returns the quick hash of a child, false if it can't be encoded.
+func sumOf(obj any) (sum [sha256.Size]byte, ok bool) {
+	defer func() { ok = recover() == nil && ok }()
+	sum, err := encode.Sum(obj)
+	return sum, err == nil
+}
+
+// encoded returns a child as JSON values. A panic, which types of the user's
+// own may cause, is an error.
+func encoded(obj any) (want map[string]any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%T: encode: panic: %v", obj, v)
 		}
 	}()
-	if want, err = encode.Map(obj); err != nil {
-		return nil, nil, err
-	}
-	raw, err = json.Marshal(want)
-	return want, raw, err
+	return encode.Map(obj)
 }
 
 // named puts the child's identity, as far as it is known, before an error.
@@ -125,14 +132,6 @@ func named(obj any, err error) (out error) {
 	return fmt.Errorf("%s %s: %w", t, keyText(key), err)
 }
 
-// notAnObject says which field of the identity has a value of the wrong type.
-func notAnObject(err error) error {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return fmt.Errorf("%s: a JSON %s can't be that", wrong.Field, wrong.Value)
-	}
-	return fmt.Errorf("not a Kubernetes object: %w", err)
-}
-
 // keep takes an observed child for desired as it is.
 func (s *settings) keep(res *resource.Resource) (*desiredChild, error) {
 	if res == nil {
@@ -145,87 +144,7 @@ func (s *settings) keep(res *resource.Resource) (*desiredChild, error) {
 	return &desiredChild{kind: k, ref: objectRef{res.Type(), res.Key()}, keep: true}, nil
 }
 
-// validate checks a child's identity, and fills in its namespace.
-func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind, error) {
-	t := resource.Type{APIVersion: head.APIVersion, Kind: head.Kind}
-	m := &head.Metadata
-	name := fmt.Sprintf("%s %s", t, keyText(types.NamespacedName{Namespace: m.Namespace, Name: m.Name}))
-	switch {
-	case t.Kind == "":
-		return nil, fmt.Errorf("%q: kind: missing", m.Name)
-	case t.APIVersion == "":
-		return nil, fmt.Errorf("%s %q: apiVersion: missing", t.Kind, m.Name)
-	case m.Name == "" && m.GenerateName != "":
-		return nil, fmt.Errorf("%s: metadata.generateName: %q is refused, since a child must have the same name at every call; set metadata.name", t, m.GenerateName)
-	case m.GenerateName != "":
-		return nil, fmt.Errorf("%s: metadata.generateName: must not be set beside a name", name)
-	case m.Name == "":
-		return nil, fmt.Errorf("%s: metadata.name: missing", t)
-	}
-	k := s.types.byType[t]
-	if k == nil || k == s.types.parent {
-		return nil, fmt.Errorf("%s: kind: not a configured child type; add it to config.Operator.Children", name)
-	}
-	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
-		return nil, fmt.Errorf("%s: metadata.name: %s", name, msgs[0])
-	}
-	if err := s.placeNamespace(parent, k, &m.Namespace); err != nil {
-		return nil, fmt.Errorf("%s: metadata.namespace: %w", name, err)
-	}
-	if err := s.checkLabels(parent, m.Labels); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	for _, ref := range m.OwnerReferences {
-		if ref.Controller != nil && *ref.Controller && ref.UID != parent.UID() {
-			return nil, fmt.Errorf("%s: metadata.ownerReferences: %s %s can't be the controller: the parent is", name, ref.Kind, ref.Name)
-		}
-	}
-	return k, nil
-}
-
-func (s *settings) placeNamespace(parent *resource.Resource, k *kind, namespace *string) error {
-	switch {
-	case !k.namespaced && parent.Namespace() != "":
-		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
-	case !k.namespaced && *namespace != "":
-		return fmt.Errorf("%q: the type is cluster-scoped; leave it empty", *namespace)
-	case !k.namespaced:
-		return nil
-	case parent.Namespace() == "" && *namespace == "":
-		return errors.New("missing; a child of a cluster-scoped parent must name its namespace")
-	case parent.Namespace() == "":
-		if msgs := validation.ValidateNamespaceName(*namespace, false); len(msgs) > 0 {
-			return fmt.Errorf("%q: %s", *namespace, msgs[0])
-		}
-		return nil
-	case *namespace == "":
-		*namespace = parent.Namespace()
-	case *namespace != parent.Namespace():
-		return fmt.Errorf("%q: a child must be in its parent's namespace, %q", *namespace, parent.Namespace())
-	}
-	return nil
-}
-
-func (s *settings) checkLabels(parent *resource.Resource, labels map[string]*string) error {
-	plain := make(map[string]string, len(labels))
-	for key, value := range labels {
-		if value != nil {
-			plain[key] = *value
-		}
-	}
-	for _, own := range [...]struct{ label, value string }{{s.cfg.TrackingLabel, string(parent.UID())}, {s.cfg.OwnershipLabel, s.cfg.Name}} {
-		if got, ok := plain[own.label]; ok && got != own.value {
-			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, got)
-		}
-	}
-	if errs := metavalidation.ValidateLabels(plain, field.NewPath("metadata", "labels")); len(errs) > 0 {
-		return errs.ToAggregate()
-	}
-	return nil
-}
-
-// complete takes off a child what isn't the handler's to say, and takes the
-// hash of the rest.
+// complete takes off a child what isn't the handler's to say.
 func (s *settings) complete(d *desiredChild, parent *resource.Resource) {
 	delete(d.object, "status")
 	spellOut(d.kind.Type, d.object)
@@ -253,7 +172,6 @@ func (s *settings) complete(d *desiredChild, parent *resource.Resource) {
 	if d.ref.Key.Namespace != "" {
 		meta["namespace"] = d.ref.Key.Namespace
 	}
-	d.hash = hashOf(d.object)
 }
 
 // full returns the child as it is written: with the engine's labels, owner

@@ -27,7 +27,7 @@ type memory struct {
 
 // A parentMemory is what is remembered of one parent.
 type parentMemory struct {
-	children map[objectRef]*childMemory
+	children childMemories
 	status   statusMemory
 
 	// statusDeferred: the last pass changed children and left the status to
@@ -47,7 +47,9 @@ type parentMemory struct {
 
 // A childMemory is what is remembered of one child.
 type childMemory struct {
-	uid types.UID
+	ref  objectRef
+	kind *kind
+	uid  types.UID
 	// sum is of what the handler returned, hash of what it meant.
 	sum  [sha256.Size]byte
 	hash string
@@ -92,7 +94,7 @@ func (m *memory) of(parent types.UID) *parentMemory {
 	defer m.mu.Unlock()
 	p := m.mu.parents[parent]
 	if p == nil {
-		p = &parentMemory{children: map[objectRef]*childMemory{}}
+		p = &parentMemory{}
 		m.mu.parents[parent] = p
 	}
 	return p
@@ -107,22 +109,22 @@ func (m *memory) forget(parent types.UID) {
 // accepted remembers that live is what the server made of d, with the fields
 // in which the two still differ.
 func (p *parentMemory) accepted(d *desiredChild, live *resource.Resource, rest []difference) {
-	c := &childMemory{uid: live.UID(), sum: d.sum, hash: d.hash, version: live.ResourceVersion()}
+	c := &childMemory{ref: d.ref, kind: d.kind, uid: live.UID(), sum: d.sum, hash: d.hash, version: live.ResourceVersion()}
 	if len(rest) > 0 && len(rest) <= maxExceptions {
 		c.exceptions = make(map[string]exception, len(rest))
 		for _, diff := range rest {
 			c.exceptions[diff.Path] = exceptionOf(diff)
 		}
 	}
-	p.children[d.ref] = c
+	p.children.put(c)
 }
 
 // refuse remembers that a write of d can't succeed as things are.
 func (p *parentMemory) refuse(d *desiredChild, live *resource.Resource, err error) {
-	c := p.children[d.ref]
+	c := p.children.of(d.ref)
 	if c == nil {
-		c = &childMemory{}
-		p.children[d.ref] = c
+		c = &childMemory{ref: d.ref, kind: d.kind}
+		p.children.put(c)
 	}
 	c.sum, c.hash, c.version = d.sum, d.hash, ""
 	c.refused, c.refusedVersion = err, ""
@@ -142,25 +144,9 @@ func (p *parentMemory) carry(d *desiredChild, live *resource.Resource) {
 	c.sum, c.hash, c.version, c.refused = d.sum, d.hash, live.ResourceVersion(), nil
 }
 
-// keepOnly drops what is remembered of children that are no longer desired.
-func (p *parentMemory) keepOnly(desired []*desiredChild) {
-	if len(p.children) == 0 {
-		return
-	}
-	wanted := make(map[objectRef]struct{}, len(desired))
-	for _, d := range desired {
-		wanted[d.ref] = struct{}{}
-	}
-	for ref := range p.children {
-		if _, ok := wanted[ref]; !ok {
-			delete(p.children, ref)
-		}
-	}
-}
-
 // of the child with this UID, nil if nothing is known of it.
 func (p *parentMemory) child(ref objectRef, uid types.UID) *childMemory {
-	if c := p.children[ref]; c != nil && c.uid == uid {
+	if c := p.children.of(ref); c != nil && c.uid == uid {
 		return c
 	}
 	return nil
@@ -183,7 +169,7 @@ func (c *childMemory) explains(d difference) bool {
 
 // refuses returns the error of the last try, if another would be the same.
 func (p *parentMemory) refuses(d *desiredChild, live *resource.Resource) error {
-	c := p.children[d.ref]
+	c := p.children.of(d.ref)
 	if c == nil || c.refused == nil || c.hash != d.hash {
 		return nil
 	}

@@ -15,7 +15,7 @@ import (
 func TestMemoryExceptions(t *testing.T) {
 	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
-	desired, err := s.desire(parent, []any{testConfigMap("1000m")})
+	desired, err := s.desire(parent, []any{testConfigMap("1000m")}, &parentMemory{})
 	require.NoError(t, err)
 	d := desired[0]
 	m := newMemory()
@@ -53,11 +53,11 @@ func TestMemoryExceptions(t *testing.T) {
 	require.True(t, p.child(d.ref, "uid").settled(d, newer))
 	require.True(t, p.child(d.ref, "uid").explains(normalized), "what is known of normalized fields stays")
 
-	p.keepOnly(desired)
+	p.children.keepOnly(desired)
 	require.NotNil(t, p.child(d.ref, "uid"))
-	p.keepOnly(nil)
+	p.children.keepOnly(nil)
 	require.Nil(t, p.child(d.ref, "uid"), "dropped with the child")
-	p.keepOnly(nil)
+	p.children.keepOnly(nil)
 	m.forget("p")
 	require.NotSame(t, p, m.of("p"))
 }
@@ -65,7 +65,7 @@ func TestMemoryExceptions(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
-	desired, err := s.desire(parent, []any{testConfigMap("v")})
+	desired, err := s.desire(parent, []any{testConfigMap("v")}, &parentMemory{})
 	require.NoError(t, err)
 	var many []difference
 	for i := range maxExceptions + 1 {
@@ -79,7 +79,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestMemoryRefusals(t *testing.T) {
 	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
-	desired, err := s.desire(parent, []any{testConfigMap("v")})
+	desired, err := s.desire(parent, []any{testConfigMap("v")}, &parentMemory{})
 	require.NoError(t, err)
 	d, no := desired[0], errors.New("no")
 	live := lived(t, s, parent, testConfigMap("v"), nil)
@@ -98,7 +98,7 @@ func TestMemoryRefusals(t *testing.T) {
 func TestMark(t *testing.T) {
 	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
-	desired, err := s.desire(parent, []any{testConfigMap("v")})
+	desired, err := s.desire(parent, []any{testConfigMap("v")}, &parentMemory{})
 	require.NoError(t, err)
 	good := newMark(desired[0], nil)
 	for name, tc := range map[string]struct {

@@ -94,11 +94,11 @@ func (o *offlinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*p
 	}
 	var desired []*desiredChild
 	if !resp.KeepChildren {
-		if desired, err = p.desire(p.parent, resp.Children); err != nil {
+		if desired, err = p.desire(p.parent, resp.Children, p.memory); err != nil {
 			return nil, err
 		}
 	}
-	planned := p.plan(planInput{desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
+	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
 	out := &probe.Planned{}
 	early, late := splitDeletes(planned.deletes)
 	for _, a := range slices.Concat(early, planned.writes, late) {

@@ -54,6 +54,7 @@ func (a *action) settledPaths() []string {
 
 // A planInput is all that decides about the children of one parent.
 type planInput struct {
+	parent   *resource.Resource
 	desired  []*desiredChild
 	keepAll  bool // the children are left as they are
 	children []*resource.Resource
@@ -96,6 +97,13 @@ func (s *settings) plan(in planInput) plan {
 		if was != nil {
 			known = in.memory.child(d.ref, was.UID())
 		}
+		if leftAlone(d, was, known) {
+			continue
+		}
+		if err := s.load(d, in.parent); err != nil {
+			p.refused = append(p.refused, err)
+			continue
+		}
 		a, ok := s.decide(d, was, known)
 		switch {
 		case !ok:
@@ -120,6 +128,12 @@ func (s *settings) plan(in planInput) plan {
 	return p
 }
 
+// leftAlone says that a child needs nothing whatever a comparison would find:
+// it is going, and created again once it is gone, or was compared as it is.
+func leftAlone(d *desiredChild, live *resource.Resource, known *childMemory) bool {
+	return live != nil && (live.IsDeleting() || known.settled(d, live))
+}
+
 // decide says what one desired child needs, false if nothing. An action
 // without a verb is a child that was compared and is as desired.
 func (s *settings) decide(d *desiredChild, live *resource.Resource, known *childMemory) (action, bool) {
@@ -128,9 +142,7 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 	case live == nil:
 		a.verb = verbCreate
 		return a, true
-	case live.IsDeleting(): // left alone, and created again once it is gone
-		return action{}, false
-	case known.settled(d, live):
+	case leftAlone(d, live, known):
 		return action{}, false
 	}
 	mark := s.readMark(live)

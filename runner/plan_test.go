@@ -44,7 +44,7 @@ func testConfigMap(value string) *corev1.ConfigMap {
 // by change.
 func lived(t *testing.T, s *settings, parent *resource.Resource, want any, change func(map[string]any)) *resource.Resource {
 	t.Helper()
-	desired, err := s.desire(parent, []any{want})
+	desired, err := s.desire(parent, []any{want}, &parentMemory{})
 	require.NoError(t, err)
 	object := s.full(desired[0], parent, newMark(desired[0], nil))
 	meta, _ := object["metadata"].(map[string]any)
@@ -97,7 +97,7 @@ func TestPlanOneChild(t *testing.T) {
 			t.Run(fmt.Sprint(name, "/", strategy), func(t *testing.T) {
 				s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: strategy})
 				parent := testObject(t, testParentType(), "p", "p", 1, "")
-				desired, err := s.desire(parent, []any{testConfigMap("new")})
+				desired, err := s.desire(parent, []any{testConfigMap("new")}, &parentMemory{})
 				require.NoError(t, err)
 				in := planInput{desired: desired, memory: newMemory().of("p")}
 				if tc.old != "" {
@@ -105,7 +105,7 @@ func TestPlanOneChild(t *testing.T) {
 					in.children = []*resource.Resource{live}
 					if tc.known {
 						in.memory.accepted(desired[0], lived(t, s, parent, testConfigMap("new"), nil), nil)
-						in.memory.children[desired[0].ref].version = "9"
+						in.memory.children.of(desired[0].ref).version = "9"
 					}
 				}
 				p := s.plan(in)
@@ -133,7 +133,7 @@ func TestPlan(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
 	live := lived(t, s, parent, testConfigMap("v"), nil)
 	desire := func(children ...any) []*desiredChild {
-		desired, err := s.desire(parent, children)
+		desired, err := s.desire(parent, children, &parentMemory{})
 		require.NoError(t, err)
 		return desired
 	}
@@ -176,7 +176,7 @@ func TestPlanSettled(t *testing.T) {
 	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
 	live := lived(t, s, parent, testConfigMap("v"), nil)
-	desired, err := s.desire(parent, []any{testConfigMap("v")})
+	desired, err := s.desire(parent, []any{testConfigMap("v")}, &parentMemory{})
 	require.NoError(t, err)
 	in := planInput{desired: desired, children: []*resource.Resource{live}, memory: newMemory().of("p")}
 	p := s.plan(in)
@@ -192,7 +192,7 @@ func TestPlanExplained(t *testing.T) {
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
 	want := testConfigMap("v")
 	want.Data["other"] = "x"
-	desired, err := s.desire(parent, []any{want})
+	desired, err := s.desire(parent, []any{want}, &parentMemory{})
 	require.NoError(t, err)
 	normalized := func(version, other string) *resource.Resource {
 		return lived(t, s, parent, want, func(o map[string]any) {

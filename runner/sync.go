@@ -105,11 +105,11 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	var desired []*desiredChild
 	var err error
 	if !resp.KeepChildren {
-		if desired, err = p.desire(p.parent, resp.Children); err != nil {
+		if desired, err = p.desire(p.parent, resp.Children, p.memory); err != nil {
 			return outcome{Err: true}, err
 		}
 	}
-	planned := p.plan(planInput{desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
+	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
 	prompted := p.prompted()
 	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, pass: p}
 	p.results = x.run(ctx, &planned)
@@ -159,7 +159,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 			}
 			p.memory.accepted(a.want, r.live, r.rest)
 			if r.wrote {
-				p.memory.children[a.ref].wrote = time.Now()
+				p.memory.children.of(a.ref).wrote = time.Now()
 			}
 		case r.wrote:
 			out.Throttled = p.suspect(r, prompted) || out.Throttled
@@ -179,7 +179,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 		}
 	}
 	if !keptAll {
-		p.memory.keepOnly(desired)
+		p.memory.children.keepOnly(desired)
 	}
 	return out
 }

@@ -30,10 +30,9 @@ func (x *executor) verify(ctx context.Context, a *action) result {
 // makes of the desired state.
 func (x *executor) reconsider(ctx context.Context, a *action, rest []difference) result {
 	var known parentMemory
-	known.children = map[objectRef]*childMemory{}
 	known.accepted(a.want, a.live, rest)
-	known.children[a.ref].version = "" // not yet found to be satisfied
-	again, ok := x.decide(a.want, a.live, known.children[a.ref])
+	known.children.of(a.ref).version = "" // not yet found to be satisfied
+	again, ok := x.decide(a.want, a.live, known.children.of(a.ref))
 	if !ok || again.verb == "" {
 		return result{live: a.live, accepted: true}
 	}
@@ -151,9 +150,8 @@ func (x *executor) asCreated(ctx context.Context, a *action) ([]difference, bool
 	}
 	rest := a.kind.comparison.compare(answer, a.want.object, nil)
 	var as parentMemory
-	as.children = map[objectRef]*childMemory{}
 	as.accepted(a.want, a.live, rest)
-	if slices.ContainsFunc(a.diffs, as.children[a.ref].explains) {
+	if slices.ContainsFunc(a.diffs, as.children.of(a.ref).explains) {
 		return rest, true
 	}
 	return nil, false

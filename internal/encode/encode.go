@@ -4,6 +4,7 @@ package encode
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -58,6 +59,24 @@ func Map(obj any) (map[string]any, error) {
 		fill(object, t)
 	}
 	return object, nil
+}
+
+// Sum returns a hash of obj that tells, in a fraction of Map's time, whether Map
+// would return the same as for an earlier obj. Objects that only Map can tell
+// equal may have different sums. An obj that encoding/json can't encode is an
+// error; Map's says more about it.
+func Sum(obj any) ([sha256.Size]byte, error) {
+	obj, err := resolve(obj)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	data, err := json.Marshal(obj)
+	if err != nil {
+		return [sha256.Size]byte{}, err
+	}
+	t := typeFromScheme(obj) // so that it isn't taken for an object of another Go type
+	data = append(append(append(append(data, t.APIVersion...), 0), t.Kind...), 0)
+	return sha256.Sum256(data), nil
 }
 
 // resolve unwraps and refuses nil.

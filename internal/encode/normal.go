@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -103,7 +104,7 @@ func copyValue(value any, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return decode(data)
+		return decodeCompact(data)
 	case json.RawMessage:
 		return decodeUTF8(v)
 	case []byte:
@@ -115,7 +116,7 @@ func copyValue(value any, depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	decoded, err := decode(data)
+	decoded, err := decodeCompact(data)
 	if err == nil && replaced(data) {
 		err = notUTF8(decoded)
 	}
@@ -219,6 +220,15 @@ func step(key string) string {
 		return "[" + strconv.Quote(key) + "]"
 	}
 	return key
+}
+
+// decodeCompact decodes what encoding/json has encoded, numbers without loss.
+func decodeCompact(data []byte) (any, error) {
+	value, err := jsonvalue.Decode(string(data), func(text string) (any, error) { return number(json.Number(text)) })
+	if err != nil {
+		return decode(data) // which says where
+	}
+	return value, nil
 }
 
 // decode decodes JSON, numbers without loss.

@@ -1,0 +1,163 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// A childHeader is what validation reads of a child.
+type childHeader struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name            string                  `json:"name"`
+		GenerateName    string                  `json:"generateName"`
+		Namespace       string                  `json:"namespace"`
+		Labels          map[string]*string      `json:"labels"`
+		OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+}
+
+// readHeader reads what validation needs of a child.
+func readHeader(child map[string]any) (*childHeader, error) {
+	if head := plainHeader(child); head != nil {
+		return head, nil
+	}
+	raw, err := json.Marshal(child)
+	if err != nil {
+		return nil, err
+	}
+	head := &childHeader{}
+	if err := json.Unmarshal(raw, head); err != nil {
+		return nil, notAnObject(err)
+	}
+	return head, nil
+}
+
+// plainHeader is readHeader for most children: those without owner references
+// and mistakes. It returns nil for others.
+func plainHeader(child map[string]any) *childHeader {
+	plain := true
+	text := func(of map[string]any, name string) string {
+		s, ok := of[name].(string)
+		plain = plain && (ok || of[name] == nil)
+		return s
+	}
+	object := func(of map[string]any, name string) map[string]any {
+		m, ok := of[name].(map[string]any)
+		plain = plain && (ok || of[name] == nil)
+		return m
+	}
+	head := &childHeader{APIVersion: text(child, "apiVersion"), Kind: text(child, "kind")}
+	meta, m := object(child, "metadata"), &head.Metadata
+	m.Name, m.GenerateName, m.Namespace = text(meta, "name"), text(meta, "generateName"), text(meta, "namespace")
+	if labels := object(meta, "labels"); len(labels) > 0 {
+		m.Labels = make(map[string]*string, len(labels))
+		for key, value := range labels {
+			s, ok := value.(string)
+			m.Labels[key] = &s
+			plain = plain && ok
+		}
+	}
+	if !plain || meta["ownerReferences"] != nil {
+		return nil
+	}
+	return head
+}
+
+// notAnObject says which field of the identity has a value of the wrong type.
+func notAnObject(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: a JSON %s can't be that", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("not a Kubernetes object: %w", err)
+}
+
+// validate checks a child's identity, and fills in its namespace.
+func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind, error) {
+	t := resource.Type{APIVersion: head.APIVersion, Kind: head.Kind}
+	m := &head.Metadata
+	name := fmt.Sprintf("%s %s", t, keyText(types.NamespacedName{Namespace: m.Namespace, Name: m.Name}))
+	switch {
+	case t.Kind == "":
+		return nil, fmt.Errorf("%q: kind: missing", m.Name)
+	case t.APIVersion == "":
+		return nil, fmt.Errorf("%s %q: apiVersion: missing", t.Kind, m.Name)
+	case m.Name == "" && m.GenerateName != "":
+		return nil, fmt.Errorf("%s: metadata.generateName: %q is refused, since a child must have the same name at every call; set metadata.name", t, m.GenerateName)
+	case m.GenerateName != "":
+		return nil, fmt.Errorf("%s: metadata.generateName: must not be set beside a name", name)
+	case m.Name == "":
+		return nil, fmt.Errorf("%s: metadata.name: missing", t)
+	}
+	k := s.types.byType[t]
+	if k == nil || k == s.types.parent {
+		return nil, fmt.Errorf("%s: kind: not a configured child type; add it to config.Operator.Children", name)
+	}
+	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
+		return nil, fmt.Errorf("%s: metadata.name: %s", name, msgs[0])
+	}
+	if err := s.placeNamespace(parent, k, &m.Namespace); err != nil {
+		return nil, fmt.Errorf("%s: metadata.namespace: %w", name, err)
+	}
+	if err := s.checkLabels(parent, m.Labels); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	for _, ref := range m.OwnerReferences {
+		if ref.Controller != nil && *ref.Controller && ref.UID != parent.UID() {
+			return nil, fmt.Errorf("%s: metadata.ownerReferences: %s %s can't be the controller: the parent is", name, ref.Kind, ref.Name)
+		}
+	}
+	return k, nil
+}
+
+func (s *settings) placeNamespace(parent *resource.Resource, k *kind, namespace *string) error {
+	switch {
+	case !k.namespaced && parent.Namespace() != "":
+		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
+	case !k.namespaced && *namespace != "":
+		return fmt.Errorf("%q: the type is cluster-scoped; leave it empty", *namespace)
+	case !k.namespaced:
+		return nil
+	case parent.Namespace() == "" && *namespace == "":
+		return errors.New("missing; a child of a cluster-scoped parent must name its namespace")
+	case parent.Namespace() == "":
+		if msgs := validation.ValidateNamespaceName(*namespace, false); len(msgs) > 0 {
+			return fmt.Errorf("%q: %s", *namespace, msgs[0])
+		}
+		return nil
+	case *namespace == "":
+		*namespace = parent.Namespace()
+	case *namespace != parent.Namespace():
+		return fmt.Errorf("%q: a child must be in its parent's namespace, %q", *namespace, parent.Namespace())
+	}
+	return nil
+}
+
+func (s *settings) checkLabels(parent *resource.Resource, labels map[string]*string) error {
+	plain := make(map[string]string, len(labels))
+	for key, value := range labels {
+		if value != nil {
+			plain[key] = *value
+		}
+	}
+	for _, own := range [...]struct{ label, value string }{{s.cfg.TrackingLabel, string(parent.UID())}, {s.cfg.OwnershipLabel, s.cfg.Name}} {
+		if got, ok := plain[own.label]; ok && got != own.value {
+			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, got)
+		}
+	}
+	if errs := metavalidation.ValidateLabels(plain, field.NewPath("metadata", "labels")); len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	return nil
+}
