@@ -102,9 +102,9 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 	}
 	before := converged(want)
 	for round := range 2 {
-		p.api.kill()
+		p.plane.Server.Kill()
 		if round == 1 {
-			p.etcd.kill()
+			p.plane.Etcd.Kill()
 			p.startEtcd()
 		}
 		p.startServer()
@@ -115,9 +115,9 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 		converged(want)
 
 		// What happens while it can't watch: another operator's host is down, say.
-		gate := p.serverPort
-		p.api.kill()
-		p.serverPort = freePort(t)
+		gate := p.plane.ServerPort
+		p.plane.Server.Kill()
+		p.plane.ServerPort = freePort(t)
 		p.startServer() // where the operator doesn't look
 		elsewhere, err := dynamic.NewForConfig(p.config())
 		require.NoError(t, err)
@@ -135,8 +135,8 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 		delete(want, gone)
 		orphans[gone] = true
 		p.compact()
-		p.api.kill()
-		p.serverPort = gate
+		p.plane.Server.Kill()
+		p.plane.ServerPort = gate
 		p.startServer()
 		now := converged(want)
 		require.NotEqual(t, before[lost].UID, now[lost].UID, "created anew")

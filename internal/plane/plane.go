@@ -1,0 +1,218 @@
+// Package plane starts an etcd and a kube-apiserver that a test may kill, pause
+// and start again at will. testkit's Cluster is for tests that need no more
+// than an API server.
+package plane
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Options are what a Plane needs.
+type Options struct {
+	// Dir is for keys, logs and etcd's data. It must exist, and isn't removed.
+	Dir string
+	// Users are administrators besides "admin"; their tokens are their names.
+	Users []string
+	// ServerFlags are further flags of kube-apiserver, as in "--name=value".
+	ServerFlags []string
+}
+
+// admin is the user that the Plane itself is.
+const admin = "admin"
+
+// A Plane is a control plane on the loopback interface. Its methods aren't
+// meant for concurrent use, Config aside.
+type Plane struct {
+	// ServerPort is where StartServer lets kube-apiserver listen. It may be
+	// changed while none runs.
+	ServerPort string
+	// Etcd, Server and ControllerManager are the processes started last; nil
+	// before.
+	Etcd, Server, ControllerManager *Process
+
+	opts    Options
+	etcdURL string
+}
+
+// New prepares a Plane. Nothing runs yet.
+func New(opts Options) (*Plane, error) {
+	p := &Plane{opts: opts}
+	port, err := FreePort()
+	if err != nil {
+		return nil, err
+	}
+	if p.ServerPort, err = FreePort(); err != nil {
+		return nil, err
+	}
+	p.etcdURL = "http://127.0.0.1:" + port
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	if err := os.WriteFile(p.path("sa.key"), text, 0o600); err != nil {
+		return nil, err
+	}
+	var tokens bytes.Buffer
+	for _, user := range append([]string{admin}, opts.Users...) {
+		fmt.Fprintf(&tokens, "%s,%[1]s,%[1]s,\"system:masters\"\n", user)
+	}
+	return p, os.WriteFile(p.path("tokens.csv"), tokens.Bytes(), 0o600)
+}
+
+// FreePort returns a port that nobody listened on a moment ago.
+func FreePort() (string, error) {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	return port, l.Close()
+}
+
+func (p *Plane) path(name string) string { return filepath.Join(p.opts.Dir, name) }
+
+// Start starts etcd and kube-apiserver, and returns when both are ready.
+func (p *Plane) Start(ctx context.Context) error {
+	if err := p.StartEtcd(); err != nil {
+		return err
+	}
+	return p.StartServer(ctx)
+}
+
+// Stop kills whatever runs.
+func (p *Plane) Stop() {
+	p.ControllerManager.Kill()
+	p.Server.Kill()
+	p.Etcd.Kill()
+}
+
+// StartEtcd starts etcd, with the data of the one before. It doesn't wait.
+func (p *Plane) StartEtcd() (err error) {
+	p.Etcd, err = start(p.path("etcd.log"), "etcd", "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL, "--listen-peer-urls=http://127.0.0.1:0")
+	return err
+}
+
+// StartServer starts kube-apiserver, and returns when it is ready.
+func (p *Plane) StartServer(ctx context.Context) (err error) {
+	key := p.path("sa.key")
+	p.Server, err = start(p.path("kube-apiserver.log"), "kube-apiserver", append([]string{
+		"--etcd-servers=" + p.etcdURL, "--bind-address=127.0.0.1", "--secure-port=" + p.ServerPort, "--cert-dir=" + p.opts.Dir,
+		"--service-account-issuer=https://127.0.0.1", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
+		"--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+		"--endpoint-reconciler-type=none", "--token-auth-file=" + p.path("tokens.csv"),
+	}, p.opts.ServerFlags...)...)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(p.Config())
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.Server.Done():
+			return fmt.Errorf("kube-apiserver has ended: %s", p.Server.Said())
+		case <-ctx.Done():
+			return fmt.Errorf("kube-apiserver isn't ready: %w: %s", ctx.Err(), p.Server.Said())
+		case <-tick.C:
+		}
+		if answer, err := call(ctx, client, http.MethodGet, p.Config().Host+"/readyz", ""); err == nil && string(answer) == "ok" {
+			return nil
+		}
+	}
+}
+
+// StartControllerManager starts the garbage collector of a
+// kube-controller-manager. It doesn't wait.
+func (p *Plane) StartControllerManager() (err error) {
+	file := p.path("kube-controller-manager.kubeconfig")
+	if err := WriteKubeconfig(file, p.Config()); err != nil {
+		return err
+	}
+	p.ControllerManager, err = start(p.path("kube-controller-manager.log"), "kube-controller-manager",
+		"--kubeconfig="+file, "--controllers=garbage-collector-controller", "--leader-elect=false", "--secure-port=0",
+		"--kube-api-qps=500", "--kube-api-burst=1000")
+	return err
+}
+
+// Config is an administrator's, with connections of its own.
+func (p *Plane) Config() *rest.Config { return p.ConfigFor(admin) }
+
+// ConfigFor is that of one of the Users.
+func (p *Plane) ConfigFor(user string) *rest.Config {
+	return &rest.Config{
+		Host: "https://127.0.0.1:" + p.ServerPort, BearerToken: user, QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
+		Dial:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+	}
+}
+
+// WriteKubeconfig writes the file of a kubeconfig that says what cfg does about
+// host and token.
+func WriteKubeconfig(file string, cfg *rest.Config) error {
+	const name = "plane"
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: cfg.Host, InsecureSkipTLSVerify: cfg.Insecure}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: cfg.BearerToken}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, file)
+}
+
+// Compact makes etcd forget what was before now.
+func (p *Plane) Compact(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	text, err := call(ctx, http.DefaultClient, http.MethodPost, p.etcdURL+"/v3/kv/range", `{"key":"AA=="}`)
+	if err != nil {
+		return err
+	}
+	var answer struct{ Header struct{ Revision string } }
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("etcd: range: %w", err)
+	}
+	_, err = call(ctx, http.DefaultClient, http.MethodPost, p.etcdURL+"/v3/kv/compaction", fmt.Sprintf(`{"revision":%q,"physical":true}`, answer.Header.Revision))
+	return err
+}
+
+func call(ctx context.Context, client *http.Client, method, url, body string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewBufferString(body))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s: %s", method, url, resp.Status, text)
+	}
+	return text, err
+}

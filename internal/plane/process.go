@@ -1,0 +1,116 @@
+package plane
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// A Process dies with this one, however that ends: a shell kills it when the
+// pipe to this process is closed. Its methods may be called concurrently.
+type Process struct {
+	log  string
+	pid  int
+	pipe io.Closer
+	done chan struct{}
+}
+
+// guardScript runs "$@", tells its PID on descriptor 3, and kills it when the
+// standard input ends.
+const guardScript = `exec 4<&0; "$@" </dev/null 3>&- 4<&- & pid=$!; echo $pid >&3; exec 3>&-; { cat <&4 >/dev/null; kill -KILL $pid 2>/dev/null; } & wait $pid`
+
+// Binary returns where a program of the control plane is: in the folder that
+// KUBEBUILDER_ASSETS names. An error that is os.ErrNotExist: it isn't there.
+func Binary(program string) (string, error) {
+	path := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), program)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("%s: %w; make controlplane builds it", program, err)
+	}
+	return path, nil
+}
+
+// start runs a program, whose output is appended to the file log.
+func start(log, program string, args ...string) (*Process, error) {
+	binary, err := Binary(program)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	told, tell, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer told.Close()
+	cmd := exec.Command("bash", append([]string{"-c", guardScript, "guard", binary}, args...)...)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = out, out, []*os.File{tell}
+	p := &Process{log: log, done: make(chan struct{})}
+	p.pipe, err = cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	_ = tell.Close() // the shell has its own
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", program, err)
+	}
+	go func() { // ends when the process does
+		defer close(p.done)
+		_ = cmd.Wait() // it is killed
+	}()
+	line, err := bufio.NewReader(told).ReadString('\n')
+	if err == nil {
+		p.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	}
+	if err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("%s: its PID: %w", program, err)
+	}
+	return p, nil
+}
+
+// Kill kills the process, if it hasn't ended, and returns when it has. It may
+// be paused. A nil Process has ended.
+func (p *Process) Kill() {
+	if p == nil {
+		return
+	}
+	_ = p.pipe.Close() // ends the process, whichever way
+	<-p.done
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Pause stops the process as SIGSTOP does, until Resume.
+func (p *Process) Pause() error { return p.signal(syscall.SIGSTOP) }
+
+// Resume lets a paused process go on.
+func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(s syscall.Signal) error {
+	select {
+	case <-p.done:
+		return errors.New("plane: the process has ended")
+	default:
+		return syscall.Kill(p.pid, s)
+	}
+}
+
+// Said returns the end of what the process has logged.
+func (p *Process) Said() string {
+	text, err := os.ReadFile(p.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
