@@ -14,6 +14,8 @@ export KUBEBUILDER_ASSETS := $(or $(OWN_ASSETS),$(CACHE)/controlplane)
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
+GOVULNCHECK_VERSION := v1.9.0
+
 # Modules of their own, besides this one, that are tested and linted along.
 MODULES := examples/hello
 
@@ -24,6 +26,7 @@ TESTFLAGS ?=
 RUN ?=
 FUZZTIME ?= 60s
 KEEP ?=
+SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
 FIRST ?= 1
 
@@ -94,6 +97,15 @@ generate: controlplane ## The generated code and CustomResourceDefinitions, from
 check-generated: generate ## Fails if generate changes anything that is committed
 	@changed=$$(git status --porcelain); \
 		if [ -n "$$changed" ]; then echo "make generate changes, or there is something uncommitted:"; echo "$$changed"; git --no-pager diff; exit 1; fi
+
+.PHONY: api
+api: ## What has changed in the public API since the last tag (SINCE=commit); fails if programs may break
+	@go run ./hack/api -against $(SINCE)
+
+.PHONY: vulncheck
+vulncheck: ## Known vulnerabilities in what is called, by govulncheck; needs vuln.go.dev
+	@go run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION) ./... || \
+		{ echo "vulncheck: see above; if it says that vuln.go.dev can't be reached, run it where it can, or name a mirror by GOVULNDB=https://… (go.dev/doc/security/vuln/database)"; exit 1; }
 
 .PHONY: controlplane
 controlplane: ## etcd, kube-apiserver, …, from Go modules: only if missing or outdated, 8 minutes with cold caches
