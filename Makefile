@@ -17,7 +17,7 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK_VERSION := v1.9.0
 
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello
+MODULES := examples/hello test/bench
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
@@ -26,6 +26,9 @@ TESTFLAGS ?=
 RUN ?=
 FUZZTIME ?= 60s
 KEEP ?=
+N ?= 1000
+ROUNDS ?= 5
+VARIANTS ?=
 SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
 FIRST ?= 1
@@ -64,6 +67,11 @@ sim: ## SEEDS (2000) simulated runs full of faults, from seed FIRST (1) on
 .PHONY: sim-mutants
 sim-mutants: ## The simulation must notice when a safeguard of the engine is missing
 	go run ./hack/mutants
+
+.PHONY: bench
+bench: controlplane ## This library beside controller-runtime and plain client-go, N (1000) parents, ROUNDS (5) runs each (VARIANTS=limit,roperator)
+	@mkdir -p $(CACHE)/bench
+	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
 
 .PHONY: fuzz
 fuzz: ## Every fuzz test, each for FUZZTIME (60s)

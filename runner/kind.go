@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
@@ -61,8 +62,9 @@ func discover(ctx context.Context, dc *discovery.DiscoveryClient, cfg config.Ope
 	defer cancel()
 	c := &catalog{byType: map[resource.Type]*kind{}}
 	var missing []error
+	served := map[string]*metav1.APIResourceList{}
 	for i, child := range append([]config.Child{{Type: cfg.Parent}}, cfg.Children...) {
-		k, err := discoverKind(ctx, dc, child.Type)
+		k, err := discoverKind(ctx, dc, child.Type, served)
 		switch {
 		case err != nil:
 			return nil, unreachable(host, err)
@@ -119,14 +121,20 @@ func checkScopes(c *catalog, cfg config.Operator) error {
 	return nil
 }
 
-// discoverKind returns nil if the type isn't served.
-func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type) (*kind, error) {
-	list, err := dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil
-	case err != nil:
-		return nil, err
+// discoverKind returns nil if the type isn't served. In served it finds and
+// leaves the answers by API version.
+func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, served map[string]*metav1.APIResourceList) (*kind, error) {
+	list := served[t.APIVersion]
+	if list == nil {
+		var err error
+		list, err = dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		served[t.APIVersion] = list
 	}
 	gv := t.GroupVersionKind().GroupVersion()
 	var found *kind

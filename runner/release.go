@@ -120,7 +120,7 @@ func (o *operator) discoverParent(ctx context.Context, rc *rest.Config, httpClie
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	k, err := discoverKind(ctx, dc, o.cfg.Parent)
+	k, err := discoverKind(ctx, dc, o.cfg.Parent, map[string]*metav1.APIResourceList{})
 	switch {
 	case err != nil:
 		return nil, unreachable(rc.Host, err)

@@ -8,13 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/roperator/roperator/resource"
 )
 
 // The table names each schema that is referred to, so that what several kinds
-// share is written once. In it a node is one of
+// share is written once, and has each kind (Type.String() -> name of a schema)
+// and schema on a line of its own. In it a node is one of
 //
 //	null             nothing is known
 //	"s", "q", "i"    a scalar, quantity, int-or-string
@@ -40,54 +40,52 @@ type tableNode struct {
 	RetainKeys  bool                       `json:"r,omitempty"`
 }
 
-type table struct {
-	Kinds   map[string]string          `json:"kinds"` // Type.String() -> name of a schema
-	Schemas map[string]json.RawMessage `json:"schemas"`
-}
-
-// builtin decodes the table when it is first asked for. A broken table, which
-// a test would find, knows nothing.
-//
-//nolint:gochecknoglobals // decoded once, immutable
-var builtin = sync.OnceValue(func() map[string]*Node {
-	nodes, err := decodeTable([]byte(tableJSON))
+// For returns the Node of a built-in kind, nil if t is not one. Each call reads
+// it anew, and nothing else of the table; a table that is broken there, which a
+// test would find, knows nothing.
+func For(t resource.Type) *Node {
+	n, err := read(tableJSON, t)
 	if err != nil {
 		return nil
 	}
-	return nodes
-})
-
-// For returns the Node of a built-in kind, nil if t is not one.
-func For(t resource.Type) *Node { return builtin()[t.String()] }
+	return n
+}
 
 // objectMeta returns the Node of any object's metadata.
 func objectMeta() *Node {
 	return For(resource.Type{APIVersion: "v1", Kind: "ConfigMap"}).Field("metadata")
 }
 
-// decodeTable returns the nodes by Type.String().
-func decodeTable(data []byte) (map[string]*Node, error) {
-	var t table
-	if err := json.Unmarshal(data, &t); err != nil {
-		return nil, fmt.Errorf("table: %w", err)
+// read returns a kind's Node, nil if the table hasn't got it.
+func read(table string, t resource.Type) (*Node, error) {
+	line, ok := lineOf(table, t.String())
+	if !ok {
+		return nil, nil
 	}
-	d := decoder{table: t, byName: make(map[string]*Node, len(t.Schemas))}
+	var name string
+	if err := json.Unmarshal([]byte(line), &name); err != nil {
+		return nil, fmt.Errorf("table: %s: %w", t, err)
+	}
+	d := decoder{table: table, byName: map[string]*Node{}}
 	for kind := range d.plain {
 		d.plain[kind] = &Node{Kind: Kind(kind)}
 	}
-	nodes := make(map[string]*Node, len(t.Kinds))
-	for kind, name := range t.Kinds {
-		n, err := d.named(name)
-		if err != nil {
-			return nil, fmt.Errorf("table: %s: %w", kind, err)
-		}
-		nodes[kind] = n
+	n, err := d.named(name)
+	if err != nil {
+		return nil, fmt.Errorf("table: %s: %w", t, err)
 	}
-	return nodes, nil
+	return n, nil
+}
+
+// lineOf returns the value of the kind or schema, which has a line of its own.
+func lineOf(table, name string) (string, bool) {
+	_, rest, ok := strings.Cut(table, "\n\""+name+"\":")
+	line, _, _ := strings.Cut(rest, "\n")
+	return strings.TrimSuffix(line, ","), ok
 }
 
 type decoder struct {
-	table  table
+	table  string
 	byName map[string]*Node
 	plain  [len(scalars)]*Node
 }
@@ -96,13 +94,13 @@ func (d *decoder) named(name string) (*Node, error) {
 	if n, ok := d.byName[name]; ok {
 		return n, nil
 	}
-	raw, ok := d.table.Schemas[name]
+	line, ok := lineOf(d.table, name)
 	if !ok {
 		return nil, fmt.Errorf("no schema %q", name)
 	}
 	n := &Node{}
 	d.byName[name] = n
-	return n, d.fill(n, raw)
+	return n, d.fill(n, json.RawMessage(line))
 }
 
 func (d *decoder) node(raw json.RawMessage) (*Node, error) {

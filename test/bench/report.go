@@ -48,16 +48,16 @@ func writeJSON(path string, opts options, results []*result) error {
 func report(w io.Writer, opts options, results []*result) {
 	fmt.Fprintf(w, "\nN = %d, %d rounds, %d CPUs, %s; medians, least and most in parentheses\n\n", opts.parents, opts.rounds, runtime.NumCPU(), runtime.Version())
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "phase\tvariant\twall s\tCPU s\tRSS MB\tpeak MB\twrites\treads\tconflicts\tfailures\thandled")
+	fmt.Fprintln(table, "phase\tvariant\twall s\tCPU s\tRSS MB\tpeak MB\twrites\tevents\treads\tconflicts\tfailures\thandled")
 	for _, phase := range phases() {
 		for _, v := range opts.variants {
 			s := sample{results, v.name, phase}
 			if len(s.figures()) == 0 {
 				continue
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", phase, v.name,
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", phase, v.name,
 				s.spread("%.2f", wall), s.spread("%.2f", cpu), s.spread("%.0f", rss), s.spread("%.0f", peak),
-				s.spread("%.0f", writes), s.spread("%.0f", reads), s.spread("%.0f", conflicts), s.spread("%.0f", failures), s.spread("%.0f", handled))
+				s.spread("%.0f", writes), s.spread("%.0f", events), s.spread("%.0f", reads), s.spread("%.0f", conflicts), s.spread("%.0f", failures), s.spread("%.0f", handled))
 		}
 	}
 	_ = table.Flush() // of a terminal that is gone
@@ -69,7 +69,7 @@ func report(w io.Writer, opts options, results []*result) {
 				milliseconds(left, 0.5), milliseconds(left, 0.95), milliseconds(seen, 0.5), milliseconds(seen, 0.95), len(left))
 		}
 		for _, f := range (sample{results, v.name, "quiet"}).figures() {
-			fmt.Fprintf(w, "quiet, %s: %d requests, %.3f %% of a CPU, in %s\n", v.name, int(writes(f)+reads(f)), 100*f.CPU.Seconds()/f.Wall.Seconds(), f.Wall)
+			fmt.Fprintf(w, "quiet, %s: %d requests, %.3f %% of a CPU, in %s\n", v.name, total(f.Requests), 100*f.CPU.Seconds()/f.Wall.Seconds(), f.Wall)
 		}
 	}
 	fmt.Fprintln(w)
@@ -157,7 +157,8 @@ func cpu(f Figures) float64       { return f.CPU.Seconds() }
 func rss(f Figures) float64       { return float64(f.RSS) / 1e6 }
 func peak(f Figures) float64      { return float64(f.PeakRSS) / 1e6 }
 func writes(f Figures) float64    { return float64(f.writes()) }
-func reads(f Figures) float64     { return float64(total(f.Requests) - f.writes()) }
+func events(f Figures) float64    { return float64(f.events()) }
+func reads(f Figures) float64     { return float64(f.reads()) }
 func conflicts(f Figures) float64 { return float64(f.Conflicts) }
 func failures(f Figures) float64  { return float64(f.Failures) }
 func handled(f Figures) float64   { return float64(f.Handled) }

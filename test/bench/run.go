@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -28,16 +29,31 @@ type Figures struct {
 	Handled   int            `json:"handled"`  // calls of the handler
 }
 
-// writes is how many requests might have written.
-func (f Figures) writes() int {
+// count adds up the requests that are of interest.
+func (f Figures) count(of func(verb, resource string) bool) int {
 	sum := 0
 	for request, n := range f.Requests {
-		if verb, _, _ := strings.Cut(request, " "); verb != "GET" && verb != "WATCH" {
+		if verb, resource, _ := strings.Cut(request, " "); of(verb, resource) {
 			sum += n
 		}
 	}
 	return sum
 }
+
+// writes is how many requests might have changed what the operator is about.
+func (f Figures) writes() int {
+	return f.count(func(verb, resource string) bool { return !reading(verb) && resource != "events" })
+}
+
+func (f Figures) events() int {
+	return f.count(func(verb, resource string) bool { return !reading(verb) && resource == "events" })
+}
+
+func (f Figures) reads() int {
+	return f.count(func(verb, _ string) bool { return reading(verb) })
+}
+
+func reading(verb string) bool { return verb == http.MethodGet || verb == measure.Watch }
 
 // A result is one run of a variant.
 type result struct {

@@ -25,7 +25,7 @@ func (b *bench) single(ctx context.Context) error {
 	children, statuses := make(chan echo, 16), make(chan echo, 16)
 	failed := make(chan error, 2)
 	events := func(path string, to chan<- echo, of func(line []byte) string) {
-		err := measure.Watch(ctx, b.world.rest, path, func(line []byte) bool {
+		err := measure.Events(ctx, b.world.rest, path, func(line []byte) bool {
 			at := time.Now().UnixNano()
 			if !measure.IsEvent(line, "MODIFIED") {
 				return true // what is there already

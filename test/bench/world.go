@@ -123,7 +123,7 @@ func (w *world) until(ctx context.Context, path string, each func(line []byte) (
 	var at time.Time
 	go func() { // ends with ctx or when it has seen enough
 		var failed error
-		err := measure.Watch(ctx, w.rest, path, func(line []byte) bool {
+		err := measure.Events(ctx, w.rest, path, func(line []byte) bool {
 			enough, err := each(line)
 			failed = err
 			return !enough && err == nil

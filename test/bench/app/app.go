@@ -54,16 +54,16 @@ func (a *App) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// AppList is a list of Apps.
-type AppList struct {
+// List is a list of Apps.
+type List struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata"`
 
 	Items []App `json:"items"`
 }
 
-// DeepCopyObject makes an AppList a runtime.Object.
-func (l *AppList) DeepCopyObject() runtime.Object {
+// DeepCopyObject makes an List a runtime.Object.
+func (l *List) DeepCopyObject() runtime.Object {
 	out := *l
 	out.ListMeta = *l.ListMeta.DeepCopy()
 	out.Items = make([]App, len(l.Items))
@@ -75,13 +75,14 @@ func (l *AppList) DeepCopyObject() runtime.Object {
 
 // AddToScheme registers both.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &App{}, &AppList{})
+	scheme.AddKnownTypeWithName(GroupVersion().WithKind("App"), &App{})
+	scheme.AddKnownTypeWithName(GroupVersion().WithKind("AppList"), &List{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }
 
-// Labels are those that an App's children carry.
-func (a *App) Labels() map[string]string { return map[string]string{"app": a.Name} }
+// ChildLabels are those that an App's children carry.
+func (a *App) ChildLabels() map[string]string { return map[string]string{"app": a.Name} }
 
 // Data is that of a ConfigMap with the suffix.
 func (a *App) Data(suffix string) map[string]string {
@@ -100,7 +101,7 @@ func (a *App) Ports() []corev1.ServicePort {
 // ConfigMap returns the child with the suffix.
 func (a *App) ConfigMap(suffix string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name + suffix, Labels: a.Labels()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name + suffix, Labels: a.ChildLabels()},
 		Data:       a.Data(suffix),
 	}
 }
@@ -108,7 +109,7 @@ func (a *App) ConfigMap(suffix string) *corev1.ConfigMap {
 // Service returns the headless Service.
 func (a *App) Service() *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, Labels: a.Labels()},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: a.Labels(), Ports: a.Ports()},
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, Labels: a.ChildLabels()},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: a.ChildLabels(), Ports: a.Ports()},
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Watch reads the watch events of a resource, existing objects first, and hands
+// Events reads the watch events of a resource, existing objects first, and hands
 // each line to each until ctx ends or each returns false. The line is valid
 // during the call. A watch that the server ends is taken up where it was.
-func Watch(ctx context.Context, client rest.Interface, path string, each func(line []byte) bool) error {
+func Events(ctx context.Context, client rest.Interface, path string, each func(line []byte) bool) error {
 	version := ""
 	for {
 		more, err := watchOnce(ctx, client, path, &version, each)
-		switch {
-		case ctx.Err() != nil || err == nil && !more:
-			return nil
-		case err != nil:
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("%s: watch: %w", path, err)
+		}
+		if !more {
+			return nil
 		}
 	}
 }

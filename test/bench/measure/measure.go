@@ -27,7 +27,7 @@ const (
 // Stats are totals since the start of the process.
 type Stats struct {
 	CPU       time.Duration  // user and system
-	Requests  map[string]int // "PUT configmaps" -> how many; watches are "WATCH …"
+	Requests  map[string]int // "PUT configmaps" -> how many; watches are Watch
 	Conflicts int            // answers with 409
 	Failures  int            // other answers of 400 and above
 	Handled   int            // calls of the handler, or of Reconcile

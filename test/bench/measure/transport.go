@@ -10,6 +10,9 @@ import (
 	"time"
 )
 
+// Watch is the verb of watches, in Stats.
+const Watch = "WATCH"
+
 // wire is what the transports of a process have counted.
 type wire struct {
 	arrived atomic.Int64 // when bytes of the parents' watch were read last, in ns since 1970
@@ -82,7 +85,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	verb := req.Method
 	resource, name := target(req.URL.Path)
 	if verb == http.MethodGet && strings.Contains(req.URL.RawQuery, "watch=") {
-		verb = "WATCH"
+		verb = Watch
 	}
 	t.wire.leaving(verb, resource, name)
 	resp, err := t.next.RoundTrip(req)
@@ -90,7 +93,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.wire.answeredWith(resp.StatusCode)
-	if verb == "WATCH" && resource == "apps" {
+	if verb == Watch && resource == "apps" {
 		resp.Body = &arrivals{ReadCloser: resp.Body, wire: t.wire}
 	}
 	return resp, nil
@@ -99,9 +102,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 // target returns the resource of a path, with its subresource, and the name.
 func target(path string) (resource, name string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
-	if parts[0] == "api" {
+	switch parts[0] {
+	case "api":
 		parts = parts[min(2, len(parts)):]
-	} else if parts[0] == "apis" {
+	case "apis":
 		parts = parts[min(3, len(parts)):]
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {

@@ -116,7 +116,7 @@ func (r *Reconciler) typedChildren(ctx context.Context, parent *app.App) error {
 		cm := &corev1.ConfigMap{}
 		cm.Namespace, cm.Name = parent.Namespace, parent.Name+suffix
 		_, err := controllerutil.CreateOrUpdate(ctx, r.Client, cm, func() error {
-			cm.Labels = parent.Labels()
+			cm.Labels = parent.ChildLabels()
 			cm.Data = parent.Data(suffix)
 			return controllerutil.SetControllerReference(parent, cm, r.Scheme)
 		})
@@ -127,9 +127,9 @@ func (r *Reconciler) typedChildren(ctx context.Context, parent *app.App) error {
 	service := &corev1.Service{}
 	service.Namespace, service.Name = parent.Namespace, parent.Name
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error {
-		service.Labels = parent.Labels()
+		service.Labels = parent.ChildLabels()
 		service.Spec.ClusterIP = corev1.ClusterIPNone
-		service.Spec.Selector = parent.Labels()
+		service.Spec.Selector = parent.ChildLabels()
 		service.Spec.Ports = parent.Ports()
 		return controllerutil.SetControllerReference(parent, service, r.Scheme)
 	})
@@ -142,7 +142,7 @@ func (r *Reconciler) untypedChildren(ctx context.Context, parent *app.App) error
 		cm.SetNamespace(parent.Namespace)
 		cm.SetName(parent.Name + suffix)
 		_, err := controllerutil.CreateOrUpdate(ctx, r.Client, cm, func() error {
-			cm.SetLabels(parent.Labels())
+			cm.SetLabels(parent.ChildLabels())
 			if err := unstructured.SetNestedStringMap(cm.Object, parent.Data(suffix), "data"); err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func (r *Reconciler) untypedChildren(ctx context.Context, parent *app.App) error
 	service.SetNamespace(parent.Namespace)
 	service.SetName(parent.Name)
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error {
-		service.SetLabels(parent.Labels())
+		service.SetLabels(parent.ChildLabels())
 		spec, _, err := unstructured.NestedMap(service.Object, "spec")
 		if err != nil {
 			return err

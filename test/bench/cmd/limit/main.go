@@ -73,7 +73,7 @@ func run(ctx context.Context) error {
 	var group sync.WaitGroup
 	watch := func(path string, each func([]byte) error) {
 		group.Go(func() {
-			err := measure.Watch(ctx, l.rest, path, func(line []byte) bool {
+			err := measure.Events(ctx, l.rest, path, func(line []byte) bool {
 				if err := each(line); err != nil {
 					cancel(err)
 					return false
@@ -158,7 +158,8 @@ func (l *limit) do(ctx context.Context, t task) error {
 		}
 	}
 	for _, suffix := range app.Suffixes() {
-		cm, err := owned(t.parent.ConfigMap(suffix), t.parent), error(nil)
+		var err error
+		cm := owned(t.parent.ConfigMap(suffix), t.parent)
 		if changed {
 			_, err = l.client.CoreV1().ConfigMaps(app.Namespace).Update(ctx, cm, metav1.UpdateOptions{})
 		} else {
