@@ -1,0 +1,166 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// suffer returns when the faults are over, and everything runs again.
+func (w *world) suffer(ctx context.Context) {
+	limited, cancel := context.WithTimeout(ctx, w.settings.faults)
+	defer cancel()
+	w.layer.set(0.01, "")
+	defer w.layer.set(0, "")
+	var all sync.WaitGroup
+	for i := range 2 {
+		all.Go(func() { w.people.work(limited, w.rng(uint64(20+i)), w.pause) })
+	}
+	for i, r := range w.replicas {
+		all.Go(func() { w.disturb(ctx, limited, r, w.rng(uint64(30+i))) })
+	}
+	all.Go(func() { w.storms(limited, w.rng(40)) })
+	all.Go(func() { w.kill(ctx, limited, w.rng(41)) })
+	all.Wait()
+}
+
+// between returns a duration of that many milliseconds.
+func between(rng *rand.Rand, from, to int) time.Duration {
+	return time.Duration(from+rng.IntN(to-from)) * time.Millisecond
+}
+
+// disturb makes a replica's connections bad for a while, again and again.
+func (w *world) disturb(ctx, limited context.Context, r *replica, rng *rand.Rand) {
+	for wait(limited, between(rng, 500, 4000)) {
+		w.counts.toxics.Add(1)
+		if rng.IntN(6) == 0 { // nothing gets through at all
+			r.route.close()
+			wait(limited, between(rng, 500, 6000))
+			if err := r.route.open(ctx); err != nil {
+				w.failed(err)
+				return
+			}
+			continue
+		}
+		kind, attributes := toxic(rng)
+		stream := []string{"upstream", "downstream"}[rng.IntN(2)]
+		if err := r.route.poison(kind, stream, attributes); err != nil {
+			w.failed(err)
+			return
+		}
+		wait(limited, between(rng, 500, 4000))
+		if err := r.route.cure(ctx); err != nil {
+			w.failed(err)
+			return
+		}
+	}
+}
+
+// storms lets many requests fail in the same way.
+func (w *world) storms(limited context.Context, rng *rand.Rand) {
+	for wait(limited, between(rng, 500, 3000)) {
+		w.layer.set(0.01, requestFaults[rng.IntN(len(requestFaults))])
+		wait(limited, between(rng, 500, 3000))
+		w.layer.set(0.01, "")
+	}
+}
+
+// kill ends processes, and has them started again.
+func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
+	for wait(limited, between(rng, 1500, 5000)) {
+		var err error
+		switch rng.IntN(14) {
+		case 0, 1, 2:
+			w.killReplica(w.replicas[rng.IntN(replicas)], syscall.SIGKILL)
+		case 3, 4, 5, 6:
+			if r := w.leader(limited); r != nil {
+				w.killReplica(r, syscall.SIGKILL)
+			}
+		case 7:
+			w.killReplica(w.replicas[rng.IntN(replicas)], syscall.SIGTERM)
+		case 8, 9:
+			w.counts.kills.Add(1)
+			w.plane.Server.Kill()
+			wait(limited, between(rng, 0, 2000))
+			err = w.startServer(ctx)
+		case 10, 11:
+			w.counts.control.Add(1)
+			if err = w.plane.Etcd.Pause(); err == nil {
+				wait(limited, between(rng, 1000, 8000))
+				err = w.plane.Etcd.Resume()
+			}
+		case 12:
+			w.counts.kills.Add(1)
+			w.plane.Etcd.Kill()
+			wait(limited, between(rng, 0, 2000))
+			err = w.plane.StartEtcd()
+		case 13:
+			err = w.compact(ctx, limited, rng)
+		}
+		if err != nil {
+			w.failed(err)
+			return
+		}
+	}
+}
+
+func (w *world) startServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	return w.plane.StartServer(ctx)
+}
+
+func (w *world) killReplica(r *replica, s os.Signal) {
+	if r.signal(s) {
+		w.counts.kills.Add(1)
+	}
+}
+
+// leader is the replica that holds the lease, nil if nobody does or that can't
+// be found out.
+func (w *world) leader(ctx context.Context) *replica {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	leases := parents().GroupVersion().WithResource("leases")
+	leases.Group, leases.Version = "coordination.k8s.io", "v1"
+	lease, err := w.people.of(leases).Get(ctx, operatorName, metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+	slot, _, _ := strings.Cut(holder, "-")
+	n, err := strconv.Atoi(slot)
+	if err != nil || n >= len(w.replicas) {
+		return nil
+	}
+	return w.replicas[n]
+}
+
+// compact lets etcd and the API server forget what was before, while no replica
+// is watching.
+func (w *world) compact(ctx, limited context.Context, rng *rand.Rand) (err error) {
+	w.counts.control.Add(1)
+	for _, r := range w.replicas {
+		r.route.close()
+		defer func() { err = errors.Join(err, r.route.open(ctx)) }()
+	}
+	if !wait(limited, between(rng, 500, 1500)) { // changes that no watch will tell of
+		return nil
+	}
+	if err := w.plane.Compact(ctx); err != nil {
+		return err
+	}
+	w.counts.kills.Add(1)
+	w.plane.Server.Kill() // it would remember in its place
+	wait(limited, between(rng, 500, 2000))
+	return w.startServer(ctx)
+}

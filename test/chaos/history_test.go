@@ -1,0 +1,289 @@
+package chaos
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A history is what the audit log and the records of the replicas tell. The
+// log may lack what kube-apiserver answered in the moment it was killed.
+type history struct {
+	requests  []request
+	finalized map[types.UID]time.Time // the first time
+}
+
+// A request is a write that the API server has answered.
+type request struct {
+	identity string    // of the replica; "" for anybody else's
+	sent     time.Time // by a replica
+	answered time.Time
+	received time.Time
+	text     string // for people
+	resource string
+	code     int
+	object   answered
+}
+
+// An answered is what became of a lease or a parent.
+type answered struct {
+	Kind     string
+	Metadata struct {
+		Name            string
+		UID             types.UID
+		ResourceVersion string
+		Finalizers      []string
+	}
+	Spec struct {
+		HolderIdentity string
+		AcquireTime    *time.Time
+	}
+}
+
+// readHistory reads what is in the folder of a run.
+func readHistory(dir string) (*history, error) {
+	h := &history{finalized: map[types.UID]time.Time{}}
+	if err := eachLine(filepath.Join(dir, "audit.log"), h.takeRequest); err != nil {
+		return nil, err
+	}
+	records, err := filepath.Glob(filepath.Join(dir, "finalized-*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range records {
+		if err := eachLine(file, h.takeRecord); err != nil {
+			return nil, err
+		}
+	}
+	return h, nil
+}
+
+// eachLine leaves out a last line that was only begun.
+func eachLine(path string, take func([]byte) error) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for lines := bufio.NewReader(file); ; {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := take(line); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+}
+
+func (h *history) takeRecord(line []byte) error {
+	uid, text, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
+	ns, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return err
+	}
+	at := time.Unix(0, ns)
+	if first, ok := h.finalized[types.UID(uid)]; !ok || at.Before(first) {
+		h.finalized[types.UID(uid)] = at
+	}
+	return nil
+}
+
+func (h *history) takeRequest(line []byte) error {
+	var entry struct {
+		Stage, Verb, UserAgent, RequestURI string
+		ObjectRef                          struct{ Resource string }
+		ResponseStatus                     struct{ Code int }
+		ResponseObject                     json.RawMessage
+		RequestReceivedTimestamp           time.Time
+		StageTimestamp                     time.Time
+	}
+	if err := json.Unmarshal(line, &entry); err != nil {
+		if len(line) > 0 && line[0] != '{' || !strings.HasSuffix(strings.TrimSpace(string(line)), "}") {
+			return nil // half a line: kube-apiserver was killed, and another went on
+		}
+		return err
+	}
+	if entry.Stage != "ResponseComplete" && entry.Stage != "Panic" || strings.Contains(entry.RequestURI, "dryRun=All") {
+		return nil
+	}
+	r := request{
+		received: entry.RequestReceivedTimestamp, answered: entry.StageTimestamp, resource: entry.ObjectRef.Resource, code: entry.ResponseStatus.Code,
+		text: fmt.Sprintf("%s %s: %d", entry.Verb, entry.RequestURI, entry.ResponseStatus.Code),
+	}
+	if of, ok := strings.CutPrefix(entry.UserAgent, agentPrefix); ok {
+		identity, ns, _ := strings.Cut(of, " ")
+		sent, err := strconv.ParseInt(ns, 10, 64)
+		if err != nil {
+			return err
+		}
+		r.identity, r.sent = identity, time.Unix(0, sent)
+	}
+	if r.succeeded() && len(entry.ResponseObject) > 0 {
+		if err := json.Unmarshal(entry.ResponseObject, &r.object); err != nil {
+			return err
+		}
+	}
+	h.requests = append(h.requests, r)
+	return nil
+}
+
+func (r *request) succeeded() bool { return r.code >= 200 && r.code < 300 }
+
+// isWork says whether it is a write that needs the lease.
+func (r *request) isWork() bool { return r.identity != "" && r.resource != "leases" }
+
+// checkFinalized sees to it that no parent went that had the operator's
+// finalizer, but was never finalized, or only later.
+func (h *history) checkFinalized(living []types.UID) (violations []violation) {
+	guarded, released, names := map[types.UID]bool{}, map[types.UID]time.Time{}, map[types.UID]string{}
+	var order []types.UID
+	for _, r := range h.requests {
+		if r.object.Kind != parentType().Kind {
+			continue
+		}
+		uid := r.object.Metadata.UID
+		switch has := slices.Contains(r.object.Metadata.Finalizers, finalizer); {
+		case has && !guarded[uid]:
+			guarded[uid], names[uid] = true, r.object.Metadata.Name
+			order = append(order, uid)
+		case has:
+		case guarded[uid] && released[uid].IsZero():
+			released[uid] = r.answered
+		}
+	}
+	for _, uid := range order {
+		at, done := h.finalized[uid]
+		switch went := released[uid]; {
+		case !done && !slices.Contains(living, uid):
+			violations = append(violations, violation{unfinalized, fmt.Sprintf("%s, %s, has gone", names[uid], uid)})
+		case done && !went.IsZero() && at.After(went):
+			violations = append(violations, violation{unfinalized, fmt.Sprintf("%s, %s, was released %v before", names[uid], uid, at.Sub(went))})
+		}
+	}
+	return violations
+}
+
+// A tenure is the time in which a replica held the lease.
+type tenure struct {
+	holder     string
+	begin, end time.Time   // zero end: it does still
+	renewals   []time.Time // when those that succeeded were sent
+}
+
+// tenures are in the order in which they followed each other.
+func (h *history) tenures() ([]tenure, error) {
+	type change struct {
+		version int
+		*request
+	}
+	var changes []change
+	for i, r := range h.requests {
+		if r.object.Kind != "Lease" {
+			continue
+		}
+		version, err := strconv.Atoi(r.object.Metadata.ResourceVersion)
+		if err != nil {
+			return nil, fmt.Errorf("Lease: %w", err)
+		}
+		changes = append(changes, change{version, &h.requests[i]})
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.version, b.version) })
+	var out []tenure
+	for _, c := range changes {
+		holder := c.object.Spec.HolderIdentity
+		if n := len(out); n == 0 || out[n-1].holder != holder {
+			if n > 0 {
+				out[n-1].end = c.answered
+			}
+			begin := c.received
+			if t := c.object.Spec.AcquireTime; t != nil && t.Before(begin) {
+				begin = *t // if the entry of its first write is lacking
+			}
+			out = append(out, tenure{holder: holder, begin: begin})
+		}
+		last := &out[len(out)-1]
+		last.renewals = append(last.renewals, c.sent)
+	}
+	return slices.DeleteFunc(out, func(t tenure) bool { return t.holder == "" }), nil
+}
+
+// leaseSlack is for a renewal whose entry is lacking, and for what happens
+// between the last look at the lease and the sending.
+const leaseSlack = 2 * time.Second
+
+// checkLease sees to it that a replica sent writes only while it held the
+// lease, and had renewed it within renewDeadline.
+func (h *history) checkLease() ([]violation, error) {
+	tenures, err := h.tenures()
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]tenure{}
+	for _, t := range tenures {
+		of[t.holder] = append(of[t.holder], t)
+	}
+	var violations []violation
+	for _, r := range h.requests {
+		if !r.isWork() {
+			continue
+		}
+		reason := "it never held the lease"
+		for _, t := range of[r.identity] {
+			if reason = t.refuses(r.sent); reason == "" {
+				break
+			}
+		}
+		if reason != "" {
+			violations = append(violations, violation{leaseless, fmt.Sprintf("replica %s: %s, sent at %s: %s", r.identity, r.text, r.sent.Format(time.StampMicro), reason)})
+		}
+	}
+	return violations, nil
+}
+
+// refuses says why nothing may be sent then.
+func (t *tenure) refuses(sent time.Time) string {
+	switch {
+	case sent.Before(t.begin):
+		return "it got the lease at " + t.begin.Format(time.StampMicro)
+	case !t.end.IsZero() && sent.After(t.end):
+		return "it lost the lease at " + t.end.Format(time.StampMicro)
+	}
+	var last time.Time
+	for _, renewed := range t.renewals {
+		if !renewed.After(sent) {
+			last = renewed
+		}
+	}
+	if last.IsZero() {
+		last = t.begin
+	}
+	if sent.Sub(last) > renewDeadline+leaseSlack {
+		return "it renewed the lease last at " + last.Format(time.StampMicro)
+	}
+	return ""
+}
+
+// checkSilence sees to it that no replica wrote anything after from.
+func (h *history) checkSilence(from time.Time) (violations []violation) {
+	for _, r := range h.requests {
+		if r.isWork() && r.received.After(from) {
+			violations = append(violations, violation{noise, fmt.Sprintf("replica %s: %s", r.identity, r.text)})
+		}
+	}
+	return violations
+}
