@@ -17,7 +17,7 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK_VERSION := v1.9.0
 
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello test/bench
+MODULES := examples/hello test/bench test/chaos
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
@@ -32,6 +32,8 @@ VARIANTS ?=
 SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
 FIRST ?= 1
+SEED ?=
+MINUTES ?=
 
 .DEFAULT_GOAL := help
 
@@ -72,6 +74,10 @@ sim-mutants: ## The simulation must notice when a safeguard of the engine is mis
 bench: controlplane ## This library beside controller-runtime and plain client-go, N (1000) parents, ROUNDS (5) runs each (VARIANTS=limit,roperator)
 	@mkdir -p $(CACHE)/bench
 	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
+
+.PHONY: chaos
+chaos: controlplane ## The operator among failing connections, API servers and replicas, for MINUTES (5); SEED repeats the faults
+	@cd test/chaos && CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_SEED=$(SEED) go test -count=1 -timeout 0 -v -run '^TestChaos$$' $(TESTFLAGS) . | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz test, each for FUZZTIME (60s)

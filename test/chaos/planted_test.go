@@ -105,7 +105,7 @@ func TestCheckStateReports(t *testing.T) {
 		},
 		"unwanted": {
 			reason: "a duplicate under another name",
-			plant: func(t *testing.T, s *state) {
+			plant: func(_ *testing.T, s *state) {
 				extra := s.children[1].DeepCopy()
 				extra.SetName("p-v0")
 				extra.SetUID("9")
