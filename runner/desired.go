@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -77,13 +78,25 @@ func (s *settings) desireOne(parent *resource.Resource, obj any, known func(sum 
 	}
 	d := &desiredChild{
 		kind:   k,
-		ref:    objectRef{k.Type, types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}},
+		ref:    objectRef{k.Type, types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}}.own(parent),
 		sum:    sum,
 		object: want,
 	}
 	s.complete(d, parent)
 	d.hash = hashOf(d.object)
 	return d, nil
+}
+
+// own returns the same reference, with strings that keep nothing else in memory:
+// it is remembered for as long as the child is there.
+func (r objectRef) own(parent *resource.Resource) objectRef {
+	r.Key.Name = strings.Clone(r.Key.Name)
+	if r.Key.Namespace == parent.Namespace() {
+		r.Key.Namespace = parent.Namespace()
+	} else {
+		r.Key.Namespace = strings.Clone(r.Key.Namespace)
+	}
+	return r
 }
 
 // load makes the object of a child that was known by its sum.
