@@ -1,6 +1,7 @@
 package handler
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -22,8 +23,7 @@ type Children struct {
 
 // A View is the children of one type. The zero View is none.
 type View struct {
-	all   []*resource.Resource // sorted
-	byKey map[types.NamespacedName]*resource.Resource
+	all []*resource.Resource // sorted
 }
 
 // NewChildren returns the given children. Nil ones are left out; of several
@@ -38,7 +38,9 @@ func NewChildren(children ...*resource.Resource) Children {
 			all = append(all, child)
 		}
 	}
-	slices.SortStableFunc(all, compare)
+	if !slices.IsSortedFunc(all, compare) {
+		slices.SortStableFunc(all, compare)
+	}
 	all = lastOfEqual(all)
 	byType := make(map[resource.Type]View)
 	for start := 0; start < len(all); {
@@ -47,33 +49,26 @@ func NewChildren(children ...*resource.Resource) Children {
 		for end < len(all) && all[end].Type() == t {
 			end++
 		}
-		byType[t] = newView(all[start:end:end])
+		byType[t] = View{all[start:end:end]}
 		start = end
 	}
 	return Children{all: all, byType: byType}
 }
 
-func newView(all []*resource.Resource) View {
-	view := View{all: all, byKey: make(map[types.NamespacedName]*resource.Resource, len(all))}
-	for _, child := range all {
-		view.byKey[child.Key()] = child
-	}
-	return view
-}
-
 // compare orders by type, namespace and name.
 func compare(a, b *resource.Resource) int {
-	s, t := a.Type(), b.Type()
-	if c := strings.Compare(s.APIVersion, t.APIVersion); c != 0 {
-		return c
-	}
-	if c := strings.Compare(s.Kind, t.Kind); c != 0 {
-		return c
+	if s, t := a.Type(), b.Type(); s != t {
+		return cmp.Or(strings.Compare(s.APIVersion, t.APIVersion), strings.Compare(s.Kind, t.Kind))
 	}
 	if c := strings.Compare(a.Namespace(), b.Namespace()); c != 0 {
 		return c
 	}
 	return strings.Compare(a.Name(), b.Name())
+}
+
+// compareKey orders the children of one type by namespace and name.
+func compareKey(child *resource.Resource, key types.NamespacedName) int {
+	return cmp.Or(strings.Compare(child.Namespace(), key.Namespace), strings.Compare(child.Name(), key.Name))
 }
 
 // lastOfEqual removes all but the last of equal neighbours, in place.
@@ -158,8 +153,11 @@ func (c *Children) UnmarshalJSON(data []byte) error {
 // Get returns the child with the namespace and name; the namespace of a
 // cluster-scoped child is empty.
 func (v View) Get(namespace, name string) (*resource.Resource, bool) {
-	child, ok := v.byKey[types.NamespacedName{Namespace: namespace, Name: name}]
-	return child, ok
+	i, ok := slices.BinarySearchFunc(v.all, types.NamespacedName{Namespace: namespace, Name: name}, compareKey)
+	if !ok {
+		return nil, false
+	}
+	return v.all[i], true
 }
 
 // First returns the first child in the order of All, false if there is none.

@@ -27,7 +27,8 @@ type desiredChild struct {
 	object map[string]any    // without what the engine sets itself; nil until load
 	hash   string            // of what the handler wants, however it is spelled
 
-	returned any // by the handler, while object is nil
+	returned any          // by the handler, while object is nil
+	known    *childMemory // what is remembered of it, where that is known already
 }
 
 // desire validates the children that a handler returned for parent. The error
@@ -35,19 +36,20 @@ type desiredChild struct {
 // in an earlier response was validated then.
 func (s *settings) desire(parent *resource.Resource, children []any, memory *parentMemory) ([]*desiredChild, error) {
 	out := make([]*desiredChild, 0, len(children))
-	seen := make(map[objectRef]int, len(children))
+	all := make([]desiredChild, len(children))
+	var summer encode.Summer
+	var unique uniqueness
 	var errs []error
 	for i, obj := range children {
-		d, err := s.desireOne(parent, obj, func(sum [sha256.Size]byte) *childMemory { return memory.children.returned(i, sum) })
-		if err != nil {
+		d := &all[i]
+		if err := s.desireOne(d, parent, obj, i, memory, &summer); err != nil {
 			errs = append(errs, fmt.Errorf("child %d: %w", i, err))
 			continue
 		}
-		if first, twice := seen[d.ref]; twice {
+		if first, twice := unique.add(all, i, &memory.children); twice {
 			errs = append(errs, fmt.Errorf("child %d: %s %s: metadata.name: child %d is the same object; return each child once", i, d.ref.Type, keyText(d.ref.Key), first))
 			continue
 		}
-		seen[d.ref] = i
 		out = append(out, d)
 	}
 	if len(errs) > 0 {
@@ -56,35 +58,63 @@ func (s *settings) desire(parent *resource.Resource, children []any, memory *par
 	return out, nil
 }
 
-func (s *settings) desireOne(parent *resource.Resource, obj any, known func(sum [sha256.Size]byte) *childMemory) (*desiredChild, error) {
+// desireOne fills in d from what the handler returned as child i.
+func (s *settings) desireOne(d *desiredChild, parent *resource.Resource, obj any, i int, memory *parentMemory, summer *encode.Summer) error {
 	if k, ok := obj.(kept.Child); ok {
-		return s.keep(k.Resource)
+		return s.keep(d, k.Resource)
 	}
-	sum, ok := sumOf(obj)
-	if c := known(sum); c != nil && ok {
-		return &desiredChild{kind: c.kind, ref: c.ref, sum: sum, hash: c.hash, returned: obj}, nil
+	var ok bool
+	if d.sum, ok = sumOf(summer, obj); ok {
+		if c := memory.children.returned(i, d.sum); c != nil {
+			d.kind, d.ref, d.hash, d.returned, d.known = c.kind, c.ref, c.hash, obj, c
+			return nil
+		}
 	}
 	want, err := encoded(obj)
 	if err != nil {
-		return nil, named(obj, err)
+		return named(obj, err)
 	}
 	head, err := readHeader(want)
 	if err != nil {
-		return nil, named(obj, err)
+		return named(obj, err)
 	}
-	k, err := s.validate(parent, head)
-	if err != nil {
-		return nil, err
+	if d.kind, err = s.validate(parent, head); err != nil {
+		return err
 	}
-	d := &desiredChild{
-		kind:   k,
-		ref:    objectRef{k.Type, types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}}.own(parent),
-		sum:    sum,
-		object: want,
-	}
+	d.ref = objectRef{d.kind.Type, types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}}.own(parent)
+	d.object = want
 	s.complete(d, parent)
 	d.hash = hashOf(d.object)
-	return d, nil
+	return nil
+}
+
+// A uniqueness finds children that a response has twice. As long as they are
+// those of the last response, in its order, they can't be.
+type uniqueness struct{ seen map[objectRef]int }
+
+// add returns the earlier child that is the same object as all[i], false if
+// there is none.
+func (u *uniqueness) add(all []desiredChild, i int, last *childMemories) (first int, twice bool) {
+	if u.seen == nil {
+		if i < len(last.list) && all[i].known != nil && all[i].known == last.list[i] {
+			return 0, false
+		}
+		u.seen = make(map[objectRef]int, len(all))
+		for earlier := range i {
+			u.note(all, earlier)
+		}
+	}
+	if first, twice = u.seen[all[i].ref]; !twice {
+		u.note(all, i)
+	}
+	return first, twice
+}
+
+// note leaves out what was refused.
+func (u *uniqueness) note(all []desiredChild, i int) {
+	if all[i].kind != nil {
+		u.seen[all[i].ref] = i
+	}
 }
 
 // own returns the same reference, with strings that keep nothing else in memory:
@@ -114,9 +144,9 @@ func (s *settings) load(d *desiredChild, parent *resource.Resource) error {
 }
 
 // sumOf returns the quick hash of a child, false if it can't be encoded.
-func sumOf(obj any) (sum [sha256.Size]byte, ok bool) {
+func sumOf(summer *encode.Summer, obj any) (sum [sha256.Size]byte, ok bool) {
 	defer func() { ok = recover() == nil && ok }()
-	sum, err := encode.Sum(obj)
+	sum, err := summer.Sum(obj)
 	return sum, err == nil
 }
 
@@ -146,15 +176,16 @@ func named(obj any, err error) (out error) {
 }
 
 // keep takes an observed child for desired as it is.
-func (s *settings) keep(res *resource.Resource) (*desiredChild, error) {
+func (s *settings) keep(d *desiredChild, res *resource.Resource) error {
 	if res == nil {
-		return nil, errors.New("handler.Keep: the child is nil")
+		return errors.New("handler.Keep: the child is nil")
 	}
 	k := s.types.byType[res.Type()]
 	if k == nil || k == s.types.parent {
-		return nil, fmt.Errorf("%s %s: handler.Keep: not a configured child type", res.Type(), keyText(res.Key()))
+		return fmt.Errorf("%s %s: handler.Keep: not a configured child type", res.Type(), keyText(res.Key()))
 	}
-	return &desiredChild{kind: k, ref: objectRef{res.Type(), res.Key()}, keep: true}, nil
+	d.kind, d.ref, d.keep = k, refOf(res), true
+	return nil
 }
 
 // complete takes off a child what isn't the handler's to say.

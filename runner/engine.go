@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -23,7 +24,8 @@ type settings struct {
 	mark      string // annotation on children: see mark
 	paused    string // annotation on parents that stops Sync
 	finalizer string
-	finalizes bool // there is something to finalize
+	finalizes bool            // there is something to finalize
+	selector  labels.Selector // of the parents; nil: every one
 }
 
 // An engine is a running operator: everything that its passes share.
@@ -62,7 +64,7 @@ func newEngine(cfg config.Operator, h handler.Handler, types *catalog, c *client
 }
 
 func newSettings(cfg config.Operator, h handler.Handler, types *catalog) *settings {
-	return &settings{
+	s := &settings{
 		cfg:       cfg,
 		types:     types,
 		mark:      cfg.Domain + "/applied",
@@ -70,6 +72,20 @@ func newSettings(cfg config.Operator, h handler.Handler, types *catalog) *settin
 		finalizer: cfg.Domain + "/" + cfg.Name,
 		finalizes: finalizes(cfg.Finalizer, h),
 	}
+	if cfg.ParentSelector != "" {
+		s.selector = parsedSelector(cfg.ParentSelector)
+	}
+	return s
+}
+
+// parsedSelector returns a label selector; one that isn't valid, which
+// config.Operator.Validate refuses, selects nothing.
+func parsedSelector(text string) labels.Selector {
+	selector, err := labels.Parse(text)
+	if err != nil {
+		return labels.Nothing()
+	}
+	return selector
 }
 
 // finalizes says whether a handler has something to finalize. Handlers that

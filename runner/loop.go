@@ -3,7 +3,6 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"time"
 	"unicode/utf8"
 
@@ -42,25 +41,27 @@ func (p *pass) inputsLeft() inputs {
 			children = append(children, live)
 		}
 	}
-	return inputsOf(p.parent, children)
+	return p.inputsOf(p.parent, children)
 }
 
-func inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
-	in := inputs{uid: parent.UID(), generation: parent.Generation(), parent: valueSum([]any{parent.Labels(), parent.Annotations()})}
-	if in.generation == 0 { // a type without generations
-		in.parent = valueSum(parent.ResourceVersion())
-	}
+func (p *pass) inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
+	in := inputs{uid: parent.UID(), generation: parent.Generation(), parent: p.memory.parentSum(parent)}
 	for _, child := range children {
 		in.children += childSum(child.UID(), child.ResourceVersion()) // in any order
 	}
 	return in
 }
 
+// childSum is an FNV-1a hash, without what hash/fnv would allocate.
 func childSum(uid types.UID, version string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(uid))
-	_, _ = h.Write([]byte(version))
-	return h.Sum64()
+	const offset, prime = 14695981039346656037, 1099511628211
+	sum := uint64(offset)
+	for _, text := range [...]string{string(uid), version} {
+		for i := range len(text) {
+			sum = (sum ^ uint64(text[i])) * prime
+		}
+	}
+	return sum
 }
 
 // followUps is how many passes after one that was prompted may write what
@@ -71,7 +72,7 @@ const followUps = 2
 // prompted says whether anyone but this operator has changed the parent or a
 // child since its last pass, or only just before that. It is asked once a pass.
 func (p *pass) prompted() bool {
-	if inputsOf(p.parent, p.observedChildren()) != p.memory.inputs {
+	if p.inputsOf(p.parent, p.observedChildren()) != p.memory.inputs {
 		p.memory.followUps = followUps
 		return true
 	}
@@ -140,7 +141,7 @@ func (p *pass) echoed(a *action, key loopKey) bool {
 	if at := time.Now(); at.Sub(known.wrote) > echoInterval && !p.loops.lasts(at, key) {
 		return false
 	}
-	now := inputsOf(p.parent, p.observedChildren())
+	now := p.inputsOf(p.parent, p.observedChildren())
 	now.children += childSum(a.live.UID(), known.version) - childSum(a.live.UID(), a.live.ResourceVersion())
 	return now == p.memory.inputs
 }

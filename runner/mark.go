@@ -29,7 +29,7 @@ func newMark(d *desiredChild, schema *listkeys.Node) string {
 // readMark reads a child's mark. One that is missing or was tampered with is
 // the mark of nothing: nothing is removed on its word.
 func (s *settings) readMark(live *resource.Resource) mark {
-	text, ok := live.Annotations()[s.mark]
+	text, ok := live.Annotation(s.mark)
 	if !ok || len(text) > 2*maxMark {
 		return mark{}
 	}

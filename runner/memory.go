@@ -3,6 +3,7 @@ package runner
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"strings"
 	"sync"
 	"time"
 
@@ -36,6 +37,9 @@ type parentMemory struct {
 	// inputs is what the last pass left behind: if the next one finds the
 	// same, nobody else has changed anything in between.
 	inputs inputs
+	// parentSeen is the resourceVersion of the parent that parentInputs is of.
+	parentSeen   string
+	parentInputs [16]byte
 	// followUps is how many passes more count as prompted by what was found
 	// then.
 	followUps int
@@ -167,9 +171,39 @@ func (c *childMemory) explains(d difference) bool {
 	return ok && e == exceptionOf(d)
 }
 
+// parentSum sums up what of a parent, besides its generation, the handler's
+// answer depends on: labels and annotations, or everything of a type without
+// generations.
+func (p *parentMemory) parentSum(parent *resource.Resource) [16]byte {
+	if parent.ResourceVersion() != p.parentSeen {
+		of := any([]any{parent.Labels(), parent.Annotations()})
+		if parent.Generation() == 0 {
+			of = parent.ResourceVersion()
+		}
+		p.parentSeen, p.parentInputs = strings.Clone(parent.ResourceVersion()), valueSum(of)
+	}
+	return p.parentInputs
+}
+
+// remembered returns what is known of a desired child, whichever instance it
+// was; nil if nothing is.
+func (p *parentMemory) remembered(d *desiredChild) *childMemory {
+	if d.known != nil {
+		return d.known
+	}
+	return p.children.of(d.ref)
+}
+
+// of returns c if it is of this instance, else nil.
+func (c *childMemory) of(live *resource.Resource) *childMemory {
+	if c == nil || live == nil || c.uid != live.UID() {
+		return nil
+	}
+	return c
+}
+
 // refuses returns the error of the last try, if another would be the same.
-func (p *parentMemory) refuses(d *desiredChild, live *resource.Resource) error {
-	c := p.children.of(d.ref)
+func (c *childMemory) refuses(d *desiredChild, live *resource.Resource) error {
 	if c == nil || c.refused == nil || c.hash != d.hash {
 		return nil
 	}

@@ -84,15 +84,15 @@ func TestMemoryRefusals(t *testing.T) {
 	d, no := desired[0], errors.New("no")
 	live := lived(t, s, parent, testConfigMap("v"), nil)
 	p := newMemory().of("p")
-	require.NoError(t, p.refuses(d, nil))
+	require.NoError(t, p.remembered(d).refuses(d, nil))
 	p.refuse(d, nil, no)
-	require.Equal(t, no, p.refuses(d, nil))
-	require.NoError(t, p.refuses(d, live), "it is there now")
+	require.Equal(t, no, p.remembered(d).refuses(d, nil))
+	require.NoError(t, p.remembered(d).refuses(d, live), "it is there now")
 	p.refuse(d, live, no)
-	require.Equal(t, no, p.refuses(d, live))
-	require.NoError(t, p.refuses(d, nil), "it is gone now")
+	require.Equal(t, no, p.remembered(d).refuses(d, live))
+	require.NoError(t, p.remembered(d).refuses(d, nil), "it is gone now")
 	p.accepted(d, live, nil)
-	require.NoError(t, p.refuses(d, live))
+	require.NoError(t, p.remembered(d).refuses(d, live))
 }
 
 func TestMark(t *testing.T) {

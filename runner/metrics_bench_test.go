@@ -33,7 +33,7 @@ func benchEngine(b *testing.B) (*engine, *resource.Resource) {
 	return e, parent
 }
 
-func benchMetrics(b *testing.B, e *engine) {
+func benchMetrics(b testing.TB, e *engine) {
 	b.Helper()
 	e.metrics = newMetrics()
 	require.NoError(b, e.metrics.register(prometheus.NewRegistry(), e, func() bool { return true }, func() []*watcher { return nil }))

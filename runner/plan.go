@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -56,8 +57,8 @@ func (a *action) settledPaths() []string {
 type planInput struct {
 	parent   *resource.Resource
 	desired  []*desiredChild
-	keepAll  bool // the children are left as they are
-	children []*resource.Resource
+	keepAll  bool                 // the children are left as they are
+	children []*resource.Resource // in the order of handler.Children
 	memory   *parentMemory
 }
 
@@ -78,25 +79,23 @@ func (s *settings) plan(in planInput) plan {
 	if in.keepAll {
 		return p
 	}
-	live := make(map[objectRef]*resource.Resource, len(in.children))
-	for _, child := range in.children {
-		live[objectRef{child.Type(), child.Key()}] = child
-	}
-	byOrder := make([][]action, len(s.types.children))
+	wanted := make([]bool, len(in.children))
+	var byOrder [][]action
+	next := 0 // mostly, desired children come in an order like that of the live ones
 	for _, d := range in.desired {
-		was := live[d.ref]
-		delete(live, d.ref)
+		var was *resource.Resource
+		if i, ok := find(in.children, d.ref, next); ok {
+			was, wanted[i], next = in.children[i], true, i+1
+		}
 		if d.keep {
 			continue
 		}
-		if err := in.memory.refuses(d, was); err != nil {
+		remembered := in.memory.remembered(d)
+		if err := remembered.refuses(d, was); err != nil {
 			p.refused = append(p.refused, err)
 			continue
 		}
-		var known *childMemory
-		if was != nil {
-			known = in.memory.child(d.ref, was.UID())
-		}
+		known := remembered.of(was)
 		if leftAlone(d, was, known) {
 			continue
 		}
@@ -110,22 +109,41 @@ func (s *settings) plan(in planInput) plan {
 		case a.verb == "":
 			p.settled = append(p.settled, a)
 		default:
+			if byOrder == nil {
+				byOrder = make([][]action, len(s.types.children))
+			}
 			byOrder[d.kind.order] = append(byOrder[d.kind.order], a)
 		}
 	}
 	for _, actions := range byOrder {
 		p.writes = append(p.writes, actions...)
 	}
-	for _, child := range in.children {
-		ref := objectRef{child.Type(), child.Key()}
-		if live[ref] == nil || child.IsDeleting() {
+	for i, child := range in.children {
+		if wanted[i] || child.IsDeleting() {
 			continue
 		}
 		if k := s.types.byType[child.Type()]; k != nil {
-			p.deletes = append(p.deletes, action{verb: verbDelete, kind: k, ref: ref, live: child})
+			p.deletes = append(p.deletes, action{verb: verbDelete, kind: k, ref: refOf(child), live: child})
 		}
 	}
 	return p
+}
+
+// find returns the place of an object in a list as planInput has it; hint is
+// where it is looked for first.
+func find(sorted []*resource.Resource, ref objectRef, hint int) (int, bool) {
+	if hint < len(sorted) && compareRef(sorted[hint], ref) == 0 {
+		return hint, true
+	}
+	return slices.BinarySearchFunc(sorted, ref, compareRef)
+}
+
+// compareRef orders as handler.Children are.
+func compareRef(res *resource.Resource, ref objectRef) int {
+	if t := res.Type(); t != ref.Type {
+		return cmp.Or(strings.Compare(t.APIVersion, ref.Type.APIVersion), strings.Compare(t.Kind, ref.Type.Kind))
+	}
+	return cmp.Or(strings.Compare(res.Namespace(), ref.Key.Namespace), strings.Compare(res.Name(), ref.Key.Name))
 }
 
 // leftAlone says that a child needs nothing whatever a comparison would find:

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -303,13 +302,7 @@ func (m *resourceMap) family(uid types.UID) (parent *resource.Resource, children
 }
 
 func compareResources(a, b *resource.Resource) int {
-	if a.Type() != b.Type() {
-		return strings.Compare(a.Type().String(), b.Type().String())
-	}
-	if c := strings.Compare(a.Namespace(), b.Namespace()); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name(), b.Name())
+	return compareRef(a, refOf(b))
 }
 
 func (s stream) holds(key types.NamespacedName) bool {

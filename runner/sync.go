@@ -81,7 +81,7 @@ func (p *pass) run(ctx context.Context) (out outcome, err error) {
 	if p.parent.IsDeleting() {
 		return p.finalize(ctx)
 	}
-	if p.parent.Annotations()[p.paused] == "true" {
+	if paused, _ := p.parent.Annotation(p.paused); paused == "true" {
 		return outcome{}, nil
 	}
 	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) {

@@ -266,6 +266,5 @@ func (r *engine) watchers(fatal func(error)) []*watcher {
 
 // selects says whether a parent is one of this operator's.
 func (r *engine) selects(parent *resource.Resource) bool {
-	selector, err := labels.Parse(r.cfg.ParentSelector)
-	return err == nil && selector.Matches(labels.Set(parent.Labels()))
+	return r.settings.selector == nil || r.settings.selector.Matches(labels.Set(parent.Labels()))
 }

@@ -61,22 +61,35 @@ func Map(obj any) (map[string]any, error) {
 	return object, nil
 }
 
+// A Summer makes hashes of objects, in a buffer that it uses again. The zero
+// value is ready. It must not be used concurrently.
+type Summer struct {
+	buf     bytes.Buffer
+	encoder *json.Encoder
+}
+
 // Sum returns a hash of obj that tells, in a fraction of Map's time, whether Map
 // would return the same as for an earlier obj. Objects that only Map can tell
 // equal may have different sums. An obj that encoding/json can't encode is an
 // error; Map's says more about it.
-func Sum(obj any) ([sha256.Size]byte, error) {
+func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
 	obj, err := resolve(obj)
 	if err != nil {
 		return [sha256.Size]byte{}, err
 	}
-	data, err := json.Marshal(obj)
-	if err != nil {
+	if s.encoder == nil {
+		s.encoder = json.NewEncoder(&s.buf)
+		s.encoder.SetEscapeHTML(false)
+	}
+	s.buf.Reset()
+	if err := s.encoder.Encode(obj); err != nil {
 		return [sha256.Size]byte{}, err
 	}
 	t := typeFromScheme(obj) // so that it isn't taken for an object of another Go type
-	data = append(append(append(append(data, t.APIVersion...), 0), t.Kind...), 0)
-	return sha256.Sum256(data), nil
+	s.buf.WriteString(t.APIVersion)
+	s.buf.WriteByte(0)
+	s.buf.WriteString(t.Kind)
+	return sha256.Sum256(s.buf.Bytes()), nil
 }
 
 // resolve unwraps and refuses nil.
