@@ -14,7 +14,7 @@ export KUBEBUILDER_ASSETS := $(or $(OWN_ASSETS),$(CACHE)/controlplane)
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
-GOVULNCHECK_VERSION := v1.9.0
+GOVULNCHECK_VERSION := v1.8.0
 
 # Modules of their own, besides this one, that are tested and linted along.
 MODULES := examples/hello test/bench test/chaos

@@ -32,7 +32,7 @@ func (p *goPackage) public() bool {
 	if p.Module == nil || !p.Module.Main || p.Name == "main" {
 		return false
 	}
-	folder := strings.SplitN(strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), "/", 2)[0]
+	folder, _, _ := strings.Cut(strings.TrimPrefix(p.ImportPath, p.Module.Path+"/"), "/")
 	return !slices.Contains([]string{"internal", "hack", "test", "examples"}, folder)
 }
 

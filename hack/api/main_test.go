@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,7 +36,7 @@ func TestListingIsThatOfTheCode(t *testing.T) {
 
 func TestCompare(t *testing.T) {
 	base := []string{"p: func F(int)", "p: type I interface", "p: type I interface, M()", "p: type S struct", "p: type S struct, A int"}
-	with := func(more ...string) []string { return append(base[:len(base):len(base)], more...) }
+	with := func(more ...string) []string { return append(slices.Clip(base), more...) }
 	for name, tc := range map[string]struct {
 		reason string
 		now    []string
