@@ -99,7 +99,7 @@ func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, objec
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	c.metrics.tried(k.Type)
-	res := c.write(c.rest.Post(), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(ctx)
+	res := c.write(c.rest.Post(), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(withoutBodies(ctx))
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil { // Raw would say less of it
 		return nil, withRule(err)
@@ -159,7 +159,7 @@ func (c *client) delete(ctx context.Context, k *kind, key types.NamespacedName, 
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	res := c.rest.Delete().AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body).Do(ctx)
+	res := c.rest.Delete().AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body).Do(withoutBodies(ctx))
 	if err := res.Error(); err != nil {
 		return nil, withRule(err)
 	}
@@ -184,7 +184,7 @@ func (c *client) write(req *rest.Request, dryRun bool) *rest.Request {
 }
 
 func (c *client) send(ctx context.Context, k *kind, req *rest.Request) (*resource.Resource, error) {
-	res := req.Do(ctx)
+	res := req.Do(withoutBodies(ctx))
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil {
 		return nil, withRule(err)
@@ -217,7 +217,7 @@ func (c *client) warn(ctx context.Context, k *kind, res rest.Result) {
 }
 
 func (c *client) list(ctx context.Context, k *kind, namespace string, opts metav1.ListOptions) (*wireList, error) {
-	res := c.rest.Get().AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Do(ctx)
+	res := c.rest.Get().AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Do(withoutBodies(ctx))
 	if err := res.Error(); err != nil {
 		return nil, err
 	}
@@ -230,5 +230,5 @@ func (c *client) list(ctx context.Context, k *kind, namespace string, opts metav
 
 func (c *client) watch(ctx context.Context, k *kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	return c.rest.Get().AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(ctx)
+	return c.rest.Get().AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(withoutBodies(ctx))
 }

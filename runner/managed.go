@@ -27,7 +27,7 @@ const beforeFirstApply = "before-first-apply"
 // defaults, and what webhooks have injected into our requests, are ours by
 // those, too. It returns false if managedFields say nothing at all.
 func (x *executor) takeFields(ctx context.Context, a *action, merged map[string]any) (bool, error) {
-	res := x.client.rest.Get().AbsPath(a.kind.path(a.ref.Key.Namespace, a.ref.Key.Name, "")...).Do(ctx)
+	res := x.client.rest.Get().AbsPath(a.kind.path(a.ref.Key.Namespace, a.ref.Key.Name, "")...).Do(withoutBodies(ctx))
 	if err := res.Error(); err != nil {
 		return false, err
 	}
