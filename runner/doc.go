@@ -37,7 +37,8 @@
 //
 // What is told of it: passlog.go (one line per pass, with its syncID), events.go
 // (on the parent; eventsink.go writes them), metrics.go (metrics_api.go: requests;
-// metrics_gauges.go: what is looked up when asked), trace.go (spans).
+// metrics_gauges.go: what is looked up when asked), trace.go (spans). What client-go
+// says passes bodies.go, which keeps objects out of it.
 //
 // Plan (planrun.go) is one pass over every parent with DryRun: the actions are
 // rehearsed (planrun_rehearse.go) instead of carried out, and what would be

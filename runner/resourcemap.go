@@ -285,7 +285,9 @@ func (m *resourceMap) forgetDeparted(uid types.UID) {
 }
 
 // family returns a parent with all of its children, in the order of type,
-// namespace and name.
+// namespace and name. Owner references don't cross namespaces, so that whoever
+// refers to the parent from another one, and may be nobody who has a say in the
+// parent's, is no child.
 func (m *resourceMap) family(uid types.UID) (parent *resource.Resource, children []*resource.Resource) {
 	m.mu.RLock()
 	key, ok := m.mu.parents[uid]
@@ -293,7 +295,9 @@ func (m *resourceMap) family(uid types.UID) (parent *resource.Resource, children
 		parent = m.mu.objects[m.parentType][key]
 		children = make([]*resource.Resource, 0, len(m.mu.children[uid]))
 		for _, child := range m.mu.children[uid] {
-			children = append(children, child)
+			if parent.Namespace() == "" || child.Namespace() == parent.Namespace() {
+				children = append(children, child)
+			}
 		}
 	}
 	m.mu.RUnlock()

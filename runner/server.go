@@ -20,6 +20,7 @@ const (
 	readTimeout       = 30 * time.Second
 	writeTimeout      = time.Minute
 	idleTimeout       = 2 * time.Minute
+	maxHeaderBytes    = 32 << 10
 	// closeTimeout is how long requests that are being answered may take when
 	// everything else has ended.
 	closeTimeout = time.Second
@@ -60,7 +61,7 @@ func (r *Runner) serve(ctx context.Context) (*server, error) {
 			return nil, fmt.Errorf("runner: %s %s: %w; choose another (%s), or none", field, address, err, flag)
 		}
 		each := &http.Server{
-			Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+			Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: slog.NewLogLogger(r.log.Handler(), slog.LevelDebug),
 		}
 		s.servers = append(s.servers, each)
