@@ -34,6 +34,7 @@ SEEDS ?= 2000
 FIRST ?= 1
 SEED ?=
 MINUTES ?=
+OPERATORS ?=
 
 .DEFAULT_GOAL := help
 
@@ -78,6 +79,10 @@ bench: controlplane ## This library beside controller-runtime and plain client-g
 .PHONY: chaos
 chaos: controlplane ## The operator among failing connections, API servers and replicas, for MINUTES (5); SEED repeats the faults
 	@cd test/chaos && CHAOS_MINUTES=$(or $(MINUTES),5) CHAOS_SEED=$(SEED) go test -count=1 -timeout 0 -v -run '^TestChaos$$' $(TESTFLAGS) . | grep -v -E '^ *(===|--- PASS|PASS|ok)'
+
+.PHONY: soak
+soak: controlplane ## Parents come and go for MINUTES (30); what the process holds must end where it began (OPERATORS=3 in one process)
+	@SOAK_MINUTES=$(or $(MINUTES),30) SOAK_OPERATORS=$(OPERATORS) go test -count=1 -timeout 0 -v -run '^TestSoak$$' $(TESTFLAGS) ./test/soak | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: fuzz
 fuzz: ## Every fuzz test, each for FUZZTIME (60s)

@@ -49,6 +49,9 @@ type Engine interface {
 	Errors(parent types.NamespacedName) []error
 	// Loops returns the conflict loops found so far, oldest first.
 	Loops() []Loop
+	// Sizes says how many entries there are in everything that is kept by
+	// parent or by child.
+	Sizes() map[string]int
 }
 
 // An Activity is the state of the scheduler.

@@ -12,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/rs/zerolog"
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 
 	"github.com/roperator/roperator/internal/plane"
 )
@@ -23,6 +25,7 @@ func TestMain(m *testing.M) {
 		os.Exit(beReplica(identity))
 	}
 	zerolog.SetGlobalLevel(zerolog.Disabled) // toxics don't ask their proxy's logger
+	klog.SetLogger(logr.Discard())           // of client-go, which tells of each broken answer
 	os.Exit(m.Run())
 }
 

@@ -215,6 +215,12 @@ func (w *world) checkHistory(left *state, settled time.Time) error {
 
 // heal ends all faults, and takes off what people have put on.
 func (w *world) heal(ctx context.Context) error {
+	// The garbage collector waits up to 1000 s before it tries again what has
+	// failed often, unless it begins anew.
+	w.plane.ControllerManager.Kill()
+	if err := w.plane.StartControllerManager(); err != nil {
+		return err
+	}
 	return until(ctx, 2*time.Minute, func() error { return w.people.release(ctx) })
 }
 
