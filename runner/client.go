@@ -46,7 +46,7 @@ func newClient(cfg *rest.Config, httpClient *http.Client, fieldManager string, l
 	if cfg.QPS == 0 && cfg.RateLimiter == nil {
 		cfg.QPS = -1
 	}
-	cfg.NegotiatedSerializer = newWireSerializer()
+	cfg.NegotiatedSerializer = wireSerializer{}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.WarningHandler = rest.NoWarnings{} // client.send logs them, each once
 	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)

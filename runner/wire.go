@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 
 	"github.com/roperator/roperator/resource"
 )
@@ -107,15 +106,9 @@ func (wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Objec
 }
 
 // A wireSerializer tells client-go's REST client how to read what comes over
-// the wire: JSON frames, with wireCodec for the objects in them.
-type wireSerializer struct {
-	json *jsonserializer.Serializer // WatchEvents
-}
-
-func newWireSerializer() wireSerializer {
-	scheme := metaScheme()
-	return wireSerializer{json: jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, scheme, scheme, jsonserializer.SerializerOptions{})}
-}
+// the wire: frames and events with the code of wire_frames.go, and wireCodec for
+// the objects in them.
+type wireSerializer struct{}
 
 // metaScheme returns a scheme that knows the types of the protocol itself.
 func metaScheme() *runtime.Scheme {
@@ -124,15 +117,15 @@ func metaScheme() *runtime.Scheme {
 	return scheme
 }
 
-func (s wireSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
+func (wireSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{
 		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json",
 		EncodesAsText: true,
 		Serializer:    wireCodec{},
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
-			Serializer:    s.json,
-			Framer:        jsonserializer.Framer,
+			Serializer:    eventCodec{},
+			Framer:        framer{},
 		},
 	}}
 }
