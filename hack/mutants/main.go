@@ -40,6 +40,11 @@ func mutants() []mutant {
 		one("finalize until finalized", "runner/finalize.go", "if resp.Finalized {", "if true {"),
 		one("delete suppression in a failed pass", "runner/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
 		one("foreign objects", "runner/claim.go", "free := controller == nil && (ours || a.kind.child.Adopt)", "free := controller == nil"),
+		{"the lease check", []edit{
+			{"runner/link.go", "		if !g.lease.held() {\n", "		if false {\n"},
+			{"runner/leader.go", "		stop()\n		cut(lost)\n", ""},
+		}},
+		one("no writes after a handler's error", "runner/sync.go", "		return outcome{Err: true, Permanent: isPermanent(err)}, err\n	}\n	p.emit(resp.Events)\n", "		resp = &handler.SyncResponse{}\n	}\n	p.emit(resp.Events)\n"),
 		one("removal of dropped fields", "runner/strategy.go", "merge(a.live.Unstructured().Object, want, a.former)", "merge(a.live.Unstructured().Object, want, nil)"),
 		one("retry of a failed pass", "runner/sync.go", "	out.Err = err != nil\n", ""),
 	}

@@ -6,12 +6,13 @@
 //	err := runner.Run(ctx, cfg, h, runner.Options{RESTConfig: server.RESTConfig()})
 //
 // What it does it does as kube-apiserver does it: discovery of group versions,
-// get, list, watch (WatchList, bookmarks, selectors, 410 after a compaction),
-// create, update, JSON and merge patches, delete with preconditions, dry runs,
-// resourceVersions and conflicts, writes that change nothing, generations,
-// finalizers, the status subresource, validation of names.
+// get, list, pages (with 410 after a compaction), watch (WatchList, bookmarks,
+// selectors, 410 after a compaction), create, update, JSON and merge patches,
+// delete with preconditions, dry runs, resourceVersions and conflicts, writes
+// that change nothing, generations, finalizers, the status subresource,
+// validation of names.
 //
 // It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
-// collector but CollectGarbage, no server-side apply (415), no field selectors (400) and no pages
-// (a list is always whole), and doesn't check that a namespace exists.
+// collector but CollectGarbage, no server-side apply (415), no field selectors
+// (400), and doesn't check that a namespace exists.
 package fakeapi

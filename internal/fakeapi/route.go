@@ -167,7 +167,11 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 		if r.Verb == "watch" {
 			return s.watch(req, k, r, selector)
 		}
-		return answer(req, http.StatusOK, s.list(k, r, selector))
+		list, err := s.list(k, r, selector)
+		if err != nil {
+			return nil, err
+		}
+		return answer(req, http.StatusOK, list)
 	case "get":
 		s.mu.Lock()
 		object, err := s.getLocked(k, r.Key)

@@ -97,6 +97,9 @@ type Server struct {
 		epoch     int64 // watches from earlier ones end
 		bookmark  int64 // counts the bookmarks that were asked for
 		noStream  bool
+		maxPage   int             // 0: as many objects as the client wants
+		pages     map[string]page // by continue token
+		tokens    []string        // their keys, oldest first
 		requests  []Request
 	}
 }
@@ -106,6 +109,7 @@ func New(kinds ...Kind) *Server {
 	s := &Server{wake: newBroadcast()}
 	s.mu.version = 100
 	s.mu.objects = map[*Kind]map[types.NamespacedName]map[string]any{}
+	s.mu.pages = map[string]page{}
 	s.mu.held = map[resource.Type]bool{}
 	for _, k := range append(slices.Clone(kinds), Events()) {
 		s.kinds = append(s.kinds, &k)
@@ -179,13 +183,15 @@ func (s *Server) BreakWatches() {
 }
 
 // Compact forgets all that has changed so far: a watch from an earlier
-// resourceVersion is answered with 410.
+// resourceVersion is answered with 410, as is the next page of an earlier list.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.version++ // so that the version that clients know is too old
 	s.mu.compacted = s.mu.version
 	s.mu.log = nil
+	clear(s.mu.pages)
+	s.mu.tokens = nil
 	s.wake.all()
 }
 
@@ -194,6 +200,21 @@ func (s *Server) RefuseWatchLists() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.noStream = true
+}
+
+// LimitPages makes the server one that sends at most n objects of a list to
+// who asks for pages.
+func (s *Server) LimitPages(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.maxPage = n
+}
+
+// Version returns the resourceVersion of the last change.
+func (s *Server) Version() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.version
 }
 
 // Create creates an object for somebody who is no client: without hooks, and

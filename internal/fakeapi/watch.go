@@ -63,24 +63,6 @@ func (s *Server) selectedLocked(v *view) []map[string]any {
 	return items
 }
 
-func (s *Server) list(k *Kind, r Request, selector labels.Selector) map[string]any {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	items := s.selectedLocked(&view{k, r.Key.Namespace, selector})
-	for i, item := range items {
-		if k.builtIn() {
-			items[i] = maps.Clone(item)
-			delete(items[i], "apiVersion")
-			delete(items[i], "kind")
-		}
-	}
-	return map[string]any{
-		"apiVersion": k.Type.APIVersion, "kind": k.Type.Kind + "List",
-		"metadata": map[string]any{"resourceVersion": strconv.FormatInt(s.mu.version, 10)},
-		"items":    items,
-	}
-}
-
 // watch opens a stream. As in kube-apiserver, one that is to begin with the
 // list, or names no resourceVersion, begins with an ADDED for each object; only
 // the former ends those with a bookmark.

@@ -23,7 +23,12 @@ func writeScript(seed uint64) *script {
 		s.Replicas = 2
 	}
 	for range 3 {
-		s.Strategies = append(s.Strategies, pick("Replace", "Recreate"))
+		s.Strategies = append(s.Strategies, pick("Replace", "Recreate", "OnDelete"))
+	}
+	for _, option := range []string{inNamespaces, withSelector, byLists, inPages} {
+		if rng.IntN(3) == 0 {
+			s.Options = append(s.Options, option)
+		}
 	}
 	parents := 1 + rng.IntN(4)
 	parent := func() string { return fmt.Sprint("p", rng.IntN(parents)) }
@@ -40,6 +45,7 @@ func writeScript(seed uint64) *script {
 		func() []string { return []string{"label", "Parent/" + parent(), value()} },
 		func() []string { return []string{"hold", "Parent/" + parent()} },
 		func() []string { return []string{"let-go", "Parent/" + parent()} },
+		func() []string { return []string{"put-aside", "Parent/" + parent(), pick("true", "true", "false")} },
 		func() []string { return []string{"clear-status", parent()} },
 		func() []string { return []string{"tamper", child()} },
 		func() []string { return []string{"label", child(), value()} },
@@ -47,6 +53,8 @@ func writeScript(seed uint64) *script {
 		func() []string { return []string{"orphan", child()} },
 		func() []string { return []string{"unmark", child()} },
 		func() []string { return []string{"delete", child()} },
+		func() []string { return []string{"replace", child()} },
+		func() []string { return []string{"revert", child()} },
 		func() []string { return []string{"hold", child()} },
 		func() []string { return []string{"let-go", child()} },
 		func() []string { return []string{"occupy", child()} },
@@ -57,6 +65,10 @@ func writeScript(seed uint64) *script {
 		func() []string { return []string{"outage", fmt.Sprint(1+rng.IntN(40), "s")} },
 		func() []string { return []string{"kill", fmt.Sprint("replica-", rng.IntN(s.Replicas))} },
 		func() []string { return []string{"stop", fmt.Sprint("replica-", rng.IntN(s.Replicas))} },
+		func() []string {
+			return []string{"cut-lease", fmt.Sprint("replica-", rng.IntN(s.Replicas)), fmt.Sprint(12+rng.IntN(30), "s")}
+		},
+		func() []string { return []string{"delete", "Parent/" + parent()} },
 		func() []string { return []string{"lag", pick("Parent", "ConfigMap", "Secret", "Part")} },
 		func() []string { return []string{"catch-up"} },
 	}
@@ -65,17 +77,41 @@ func writeScript(seed uint64) *script {
 		words := verbs[rng.IntN(len(verbs))]()
 		at := time.Duration(rng.Int64N(int64(length))).Round(time.Millisecond)
 		s.Actions = append(s.Actions, action{At: at, Verb: words[0], Args: words[1:]})
+		if undo := map[string]string{"hold": "let-go", "tamper": "revert"}[words[0]]; undo != "" && rng.IntN(2) == 0 {
+			s.Actions = append(s.Actions, action{At: at + time.Duration(1+rng.IntN(20))*time.Second, Verb: undo, Args: words[1:]})
+		}
 	}
 	for i := range parents { // each exists at first, from before the operator started or not
 		at := time.Duration(rng.IntN(2)) * time.Second
 		s.Actions = append(s.Actions, action{At: at, Verb: "create", Args: []string{fmt.Sprint("p", i), value(), pick("1", "2", "3")}})
 	}
+	if s.is(inNamespaces) { // one that isn't theirs
+		s.Actions = append(s.Actions, action{Verb: "create", Args: []string{"p4", value(), "2"}})
+	}
 	slices.SortStableFunc(s.Actions, func(a, b action) int { return int(a.At - b.At) })
 	return s
 }
 
+// inNamespace returns the key of an object, whose namespace follows from the
+// name of its parent. Operators that are set to some namespaces don't see ns3.
 func inNamespace(name string) types.NamespacedName {
-	return types.NamespacedName{Namespace: "ns", Name: name}
+	namespace := "ns"
+	if of, ok := strings.CutPrefix(strings.TrimPrefix(name, copied), "p"); ok && len(of) > 0 {
+		namespace = map[byte]string{'1': "ns2", '3': "ns2", '4': "ns3"}[of[0]]
+		if namespace == "" {
+			namespace = "ns"
+		}
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}
+
+const copied = "copy-of-"
+
+// aside is a label that takes a parent away from operators with a selector.
+const aside = "sim.example.com/aside"
+
+func (w *world) isAside(labels map[string]string) bool {
+	return w.script.is(withSelector) && labels[aside] == "true"
 }
 
 // object reads Kind/name.
@@ -87,6 +123,20 @@ func object(arg string) (resource.Type, types.NamespacedName) {
 // act does what a script says. What isn't there can't be changed, which is
 // fine.
 func (w *world) act(a action) {
+	w.acting.Store(true)
+	defer w.acting.Store(false)
+	kind := a.Verb
+	if t, _ := object(append(slices.Clone(a.Args), "")[0]); t == parentType() && strings.Contains(a.Args[0], "/") {
+		kind += " Parent"
+	} else if t.Kind != "" && strings.Contains(a.Args[0], "/") {
+		kind += " child"
+	}
+	before := w.server.Version()
+	defer func() {
+		if !w.changes(a.Verb) || w.server.Version() != before {
+			w.count(kind)
+		}
+	}()
 	switch args := append(slices.Clone(a.Args), "", "", ""); a.Verb {
 	case "create":
 		w.makeParent(args[0], args[1], args[2])
@@ -107,6 +157,11 @@ func (w *world) act(a action) {
 		w.mu.down = time.Now().Add(d)
 		w.mu.Unlock()
 		w.server.BreakWatches()
+	case "cut-lease":
+		d, _ := time.ParseDuration(args[1])
+		w.mu.Lock()
+		w.mu.cut[args[0]] = time.Now().Add(d)
+		w.mu.Unlock()
 	case "kill":
 		if p := w.process(args[0]); p != nil {
 			p.kill()
@@ -124,6 +179,12 @@ func (w *world) act(a action) {
 	}
 }
 
+// changes says whether an action is one that has an effect only if it changes
+// an object.
+func (w *world) changes(verb string) bool {
+	return !slices.Contains([]string{"break-watches", "bookmark", "outage", "cut-lease", "kill", "stop", "lag", "catch-up"}, verb)
+}
+
 func spec(value, count string) map[string]any {
 	n, _ := strconv.Atoi(count)
 	return map[string]any{"value": value, "count": int64(n)}
@@ -132,7 +193,7 @@ func spec(value, count string) map[string]any {
 func (w *world) makeParent(name, value, count string) {
 	_, _ = w.server.Create(map[string]any{
 		"apiVersion": parentType().APIVersion, "kind": parentType().Kind,
-		"metadata": map[string]any{"name": name, "namespace": "ns"}, "spec": spec(value, count),
+		"metadata": map[string]any{"name": name, "namespace": inNamespace(name).Namespace}, "spec": spec(value, count),
 	})
 }
 
@@ -160,6 +221,14 @@ func (w *world) actOn(verb, arg, value string) {
 		_ = w.server.Delete(t, key)
 	case "label":
 		w.change(arg, func(o map[string]any) { nested(meta(o), "labels")["example.com/by"] = value })
+	case "put-aside":
+		w.change(arg, func(o map[string]any) { nested(meta(o), "labels")[aside] = value })
+	case "replace": // as kubectl replace --force does
+		if live != nil && len(live.Finalizers()) == 0 && w.server.Delete(t, key) == nil {
+			_, _ = w.server.Create(live.Unstructured().Object)
+		}
+	case "revert":
+		w.revert(arg)
 	case "hold":
 		w.change(arg, func(o map[string]any) {
 			held, _ := meta(o)["finalizers"].([]any)
@@ -203,10 +272,24 @@ func (w *world) actOn(verb, arg, value string) {
 			}
 			w.own(map[string]any{
 				"apiVersion": t.APIVersion, "kind": t.Kind,
-				"metadata": map[string]any{"name": "copy-of-" + key.Name, "namespace": key.Namespace, "labels": labels},
+				"metadata": map[string]any{"name": copied + key.Name, "namespace": key.Namespace, "labels": labels},
 			})
 		}
 	}
+}
+
+// revert gives an object the fields that it was created with.
+func (w *world) revert(arg string) {
+	w.change(arg, func(o map[string]any) {
+		w.mu.Lock()
+		first := w.mu.first[briefOf(o).Metadata.UID]
+		w.mu.Unlock()
+		for _, field := range []string{"data", "spec"} {
+			if first[field] != nil {
+				o[field] = first[field]
+			}
+		}
+	})
 }
 
 // nested returns the map in the first of these fields that has a name.
@@ -248,13 +331,14 @@ func (w *world) isForeign(uid types.UID) bool {
 func (w *world) mend() {
 	w.mu.Lock()
 	w.mu.down = time.Time{}
+	clear(w.mu.cut)
 	w.mu.Unlock()
 	w.server.Release()
 	w.checkForeign()
 	for _, r := range w.live() {
 		arg := r.Type().Kind + "/" + r.Name()
 		w.actOn("let-go", arg, "")
-		if metaController(r) == "" && r.Type() != parentType() && !strings.HasPrefix(r.Name(), "copy-of-") {
+		if metaController(r) == "" && r.Type() != parentType() && !strings.HasPrefix(r.Name(), copied) {
 			_ = w.server.Delete(r.Type(), r.Key())
 		}
 	}

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"path"
 	"reflect"
@@ -28,15 +29,27 @@ func (w *world) changed(was, is map[string]any) {
 	_, let := w.mu.letGo[before.Metadata.UID]
 	_, released := w.mu.released[before.Metadata.UID]
 	_, allocated := w.mu.allocated[before.Metadata.UID]
+	lost := slices.Contains(before.Metadata.Finalizers, finalizer) && !slices.Contains(after.Metadata.Finalizers, finalizer)
+	aside := w.isAside(before.Metadata.Labels)
+	if lost && aside {
+		delete(w.mu.allocated, before.Metadata.UID) // is whose the parent is now
+	}
+	w.noteLeaderLocked(is)
+	if was == nil {
+		w.mu.first[after.Metadata.UID] = is
+	}
 	w.mu.Unlock()
+	if was != nil && is != nil && w.onDelete(before.Kind) && !w.acting.Load() && !sameFields(was, is) {
+		w.violated("%s %s, %s, was changed, though its strategy is OnDelete", before.Kind, before.Metadata.Name, before.Metadata.UID)
+	}
 	if had && !has && !let {
 		w.violated("%s %s, %s, lost the finalizer of another", before.Kind, before.Metadata.Name, before.Metadata.UID)
 	}
 	if before.Kind != parentType().Kind {
 		return
 	}
-	lost := slices.Contains(before.Metadata.Finalizers, finalizer) && !slices.Contains(after.Metadata.Finalizers, finalizer)
 	switch {
+	case aside:
 	case lost && !released:
 		w.violated("Parent %s, %s, lost its finalizer before it was finalized", before.Metadata.Name, before.Metadata.UID)
 	case lost && before.Metadata.DeletionTimestamp == "":
@@ -44,6 +57,27 @@ func (w *world) changed(was, is map[string]any) {
 	case is == nil && allocated:
 		w.violated("Parent %s, %s, is gone, and what was allocated for it has leaked", before.Metadata.Name, before.Metadata.UID)
 	}
+}
+
+// noteLeaderLocked counts how the lease goes from one to another.
+func (w *world) noteLeaderLocked(lease map[string]any) {
+	if lease["kind"] != "Lease" {
+		return
+	}
+	spec, _ := lease["spec"].(map[string]any)
+	holder, _ := spec["holderIdentity"].(string)
+	if holder == "" || holder == w.mu.led {
+		return
+	}
+	if w.mu.led != "" {
+		w.mu.seen[sawHandover]++
+	}
+	w.mu.led = holder
+	w.mu.seen[sawStandby]++
+}
+
+func sameFields(a, b map[string]any) bool {
+	return reflect.DeepEqual(a["data"], b["data"]) && reflect.DeepEqual(a["spec"], b["spec"])
 }
 
 func (w *world) noteChangeLocked(before, after brief, gone bool) {
@@ -89,6 +123,22 @@ func (p *process) checkFailed(name string) {
 	pass := p.mu.passes[parentOf(name)]
 	if pass != nil && len(pass.failed) > 0 && !slices.Contains(pass.wanted, childOf(name)) {
 		p.violated("%s: %s in a pass in which a write failed", p.replica, name)
+	}
+}
+
+// checkRefused sees to it that nothing is written that no handler has asked for.
+func (p *process) checkRefused(req *http.Request, name string) {
+	if req.Method == http.MethodGet {
+		return
+	}
+	parent := parentOf(name)
+	if of, ok := strings.CutSuffix(name, "/status"); ok {
+		parent = lastOf(of)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pass := p.mu.passes[parent]; pass != nil && pass.none {
+		p.violated("%s: %s after a handler that failed", p.replica, name)
 	}
 }
 
@@ -187,6 +237,15 @@ func (w *world) checkCluster() {
 }
 
 func (w *world) checkParent(parent *resource.Resource, children []*resource.Resource) {
+	if outside := w.script.is(inNamespaces) && parent.Namespace() == "ns3"; outside || w.isAside(parent.Labels()) {
+		if slices.Contains(parent.Finalizers(), finalizer) && (outside || w.wasShown(parent.UID())) {
+			w.violated("%s has the finalizer, though it isn't selected", parent)
+		}
+		if outside && (len(children) > 0 || parent.Generation() > 1) {
+			w.violated("%s, which is in another namespace, was taken care of", parent)
+		}
+		return
+	}
 	if parent.IsDeleting() {
 		w.violated("%s is still there, with finalizers %q", parent, parent.Finalizers())
 		return
@@ -221,6 +280,23 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 	if !reflect.DeepEqual(status, any(expected)) {
 		w.violated("%s has the status %v, not %v", parent, status, expected)
 	}
+}
+
+// wasShown says whether a process that still runs has synced a parent. Nobody
+// else learns that it has left the selector.
+func (w *world) wasShown(uid types.UID) bool {
+	w.mu.Lock()
+	running := slices.Collect(maps.Values(w.mu.processes))
+	w.mu.Unlock()
+	for _, p := range running {
+		p.mu.Lock()
+		_, shown := p.mu.shown[uid]
+		p.mu.Unlock()
+		if shown {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *world) checkChild(live *resource.Resource, want map[string]any) {

@@ -7,8 +7,10 @@
 // what users, other controllers and the garbage collector do at what time
 // (actions_test.go), and which request meets which fault (faults_test.go):
 // latency, 409, 429, 500, 503, 504, connections that break before or after the
-// write took effect, answers and watches cut in the middle, 410, handlers that
-// fail, processes that are killed before or after any request. Then the faults
+// write took effect, answers and watches cut in the middle, 410 to watches and
+// to pages of lists, handlers that fail, processes that are killed before or
+// after any request, replicas that lose touch with the lease alone. Which kinds
+// were met how often is printed, and none may be missing. Then the faults
 // end, and what is left of them is checked by code that shares none with the
 // engine (check_test.go). While all that goes on, every snapshot that a handler
 // gets is held against what its process was told before, every write against

@@ -77,11 +77,12 @@ func statusOf(parent *resource.Resource, children int) map[string]any {
 func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	uid := req.Parent.UID()
 	defer o.begin(uid)()
-	f := o.faults.next("sync "+req.Parent.Name(), o.faults.rates.handler, "error", "panic", "keep", "nil")
+	f := o.faults.next("sync "+req.Parent.Name(), o.faults.rates.handler, syncOutcomes()...)
 	o.checkSnapshot(req)
 	if err := o.sleep(ctx, f.Delay/10); err != nil {
 		return nil, err
 	}
+	o.enter(req.Parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
 	switch f.Outcome {
 	case "error":
 		return nil, errors.New("simulated")
@@ -92,7 +93,9 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	case killBefore:
 		o.kill()
 		return nil, errDead
-	case "keep":
+	}
+	o.enter(req.Parent.Name(), nil)
+	if f.Outcome == "keep" {
 		return &handler.SyncResponse{KeepChildren: true, Resync: time.Second}, nil
 	}
 	o.allocate(uid)
@@ -109,9 +112,7 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 		kind, _ := child["kind"].(string)
 		next.wanted = append(next.wanted, strings.ToLower(kind)+"s/"+name)
 	}
-	o.mu.Lock()
-	o.mu.passes[req.Parent.Name()] = next
-	o.mu.Unlock()
+	o.enter(req.Parent.Name(), next)
 	if f.Outcome == killAfter {
 		o.kill()
 	}
@@ -122,8 +123,9 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 	uid := req.Parent.UID()
 	defer o.begin(uid)()
-	f := o.faults.next("finalize "+req.Parent.Name(), o.faults.rates.handler, "error", "panic", "zero", "retry", "nil")
+	f := o.faults.next("finalize "+req.Parent.Name(), 2*o.faults.rates.handler, finalizeOutcomes()...)
 	o.checkSnapshot(req)
+	o.enter(req.Parent.Name(), nil)
 	if !req.Parent.IsDeleting() {
 		o.violated("Finalize was called for %s, which isn't being deleted", req.Parent)
 	}
@@ -150,6 +152,14 @@ func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*han
 		o.kill()
 	}
 	return &handler.FinalizeResponse{Finalized: true}, nil
+}
+
+// enter notes what the handler has answered for a parent, by whose name the
+// writes that follow are known.
+func (o *operator) enter(parent string, next *pass) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.passes[parent] = next
 }
 
 // begin notes that a parent is being synced, which returns when it has been.
@@ -184,6 +194,13 @@ func (o *operator) checkSnapshot(req *handler.SyncRequest) {
 		}
 	}
 	check(req.Parent)
+	o.mu.shown[req.Parent.UID()] = struct{}{}
+	if o.isAside(req.Parent.Labels()) {
+		o.violated("%s is shown, though it isn't selected", req.Parent)
+	}
+	if o.script.is(inNamespaces) && req.Parent.Namespace() == "ns3" {
+		o.violated("%s is shown, though it is in another namespace", req.Parent)
+	}
 	for child := range req.Children.All() {
 		check(child)
 		if c := metaController(child); c != req.Parent.UID() {

@@ -13,9 +13,20 @@ import (
 type script struct {
 	Replicas   int
 	Strategies []string // of ConfigMap, Secret and Part
+	Options    []string // what else the operators and the server are set to
 	Actions    []action
 	Faults     []fault
 }
+
+// What a run may be set to.
+const (
+	inNamespaces = "namespaces" // the operators see "ns" and "ns2" alone
+	withSelector = "selector"   // parents that are put aside by a label aren't theirs
+	byLists      = "lists"      // the server can't stream a list
+	inPages      = "pages"      // nor send more than two objects of it at once
+)
+
+func (s *script) is(option string) bool { return slices.Contains(s.Options, option) }
 
 // An action is something that happens at a time.
 type action struct {
@@ -54,7 +65,7 @@ func (s *script) lines() []string {
 }
 
 func (s *script) head() string {
-	return fmt.Sprintf("with %d %s", s.Replicas, strings.Join(s.Strategies, " "))
+	return fmt.Sprintf("with %d %s", s.Replicas, strings.Join(slices.Concat(s.Strategies, s.Options), " "))
 }
 
 func (s *script) String() string {
@@ -84,8 +95,8 @@ func parseScript(text string) (*script, error) {
 
 func (s *script) parse(words []string) (err error) {
 	switch count := len(words); {
-	case words[0] == "with" && count == 5:
-		s.Strategies = words[2:]
+	case words[0] == "with" && count >= 5:
+		s.Strategies, s.Options = words[2:5], words[5:]
 		s.Replicas, err = strconv.Atoi(words[1])
 		return err
 	case words[0] == "at" && count >= 3:
@@ -106,5 +117,5 @@ func (s *script) parse(words []string) (err error) {
 		s.Faults = append(s.Faults, f)
 		return err
 	}
-	return fmt.Errorf("expected with REPLICAS and three strategies, at TIME VERB ARGS, or on NAME #N OUTCOME DELAY")
+	return fmt.Errorf("expected with REPLICAS, three strategies and OPTIONS, at TIME VERB ARGS, or on NAME #N OUTCOME DELAY")
 }

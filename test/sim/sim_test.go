@@ -2,10 +2,12 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -26,24 +28,41 @@ func TestMain(m *testing.M) {
 }
 
 // number of seeds in `go test`.
-const fewSeeds = 30
+const fewSeeds = 60
 
 // TestSeeds runs SIM_SEEDS seeds from SIM_FIRST on.
 func TestSeeds(t *testing.T) {
 	seeds, first := fromEnv(t, "SIM_SEEDS", fewSeeds), fromEnv(t, "SIM_FIRST", 1)
-	var faults, violations atomic.Int64
+	met := map[string]int{}
+	var mu sync.Mutex // guards met
+	var violations atomic.Int64
 	t.Run("all", func(t *testing.T) {
 		for seed := first; seed < first+seeds; seed++ {
 			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 				t.Parallel()
 				r := play(t, writeScript(seed), newFaults(seed, nil))
-				faults.Add(int64(r.faults))
+				mu.Lock()
+				for kind, n := range r.faults {
+					met[kind] += n
+				}
+				mu.Unlock()
 				violations.Add(int64(len(r.violations)))
 				r.tell(t)
 			})
 		}
 	})
-	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", seeds, faults.Load(), violations.Load())
+	sum := 0
+	for _, kind := range slices.Sorted(maps.Keys(met)) {
+		fmt.Printf("sim: %6d %s\n", met[kind], kind)
+		sum += met[kind]
+	}
+	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", seeds, sum, violations.Load())
+	if seeds < fewSeeds {
+		return // are too few to meet everything
+	}
+	for _, kind := range kindsOfFaults() {
+		require.Positive(t, met[kind], "no seed has met: %s", kind)
+	}
 }
 
 // TestScript plays the script in the file SIM_SCRIPT, SIM_TIMES times, and then

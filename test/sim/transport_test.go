@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -32,13 +33,16 @@ type process struct {
 		told    map[string]seen        // newest state that an answer to a write has told, by kind and key
 		deleted map[types.UID]struct{} // told to be gone
 		syncing map[types.UID]struct{}
-		passes  map[string]*pass // the last of each parent, by its name
+		shown   map[types.UID]struct{} // parents
+		lists   map[string]int         // by name
+		passes  map[string]*pass       // the last of each parent, by its name
 	}
 }
 
 // A pass is what came of a call of Sync.
 type pass struct {
 	wanted []string            // children, as resource/name
+	none   bool                // it came to nothing, so nothing may follow
 	failed map[string]struct{} // writes
 }
 
@@ -96,19 +100,28 @@ func (p *process) roundTrip(req *http.Request) (_ *http.Response, name string, _
 	}
 	name = nameOf(req, body)
 	write := req.Method != http.MethodGet
-	f := p.faults.next(name, p.faults.rates.request, requestOutcomes(write)...)
+	outcomes := requestOutcomes(write)
+	rate := p.faults.rates.request
+	if req.URL.Query().Get("continue") != "" {
+		rate, outcomes = 2*rate, []string{compact, compact, "500", breakBefore}
+	}
+	f := p.faults.next(name, rate, outcomes...)
 	p.sent(name, f)
 	p.checkLease(req, name)
+	p.checkRefused(req, name)
 	if err := p.sleep(req.Context(), f.Delay/2); err != nil {
 		return nil, name, err
 	}
-	if !p.outage().IsZero() {
+	if !p.outage().IsZero() || strings.Contains(name, "/leases") && p.isCut() {
+		p.count(sawRefused)
 		return nil, name, broken("connection refused")
 	}
 	switch f.Outcome {
 	case killBefore:
 		p.kill()
 		return nil, name, errDead
+	case compact:
+		p.server.Compact()
 	case breakBefore:
 		return nil, name, broken("connection reset by peer")
 	case "409", "429", "500", "503", "504":
@@ -119,6 +132,7 @@ func (p *process) roundTrip(req *http.Request) (_ *http.Response, name string, _
 	if err != nil {
 		return nil, name, err
 	}
+	p.notice(req, name, resp.StatusCode)
 	if err := p.sleep(req.Context(), f.Delay-f.Delay/2); err != nil {
 		resp.Body.Close()
 		return nil, name, err
@@ -141,6 +155,9 @@ func (p *process) answered(req *http.Request, name, outcome string, resp *http.R
 	case outcome == failAfter:
 		resp.Body.Close()
 		return refusal(req, "500"), nil
+	case outcome == timeAfter:
+		resp.Body.Close()
+		return refusal(req, "504"), nil
 	case watch:
 		w := &watchBody{process: p, ctx: req.Context(), name: "frame " + req.URL.Path, under: resp.Body, frames: bufio.NewReader(resp.Body), closed: make(chan struct{})}
 		resp.Body = w
@@ -163,6 +180,26 @@ func (p *process) answered(req *http.Request, name, outcome string, resp *http.R
 	}
 	resp.Body = io.NopCloser(bytes.NewReader(raw))
 	return resp, nil
+}
+
+// notice counts what a request tells of its cause.
+func (p *process) notice(req *http.Request, name string, code int) {
+	query := req.URL.Query()
+	list := query.Get("sendInitialEvents") == "true" || req.Method == http.MethodGet && query.Has("labelSelector") && query.Get("watch") == ""
+	switch {
+	case query.Get("continue") != "" && code == http.StatusGone:
+		p.count(sawExpiredPage)
+	case query.Get("continue") != "":
+		p.count(sawPage)
+	case list && code == http.StatusOK:
+		p.mu.Lock()
+		p.mu.lists[name]++
+		again := p.mu.lists[name] > 1
+		p.mu.Unlock()
+		if again {
+			p.count(sawRelist)
+		}
+	}
 }
 
 type errReader struct{}
@@ -287,7 +324,13 @@ func (b *watchBody) frame() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := b.faults.next(b.name, b.faults.rates.frame, frameEnd, frameHalf, frameGone, frameHang)
+	switch {
+	case bytes.Contains(frame, []byte(`"type":"ERROR"`)):
+		b.count(sawExpired)
+	case bytes.Contains(frame, []byte(`"type":"BOOKMARK"`)) && !bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey)):
+		b.count(sawBookmark)
+	}
+	f := b.faults.next(b.name, b.faults.rates.frame, frameOutcomes()...)
 	wait := f.Delay
 	if f.Outcome == frameHang {
 		wait = 45 * time.Second // then the client's ping goes unanswered

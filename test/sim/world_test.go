@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing/synctest"
 	"time"
 
@@ -42,27 +43,32 @@ type world struct {
 	faults *faults
 	server *fakeapi.Server
 	begin  time.Time
+	acting atomic.Bool // a change may be an action's
 
 	mu struct {
 		sync.Mutex
 		history    []string
 		violations []string
-		processes  map[string]*process // running ones, by replica
-		down       time.Time           // the API server can't be reached before; zero: it can
+		processes  map[string]*process  // running ones, by replica
+		down       time.Time            // the API server can't be reached before; zero: it can
+		cut        map[string]time.Time // until when replicas can't reach the lease
 		allocated  map[types.UID]struct{}
 		released   map[types.UID]struct{}
 		foreign    map[types.UID]string   // resourceVersion of objects that nobody but their owner may touch
 		letGo      map[types.UID]struct{} // objects that a foreign finalizer was taken off
 		unmarked   map[types.UID]struct{}
+		first      map[types.UID]map[string]any // objects as they were created
 		requests   []string
+		seen       map[string]int // faults that aren't drawn, by kind
+		led        string         // who held the lease last
 		logs       bytes.Buffer
 	}
 }
 
 // A report is what became of a run.
 type report struct {
-	script     *script // what was done and met
-	faults     int
+	script     *script        // what was done and met
+	faults     map[string]int // by kind
 	violations []string
 	history    []string
 	logs       string
@@ -73,10 +79,19 @@ type report struct {
 func run(s *script, f *faults) *report {
 	w := &world{script: s, faults: f, begin: time.Now()}
 	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases())
+	if s.is(byLists) {
+		w.server.RefuseWatchLists()
+	}
+	if s.is(inPages) {
+		w.server.LimitPages(2)
+	}
 	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed})
 	w.mu.processes = map[string]*process{}
 	w.mu.allocated, w.mu.released = map[types.UID]struct{}{}, map[types.UID]struct{}{}
 	w.mu.letGo = map[types.UID]struct{}{}
+	w.mu.cut = map[string]time.Time{}
+	w.mu.seen = map[string]int{}
+	w.mu.first = map[types.UID]map[string]any{}
 	w.mu.foreign, w.mu.unmarked = map[types.UID]string{}, map[types.UID]struct{}{}
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -95,6 +110,7 @@ func run(s *script, f *faults) *report {
 	f.heal()
 	w.mend()
 	<-time.After(settleTime)
+	w.renew()
 	synctest.Wait()
 	w.mu.Lock()
 	quiet := len(w.mu.requests)
@@ -121,6 +137,9 @@ func (w *world) report() *report {
 	played.Faults = met
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for kind, n := range w.mu.seen {
+		count[kind] += n
+	}
 	return &report{script: &played, faults: count, violations: w.mu.violations, history: w.mu.history, logs: w.mu.logs.String()}
 }
 
@@ -133,7 +152,7 @@ func (w *world) Write(line []byte) (int, error) {
 
 func (w *world) config() config.Operator {
 	strategy := func(i int) config.UpdateStrategy { return config.UpdateStrategy(w.script.Strategies[i]) }
-	return config.Operator{
+	cfg := config.Operator{
 		Name: operatorName, Parent: parentType(), MaxErrorBackoff: maxBackoff,
 		Children: []config.Child{
 			{Type: k8s.ConfigMap, Strategy: strategy(0)},
@@ -141,6 +160,13 @@ func (w *world) config() config.Operator {
 			{Type: partType(), Strategy: strategy(2)},
 		},
 	}
+	if w.script.is(inNamespaces) {
+		cfg.Namespaces = []string{"ns", "ns2"}
+	}
+	if w.script.is(withSelector) {
+		cfg.ParentSelector = aside + "!=true"
+	}
+	return cfg
 }
 
 // replica runs one process after the other.
@@ -150,6 +176,7 @@ func (w *world) replica(ctx context.Context, name string) {
 		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{})}
 		p.mu.passes = map[string]*pass{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
+		p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
 		w.mu.Lock()
 		w.mu.processes[name] = p
 		w.mu.Unlock()
@@ -211,6 +238,13 @@ func (w *world) noteLocked(format string, args ...any) {
 	w.mu.history = append(w.mu.history, fmt.Sprintf("%9v ", w.elapsed().Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
+// count counts a fault that wasn't drawn.
+func (w *world) count(kind string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.seen[kind]++
+}
+
 func (w *world) violated(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.mu.Lock()
@@ -240,6 +274,14 @@ func (w *world) outage() time.Time {
 	return time.Time{}
 }
 
+// isCut says whether the process can reach all but the lease.
+func (p *process) isCut() bool {
+	name, _, _ := strings.Cut(p.replica, ".")
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	return time.Now().Before(p.world.mu.cut[name])
+}
+
 func (w *world) allocate(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,6 +293,30 @@ func (w *world) release(uid types.UID) {
 	defer w.mu.Unlock()
 	w.mu.released[uid] = struct{}{}
 	delete(w.mu.allocated, uid)
+}
+
+// onDelete says whether children of a type are never changed.
+func (w *world) onDelete(kind string) bool {
+	at := slices.Index([]string{"ConfigMap", "Secret", "Part"}, kind)
+	return at >= 0 && w.script.Strategies[at] == string(config.OnDelete)
+}
+
+// renew deletes children that are never changed, so that they come back as
+// they are to be, the Secrets last: they tell of a ConfigMap.
+func (w *world) renew() {
+	for _, kinds := range [][]string{{"ConfigMap", "Part"}, {"Secret"}} {
+		deleted := false
+		live := w.live()
+		for _, uid := range sorted(live) {
+			r := live[uid]
+			if slices.Contains(kinds, r.Type().Kind) && w.onDelete(r.Type().Kind) && metaController(r) != "" {
+				deleted = w.server.Delete(r.Type(), r.Key()) == nil || deleted
+			}
+		}
+		if deleted {
+			<-time.After(settleTime)
+		}
+	}
 }
 
 func (w *world) types() []resource.Type {
