@@ -32,6 +32,7 @@ VARIANTS ?=
 SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
 FIRST ?= 1
+OBJECTS ?= 2000,20000,100000
 SEED ?=
 MINUTES ?=
 OPERATORS ?=
@@ -75,6 +76,11 @@ sim-mutants: ## The simulation must notice when a safeguard of the engine is mis
 bench: controlplane ## This library beside controller-runtime and plain client-go, N (1000) parents, ROUNDS (5) runs each (VARIANTS=limit,roperator)
 	@mkdir -p $(CACHE)/bench
 	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
+
+.PHONY: bench-scale
+bench-scale: ## Cost per pass with OBJECTS (2000,20000,100000) in the store, on an API server in the process; a CPU profile in .cache
+	@mkdir -p $(CACHE)
+	@SCALE_OBJECTS=$(OBJECTS) SCALE_PROFILE=$(CACHE)/bench-scale.pprof go test -count=1 -timeout 60m -v -run '^TestScale$$' $(TESTFLAGS) ./test/scale | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: chaos
 chaos: controlplane ## The operator among failing connections, API servers and replicas, for MINUTES (5); SEED repeats the faults

@@ -79,7 +79,9 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		noted.Key.Name = nameIn(body)
 	}
 	s.mu.Lock()
-	s.mu.requests = append(s.mu.requests, noted)
+	if !s.mu.unnoted {
+		s.mu.requests = append(s.mu.requests, noted)
+	}
 	hooks := s.mu.hooks
 	s.mu.Unlock()
 	if hooks.Before != nil {

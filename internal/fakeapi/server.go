@@ -101,6 +101,7 @@ type Server struct {
 		pages     map[string]page // by continue token
 		tokens    []string        // their keys, oldest first
 		requests  []Request
+		unnoted   bool // requests aren't kept
 	}
 }
 
@@ -135,6 +136,14 @@ func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.mu.requests)
+}
+
+// NoteRequests says whether Requests has those to come. They hold memory, which
+// counts where there are very many.
+func (s *Server) NoteRequests(noted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.unnoted = !noted
 }
 
 // Writes returns the requests that may have changed an object of another kind

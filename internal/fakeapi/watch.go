@@ -143,7 +143,9 @@ func (st *stream) Read(p []byte) (int, error) {
 		}
 	}
 	n := copy(p, st.buf)
-	st.buf = st.buf[n:]
+	if st.buf = st.buf[n:]; len(st.buf) == 0 {
+		st.buf = nil // a first list may have been long
+	}
 	return n, nil
 }
 
