@@ -26,7 +26,7 @@ type measure struct {
 // for the first time makes a series or, in a histogram, some. Whatever is kept
 // by parent may not.
 const (
-	heapSlack      = 8 << 20 // and a quarter of the heap
+	heapSlack      = 3 << 20 // and a quarter of the heap
 	goroutineSlack = 10
 	fileSlack      = 5
 	seriesSlack    = 80
