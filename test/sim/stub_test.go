@@ -48,9 +48,12 @@ type answer struct {
 	Kind   string
 	Meta   struct {
 		Name, UID, ResourceVersion, DeletionTimestamp, CreationTimestamp string
-		Generation                                                       int64
-		Labels, Annotations                                              map[string]string
-		Finalizers                                                       []string
+
+		Continue            string
+		RemainingItemCount  int64
+		Generation          int64
+		Labels, Annotations map[string]string
+		Finalizers          []string
 	} `json:"metadata"`
 	Spec, Status any
 	Items        []any
@@ -109,6 +112,7 @@ func behaves(t *testing.T, cfg *rest.Config) {
 	for name, test := range map[string]func(t *testing.T, c *caller, name string){
 		"creates": creates, "updates": updates, "statuses": statuses, "patches": patches, "deletes": deletes,
 		"finalizers": finalizers, "dry-runs": dryRuns, "watches": watches, "streams": streams, "built-in": builtIn,
+		"pages": pages, "preconditions": preconditions,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c, name) })
 	}
