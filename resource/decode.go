@@ -91,7 +91,18 @@ func member(object, name string) (value string, found bool) {
 
 // A rawMember is a member of a JSON object, as it is written: the key without
 // quotes.
-type rawMember struct{ key, value string }
+type rawMember struct {
+	key, value string
+	at         int // where the value begins, in the object
+}
+
+// text returns the value if it is a string, else the empty string.
+func (m rawMember) text() string {
+	if m.value[0] != '"' {
+		return ""
+	}
+	return unquote(m.value[1 : len(m.value)-1])
+}
 
 func (m rawMember) is(name string) bool {
 	if m.key == name {
@@ -112,7 +123,7 @@ func members(object string) func(yield func(rawMember) bool) {
 			}
 			colon := skip(object, i)
 			end := skip(object, colon+1)
-			if !yield(rawMember{key: object[i+1 : colon-1], value: object[colon+1 : end]}) {
+			if !yield(rawMember{key: object[i+1 : colon-1], value: object[colon+1 : end], at: colon + 1}) {
 				return
 			}
 			i = end

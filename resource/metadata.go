@@ -12,31 +12,34 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// metadata is what a Resource keeps parsed. Its strings don't refer to the
-// object's JSON, apart from annotations, so that a name or label which is held
-// elsewhere (in an index, say) doesn't keep the whole object in memory.
+// metadata is what a Resource keeps parsed, and where in its JSON the rest is,
+// which is validated and read when it is asked for. The strings don't refer to
+// the JSON, so that a name which is held elsewhere (in an index, say) doesn't
+// keep the whole object in memory.
 type metadata struct {
-	name, uid, resourceVersion string
-	namespace                  unique.Handle[string]
-	generation                 int64
-	labels                     []label
-	annotations                []rawMember // values still escaped
-	finalizers                 []string
-	owners                     []owner
-	deletionTimestamp          *metav1.Time
+	name, uid, resourceVersion              string
+	namespace                               unique.Handle[string]
+	generation                              int64
+	deletionTimestamp                       *metav1.Time
+	labels, annotations, finalizers, owners part
 }
 
-type label struct {
-	key   unique.Handle[string]
-	value string
-}
+// A part is where a value begins in an object's JSON, 0 if there is none.
+type part uint32
 
-// text returns the value of a member that is a string or null.
-func (m rawMember) text() string {
-	if m.value[0] != '"' {
-		return ""
+// raw returns the JSON from the part on, null if there is none. What reads it
+// finds the end itself.
+func (r *Resource) raw(p part) string {
+	if p == 0 {
+		return "null"
 	}
-	return unquote(m.value[1 : len(m.value)-1])
+	return r.text[p:]
+}
+
+// copied is raw in a string of its own.
+func (r *Resource) copied(p part) string {
+	raw := r.raw(p)
+	return strings.Clone(raw[:skip(raw, 0)])
 }
 
 // An owner is an owner reference.
@@ -53,27 +56,23 @@ const (
 	isTrue
 )
 
-func (b optionalBool) pointer() *bool {
-	if b == unset {
-		return nil
+// reference returns the owner as the API has it; bools is where what it points
+// to is put.
+func (o owner) reference(bools *[2]bool) metav1.OwnerReference {
+	ref := metav1.OwnerReference{APIVersion: o.apiVersion, Kind: o.kind, Name: o.name, UID: types.UID(o.uid)}
+	if o.controller != unset {
+		bools[0] = o.controller == isTrue
+		ref.Controller = &bools[0]
 	}
-	value := b == isTrue
-	return &value
+	if o.block != unset {
+		bools[1] = o.block == isTrue
+		ref.BlockOwnerDeletion = &bools[1]
+	}
+	return ref
 }
 
-func (o owner) reference() metav1.OwnerReference {
-	return metav1.OwnerReference{
-		APIVersion:         o.apiVersion,
-		Kind:               o.kind,
-		Name:               o.name,
-		UID:                types.UID(o.uid),
-		Controller:         o.controller.pointer(),
-		BlockOwnerDeletion: o.block.pointer(),
-	}
-}
-
-// readMetadata reads validated JSON.
-func readMetadata(raw string) (metadata, error) {
+// readMetadata reads validated JSON, which begins at start in the object's.
+func readMetadata(raw string, start int) (metadata, error) {
 	var m metadata
 	if raw[0] != '{' && raw != "null" {
 		return m, errors.New("metadata: not an object")
@@ -81,6 +80,7 @@ func readMetadata(raw string) (metadata, error) {
 	namespace := ""
 	for field := range members(raw) {
 		var err error
+		at := part(start + field.at)
 		switch unquote(field.key) {
 		case "name":
 			m.name, err = readString(field.value)
@@ -93,13 +93,13 @@ func readMetadata(raw string) (metadata, error) {
 		case "generation":
 			m.generation, err = readInt(field.value)
 		case "labels":
-			m.labels, err = readLabels(field.value)
+			m.labels, err = at, checkTexts(field.value)
 		case "annotations":
-			m.annotations, err = readAnnotations(field.value)
+			m.annotations, err = at, checkTexts(field.value)
 		case "finalizers":
-			m.finalizers, err = readStrings(field.value)
+			m.finalizers, err = at, checkStrings(field.value)
 		case "ownerReferences":
-			m.owners, err = readOwners(field.value)
+			m.owners, err = at, checkOwners(field.value)
 		case "deletionTimestamp":
 			m.deletionTimestamp, err = readTime(field.value)
 		}
@@ -114,19 +114,8 @@ func readMetadata(raw string) (metadata, error) {
 
 // own copies the strings into one of their own.
 func (m *metadata) own() {
-	size := len(m.name) + len(m.uid) + len(m.resourceVersion)
-	for i := range m.labels {
-		size += len(m.labels[i].value)
-	}
-	for i := range m.finalizers {
-		size += len(m.finalizers[i])
-	}
-	for i := range m.owners {
-		o := &m.owners[i]
-		size += len(o.apiVersion) + len(o.kind) + len(o.name) + len(o.uid)
-	}
 	var all strings.Builder
-	all.Grow(size)
+	all.Grow(len(m.name) + len(m.uid) + len(m.resourceVersion))
 	move := func(s *string) {
 		start := all.Len()
 		all.WriteString(*s)
@@ -135,19 +124,6 @@ func (m *metadata) own() {
 	move(&m.name)
 	move(&m.uid)
 	move(&m.resourceVersion)
-	for i := range m.labels {
-		move(&m.labels[i].value)
-	}
-	for i := range m.finalizers {
-		move(&m.finalizers[i])
-	}
-	for i := range m.owners {
-		o := &m.owners[i]
-		move(&o.apiVersion)
-		move(&o.kind)
-		move(&o.name)
-		move(&o.uid)
-	}
 }
 
 // The errors of the read functions are what follows the path of the field that
@@ -211,75 +187,45 @@ func isContainer(raw string, bracket byte) error {
 	return errors.New(": not a list")
 }
 
-func readLabels(raw string) ([]label, error) {
+// checkTexts checks labels or annotations.
+func checkTexts(raw string) error {
 	if err := isContainer(raw, '{'); err != nil {
-		return nil, err
+		return err
 	}
-	count := 0
-	for range members(raw) {
-		count++
-	}
-	labels := make([]label, 0, count)
-	for m := range members(raw) {
-		value, err := readString(m.value)
-		if err != nil {
-			return nil, fmt.Errorf("[%q]%w", unquote(m.key), err)
-		}
-		labels = append(labels, label{key: unique.Make(unquote(m.key)), value: value})
-	}
-	return labels, nil
-}
-
-func readAnnotations(raw string) ([]rawMember, error) {
-	if err := isContainer(raw, '{'); err != nil {
-		return nil, err
-	}
-	count := 0
-	for range members(raw) {
-		count++
-	}
-	annotations := make([]rawMember, 0, count)
 	for m := range members(raw) {
 		if m.value != "null" && m.value[0] != '"' {
-			return nil, fmt.Errorf("[%q]: not a string", unquote(m.key))
+			return fmt.Errorf("[%q]: not a string", unquote(m.key))
 		}
-		annotations = append(annotations, m)
 	}
-	return annotations, nil
+	return nil
 }
 
-func readStrings(raw string) ([]string, error) {
+func checkStrings(raw string) error {
 	if err := isContainer(raw, '['); err != nil {
-		return nil, err
+		return err
 	}
-	var list []string
+	i := 0
 	for item := range items(raw) {
-		text, err := readString(item)
-		if err != nil {
-			return nil, fmt.Errorf("[%d]%w", len(list), err)
+		if _, err := readString(item); err != nil {
+			return fmt.Errorf("[%d]%w", i, err)
 		}
-		list = append(list, text)
+		i++
 	}
-	return list, nil
+	return nil
 }
 
-func readOwners(raw string) ([]owner, error) {
+func checkOwners(raw string) error {
 	if err := isContainer(raw, '['); err != nil {
-		return nil, err
+		return err
 	}
-	count := 0
-	for range items(raw) {
-		count++
-	}
-	owners := make([]owner, 0, count)
+	i := 0
 	for item := range items(raw) {
-		o, err := readOwner(item)
-		if err != nil {
-			return nil, fmt.Errorf("[%d]%w", len(owners), err)
+		if _, err := readOwner(item); err != nil {
+			return fmt.Errorf("[%d]%w", i, err)
 		}
-		owners = append(owners, o)
+		i++
 	}
-	return owners, nil
+	return nil
 }
 
 func readOwner(raw string) (owner, error) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"unique"
 
@@ -51,7 +50,7 @@ func New(obj any) (*Resource, error) {
 	}
 	r := &Resource{text: text, typ: unique.Make(t)}
 	if l.metadata.found() {
-		r.metadata, err = readMetadata(text[l.metadata.start:l.metadata.end])
+		r.metadata, err = readMetadata(text[l.metadata.start:l.metadata.end], l.metadata.start)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", describe(t.Kind, "", ""), err)
 		}
@@ -155,64 +154,81 @@ func (r *Resource) ResourceVersion() string { return r.resourceVersion }
 func (r *Resource) Generation() int64 { return r.generation }
 
 // Label returns the value of a label, false if the object hasn't got it. It
-// doesn't allocate.
+// doesn't allocate. Whoever keeps the value keeps the object in memory;
+// strings.Clone makes it independent.
 func (r *Resource) Label(name string) (string, bool) {
-	for _, l := range slices.Backward(r.labels) { // the last of duplicates counts
-		if l.key.Value() == name {
-			return l.value, true
-		}
-	}
-	return "", false
+	return text(r.raw(r.labels), name)
 }
 
 // Labels returns a copy of the labels, nil if there are none.
 func (r *Resource) Labels() map[string]string {
-	if len(r.labels) == 0 {
-		return nil
-	}
-	labels := make(map[string]string, len(r.labels))
-	for _, l := range r.labels {
-		labels[l.key.Value()] = l.value
-	}
-	return labels
+	return texts(r.copied(r.labels))
 }
 
 // Annotation returns the value of an annotation, false if the object hasn't
 // got it. Use it rather than Annotations to look at a few, since annotations
-// may be large.
+// may be large. Whoever keeps the value keeps the object in memory.
 func (r *Resource) Annotation(name string) (string, bool) {
-	for _, a := range slices.Backward(r.annotations) {
-		if a.is(name) {
-			return a.text(), true
-		}
-	}
-	return "", false
+	return text(r.raw(r.annotations), name)
 }
 
 // Annotations returns a copy of the annotations, nil if there are none.
 func (r *Resource) Annotations() map[string]string {
-	if len(r.annotations) == 0 {
-		return nil
+	return texts(r.raw(r.annotations))
+}
+
+// text returns the value of a member that is a string or null.
+func text(object, name string) (value string, found bool) {
+	for m := range members(object) {
+		if m.is(name) { // the last of duplicates counts
+			value, found = m.text(), true
+		}
 	}
-	annotations := make(map[string]string, len(r.annotations))
-	for _, a := range r.annotations {
-		annotations[unquote(a.key)] = a.text()
+	return value, found
+}
+
+// texts returns the members of an object of strings, nil if there are none.
+func texts(object string) map[string]string {
+	var all map[string]string
+	for m := range members(object) {
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[unquote(m.key)] = m.text()
 	}
-	return annotations
+	return all
 }
 
 // Finalizers returns a copy of the finalizers, nil if there are none.
-func (r *Resource) Finalizers() []string { return slices.Clone(r.finalizers) }
+func (r *Resource) Finalizers() []string {
+	var list []string
+	for item := range items(r.copied(r.finalizers)) {
+		finalizer, err := readString(item)
+		if err != nil {
+			return nil // can't be: New has checked it
+		}
+		list = append(list, finalizer)
+	}
+	return list
+}
 
 // OwnerReferences returns a copy of the owner references, nil if there are
 // none.
 func (r *Resource) OwnerReferences() []metav1.OwnerReference {
-	if len(r.owners) == 0 {
+	raw, count := r.copied(r.owners), 0
+	for range items(raw) {
+		count++
+	}
+	if count == 0 {
 		return nil
 	}
-	references := make([]metav1.OwnerReference, len(r.owners))
-	for i, o := range r.owners {
-		references[i] = o.reference()
+	references, bools := make([]metav1.OwnerReference, 0, count), make([][2]bool, count)
+	for item := range items(raw) {
+		o, err := readOwner(item)
+		if err != nil {
+			return nil // can't be: New has checked it
+		}
+		references = append(references, o.reference(&bools[len(references)]))
 	}
 	return references
 }

@@ -50,14 +50,14 @@ type resourceMap struct {
 	mu struct {
 		sync.RWMutex
 		objects  map[resource.Type]map[types.NamespacedName]*resource.Resource
-		bytes    map[resource.Type]int                          // size of those objects
-		parents  map[types.UID]types.NamespacedName             // parent UID -> key
-		children map[types.UID]map[objectRef]*resource.Resource // parent UID -> its children
-		streams  map[stream]string                              // how far a watch has come: its newest resourceVersion
-		deleted  map[resource.Type]map[types.UID]tombstone      // own deletes that the watch has yet to confirm
-		floors   map[objectRef]string                           // of those: their last resourceVersion; nothing older has the name
-		waiting  map[objectRef]map[types.UID]struct{}           // object -> parents that wait for it to go
-		departed map[types.UID]*resource.Resource               // parents gone from the watch, last state
+		bytes    map[resource.Type]int                     // size of those objects
+		parents  map[types.UID]types.NamespacedName        // parent UID -> key
+		children map[types.UID]*siblings                   // parent UID -> its children
+		streams  map[stream]string                         // how far a watch has come: its newest resourceVersion
+		deleted  map[resource.Type]map[types.UID]tombstone // own deletes that the watch has yet to confirm
+		floors   map[objectRef]string                      // of those: their last resourceVersion; nothing older has the name
+		waiting  map[objectRef]map[types.UID]struct{}      // object -> parents that wait for it to go
+		departed map[types.UID]*resource.Resource          // parents gone from the watch, last state
 	}
 }
 
@@ -86,7 +86,7 @@ func newResourceMap(parent resource.Type, trackingLabel string) *resourceMap {
 	m.mu.objects = map[resource.Type]map[types.NamespacedName]*resource.Resource{}
 	m.mu.bytes = map[resource.Type]int{}
 	m.mu.parents = map[types.UID]types.NamespacedName{}
-	m.mu.children = map[types.UID]map[objectRef]*resource.Resource{}
+	m.mu.children = map[types.UID]*siblings{}
 	m.mu.streams = map[stream]string{}
 	m.mu.deleted = map[resource.Type]map[types.UID]tombstone{}
 	m.mu.floors = map[objectRef]string{}
@@ -293,16 +293,29 @@ func (m *resourceMap) family(uid types.UID) (parent *resource.Resource, children
 	key, ok := m.mu.parents[uid]
 	if ok {
 		parent = m.mu.objects[m.parentType][key]
-		children = make([]*resource.Resource, 0, len(m.mu.children[uid]))
-		for _, child := range m.mu.children[uid] {
-			if parent.Namespace() == "" || child.Namespace() == parent.Namespace() {
-				children = append(children, child)
+		if family := m.mu.children[uid]; family != nil {
+			children = make([]*resource.Resource, 0, len(family.list))
+			for _, child := range family.list {
+				if parent.Namespace() == "" || child.Namespace() == parent.Namespace() {
+					children = append(children, child)
+				}
 			}
 		}
 	}
 	m.mu.RUnlock()
-	slices.SortFunc(children, compareResources)
 	return parent, children
+}
+
+// siblings are the children of one parent. There is a slice for them rather
+// than a map, which would take more memory than most of the objects.
+type siblings struct {
+	uid  types.UID            // the parent's, in a string of its own
+	list []*resource.Resource // in the order of type, namespace and name
+}
+
+// find returns where res, or what is held under its name, is or belongs.
+func (s *siblings) find(res *resource.Resource) (int, bool) {
+	return slices.BinarySearchFunc(s.list, res, compareResources)
 }
 
 func compareResources(a, b *resource.Resource) int {

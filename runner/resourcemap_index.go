@@ -2,6 +2,7 @@ package runner
 
 import (
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,12 +40,17 @@ func (m *resourceMap) passedLocked(ref objectRef, version string) bool {
 // who wait for its name.
 func (m *resourceMap) setAndWakeLocked(res *resource.Resource) change {
 	ref := refOf(res)
-	held, before := m.mu.objects[ref.Type][ref.Key], types.UID("")
-	if held != nil {
+	waited := len(m.mu.waiting[ref]) > 0
+	var before types.UID
+	held := m.mu.objects[ref.Type][ref.Key]
+	if waited && held != nil {
 		before, _ = m.ownerOf(held)
 	}
 	c := m.setLocked(res)
-	if after, _ := m.ownerOf(res); held != nil && after != before {
+	if !waited || held == nil {
+		return c
+	}
+	if after, _ := m.ownerOf(res); after != before {
 		c.Woken = append(c.Woken, m.wakeLocked(ref)...)
 	}
 	return c
@@ -64,15 +70,13 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 		return change{} // a predecessor of what we have deleted
 	}
 	var c change
+	var before types.UID // the owner so far
 	if held != nil {
 		if held.UID() != res.UID() {
 			c = m.removeLocked(ref, held)
 		} else {
 			m.mu.bytes[ref.Type] -= held.Size()
-			if before, ok := m.ownerOf(held); ok {
-				m.unindexLocked(before, ref)
-				c.Parents = append(c.Parents, before)
-			}
+			before, _ = m.ownerOf(held)
 		}
 	}
 	if m.mu.objects[ref.Type] == nil {
@@ -86,15 +90,14 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 		c.Parents = append(c.Parents, res.UID())
 		return c
 	}
-	if owner, ok := m.ownerOf(res); ok {
-		family := m.mu.children[owner]
-		if family == nil {
-			family = map[objectRef]*resource.Resource{}
-			m.mu.children[owner] = family
-		}
-		family[ref] = res
-		if !slices.Contains(c.Parents, owner) {
-			c.Parents = append(c.Parents, owner)
+	owner, owned := m.ownerOf(res)
+	if before != "" && before != owner {
+		c.Parents = append(c.Parents, m.unindexLocked(before, held))
+	}
+	if owned {
+		family := m.indexLocked(owner, res)
+		if !slices.Contains(c.Parents, family.uid) {
+			c.Parents = append(c.Parents, family.uid)
 		}
 	}
 	return c
@@ -113,8 +116,7 @@ func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) chang
 		return c
 	}
 	if owner, ok := m.ownerOf(held); ok {
-		m.unindexLocked(owner, ref)
-		c.Parents = append(c.Parents, owner)
+		c.Parents = append(c.Parents, m.unindexLocked(owner, held))
 	}
 	return c
 }
@@ -131,11 +133,38 @@ func (m *resourceMap) confirmLocked(ref objectRef, uid types.UID) {
 	}
 }
 
-func (m *resourceMap) unindexLocked(owner types.UID, ref objectRef) {
-	delete(m.mu.children[owner], ref)
-	if len(m.mu.children[owner]) == 0 {
+// indexLocked makes res one of its owner's children, in the place of what has
+// its name.
+func (m *resourceMap) indexLocked(owner types.UID, res *resource.Resource) *siblings {
+	family := m.mu.children[owner]
+	if family == nil {
+		// The owner's UID is a part of the child's JSON, which must not be held
+		// as long as the key is.
+		family = &siblings{uid: types.UID(strings.Clone(string(owner)))}
+		m.mu.children[family.uid] = family
+	}
+	i, there := family.find(res)
+	if there {
+		family.list[i] = res
+	} else {
+		family.list = slices.Insert(family.list, i, res)
+	}
+	return family
+}
+
+// unindexLocked takes a child from its owner, whose UID it returns.
+func (m *resourceMap) unindexLocked(owner types.UID, child *resource.Resource) types.UID {
+	family := m.mu.children[owner]
+	if family == nil {
+		return owner
+	}
+	if i, there := family.find(child); there {
+		family.list = slices.Delete(family.list, i, i+1)
+	}
+	if len(family.list) == 0 {
 		delete(m.mu.children, owner)
 	}
+	return family.uid
 }
 
 func (m *resourceMap) wakeLocked(ref objectRef) []types.UID {
@@ -169,9 +198,10 @@ func (m *resourceMap) ownerOf(res *resource.Resource) (types.UID, bool) {
 // controllerOf returns the owner reference of the controller, nil if there is
 // none.
 func controllerOf(res *resource.Resource) *metav1.OwnerReference {
-	for _, ref := range res.OwnerReferences() {
-		if ref.Controller != nil && *ref.Controller {
-			return &ref
+	refs := res.OwnerReferences()
+	for i := range refs {
+		if refs[i].Controller != nil && *refs[i].Controller {
+			return &refs[i]
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
@@ -391,4 +392,21 @@ func TestResourceMapReadsItsWrites(t *testing.T) {
 		}
 		require.Empty(t, m.mu.deleted[k8s.ConfigMap], "seed %d: every tombstone has been taken away", seed)
 	}
+}
+
+// A parent's key in the index is older than most of its children's states, and
+// must not hold the JSON of the first of them in memory.
+func TestResourceMapHoldsNoJSONByAnOwner(t *testing.T) {
+	m := newResourceMap(testParentType(), testTracking)
+	child := testObject(t, k8s.ConfigMap, "c", "u", 1, "p")
+	label, _ := child.Label(testTracking)
+	parents := m.observe(stream{Type: k8s.ConfigMap}, child).Parents
+	require.Equal(t, []types.UID{"p"}, parents)
+	require.NotSame(t, unsafe.StringData(label), unsafe.StringData(string(parents[0])))
+	for uid := range m.mu.children {
+		require.NotSame(t, unsafe.StringData(label), unsafe.StringData(string(uid)))
+	}
+	require.Equal(t, parents, m.observe(stream{Type: k8s.ConfigMap}, testObject(t, k8s.ConfigMap, "c", "u", 2, "p")).Parents)
+	require.Equal(t, parents, m.observe(stream{Type: k8s.ConfigMap}, testObject(t, k8s.ConfigMap, "c", "u", 3, "")).Parents)
+	require.Empty(t, m.mu.children)
 }
