@@ -11,6 +11,7 @@
 //	watch.go        a list and watch of one type, in one namespace or all: a
 //	                client-go Reflector that writes straight into our store
 //	wire.go         the event's bytes become a resource.Resource, nothing else
+//	                (wire_frames.go: where an event ends in the stream)
 //	resourcemap.go  the newest known state of every object, with an index from
 //	                a parent's UID to its children; answers to our own writes
 //	                enter by resourceVersion like everything else, so that

@@ -51,7 +51,7 @@ func storeManaged(manager string, at metav1.Time, size int) metav1.ManagedFields
 	fields.WriteString(`}}`)
 	return metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at,
-		FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(fields.String())},
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields.String()),
 	}
 }
 
