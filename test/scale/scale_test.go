@@ -124,6 +124,7 @@ func measureSize(t *testing.T, parents int, resyncs int64) run {
 	held := heapInUse()
 	o.stop()
 	r.heap = float64(held-min(held, heapInUse())) / float64(perParent*parents)
+	runtime.KeepAlive(w) // so that what is gone is the operator's
 	return r
 }
 
@@ -155,34 +156,37 @@ func TestScale(t *testing.T) {
 	if sizes == "" {
 		t.Skip("SCALE_OBJECTS isn't set; run make bench-scale")
 	}
+	fmt.Printf("%8s %8s  %-8s %9s %9s %9s %9s %9s %11s %6s\n", "objects", "parents", "phase", "wall", "cpu", "passes", "writes", "passes/s", "cpu/pass", "gc")
+	const resyncs = 60_000
 	var runs []run
 	for size := range strings.SplitSeq(sizes, ",") {
 		objects, err := strconv.Atoi(size)
 		require.NoError(t, err)
-		runs = append(runs, measureSize(t, objects/perParent, 60_000))
+		runs = append(runs, measureSize(t, objects/perParent, resyncs))
+		reportSize(runs[len(runs)-1])
 	}
 	// The profile is of a run of its own, since profiling costs time as well.
 	if path := os.Getenv("SCALE_PROFILE"); path != "" {
 		file, err := os.Create(path)
 		require.NoError(t, err)
 		require.NoError(t, pprof.StartCPUProfile(file))
-		measureSize(t, 5000, 60_000)
+		measureSize(t, 5000, resyncs)
 		pprof.StopCPUProfile()
 		require.NoError(t, file.Close())
 	}
 	report(runs)
 }
 
-func report(runs []run) {
-	fmt.Printf("%8s %8s  %-8s %9s %9s %9s %9s %9s %11s %6s\n", "objects", "parents", "phase", "wall", "cpu", "passes", "writes", "passes/s", "cpu/pass", "gc")
-	for _, r := range runs {
-		for _, name := range []string{"cold", "restart", "resync", "change"} {
-			p := r.phases[name]
-			fmt.Printf("%8d %8d  %-8s %9s %9s %9d %9d %9.0f %11s %5.1f%%\n", r.parents*perParent, r.parents, name,
-				p.wall.Round(time.Millisecond), p.cpu.Round(time.Millisecond), p.passes, p.writes,
-				float64(p.passes)/p.wall.Seconds(), p.perPass().Round(100*time.Nanosecond), 100*p.gc)
-		}
+func reportSize(r run) {
+	for _, name := range []string{"cold", "restart", "resync", "change"} {
+		p := r.phases[name]
+		fmt.Printf("%8d %8d  %-8s %9s %9s %9d %9d %9.0f %11s %5.1f%%\n", r.parents*perParent, r.parents, name,
+			p.wall.Round(time.Millisecond), p.cpu.Round(time.Millisecond), p.passes, p.writes,
+			float64(p.passes)/p.wall.Seconds(), p.perPass().Round(100*time.Nanosecond), 100*p.gc)
 	}
+}
+
+func report(runs []run) {
 	for _, r := range runs {
 		fmt.Printf("bench-scale: %d objects: heap per object %.0f B\n", r.parents*perParent, r.heap)
 	}

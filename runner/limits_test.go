@@ -1,0 +1,99 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/internal/probe"
+)
+
+// A busyAPI refuses the first create of a ConfigMap with 429 and a Retry-After, as API
+// priority and fairness does.
+type busyAPI struct {
+	next  http.RoundTripper
+	after time.Duration
+
+	mu      sync.Mutex
+	creates []time.Time
+}
+
+func (b *busyAPI) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/configmaps") {
+		return b.next.RoundTrip(req)
+	}
+	b.mu.Lock()
+	b.creates = append(b.creates, time.Now())
+	first := len(b.creates) == 1
+	b.mu.Unlock()
+	if !first {
+		return b.next.RoundTrip(req)
+	}
+	return &http.Response{
+		StatusCode: http.StatusTooManyRequests, Status: "429 Too Many Requests", Request: req,
+		Header: http.Header{"Retry-After": {fmt.Sprint(int(b.after.Seconds()))}, "Content-Type": {"application/json"}},
+		Body:   io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`)),
+	}, nil
+}
+
+// startBehind starts an operator whose rest.Config says nothing of rates.
+func startBehind(t *testing.T, server *fakeapi.Server, transport http.RoundTripper) *rig {
+	t.Helper()
+	r := &rig{t: t, server: server, probe: &probe.Probe{}, ended: make(chan error, 1)}
+	rc := server.RESTConfig()
+	rc.QPS, rc.Transport = 0, transport
+	var err error
+	r.runner, err = New(rigConfig(), handler.SyncFunc(copier), Options{RESTConfig: rc, Probe: r.probe, Logger: discardLog()})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	go func() { r.ended <- r.runner.Start(ctx) }()
+	t.Cleanup(cancel)
+	synctest.Wait()
+	return r
+}
+
+// TestNoRateLimitByDefault: client-go's five requests a second would be felt
+// after the first ten.
+func TestNoRateLimitByDefault(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const parents = 100
+		server := rigServer()
+		for i := range parents {
+			createParent(t, server, fmt.Sprint("p", i), "v")
+		}
+		start := time.Now()
+		r := startBehind(t, server, server)
+		require.Len(t, server.Writes(), 2*parents, "a child and a status for each")
+		require.Equal(t, start, time.Now(), "and no time has passed")
+		r.stop()
+	})
+}
+
+// TestRetryAfterIsHonoured: a server that is busy says when to come again.
+func TestRetryAfterIsHonoured(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := rigServer()
+		createParent(t, server, "one", "v")
+		api := &busyAPI{next: server, after: 7 * time.Second}
+		r := startBehind(t, server, api)
+		elapse(6 * time.Second)
+		require.Len(t, api.creates, 1, "not earlier than told")
+		elapse(2 * time.Second)
+		require.Len(t, api.creates, 2)
+		require.Equal(t, 7*time.Second, api.creates[1].Sub(api.creates[0]))
+		require.Equal(t, []string{"create ConfigMap ns/one", "update status Parent ns/one"}, server.Writes())
+		require.Empty(t, r.errors("one"), "waiting is no failure")
+		r.stop()
+	})
+}
