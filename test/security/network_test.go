@@ -1,0 +1,212 @@
+package security
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// otherCA returns a certificate authority that hasn't signed anything.
+func otherCA(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another CA"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	require.NoError(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func TestAnAPIServerOfAnotherCAIsRefused(t *testing.T) {
+	t.Parallel()
+	cfg, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
+	require.NoError(t, err)
+	for _, each := range cfg.Clusters {
+		each.CertificateAuthority, each.CertificateAuthorityData = "", otherCA(t)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*cfg, file))
+	p := start(t, "another-ca", "--kubeconfig="+file, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		require.Fail(t, "it still runs", p.said(t))
+	}
+	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
+	require.Contains(t, p.said(t), "x509: certificate signed by unknown authority")
+}
+
+// listeners returns the addresses at which a process listens.
+func listeners(t *testing.T, pid int) []string {
+	t.Helper()
+	sockets := map[string]bool{}
+	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	require.NoError(t, err)
+	require.NotEmpty(t, fds)
+	for _, fd := range fds {
+		if target, err := os.Readlink(fd); err == nil { // else it was closed meanwhile
+			sockets[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] = true
+		}
+	}
+	var found []string
+	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+		require.NoError(t, err)
+		for line := range strings.Lines(string(text)) {
+			fields := strings.Fields(line)
+			if len(fields) < 10 || !sockets[fields[9]] {
+				continue
+			}
+			if listening := fields[3] == "0A"; listening || strings.HasPrefix(table, "udp") && fields[2][len(fields[2])-4:] == "0000" {
+				found = append(found, procAddress(t, fields[1]))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// procAddress reads what /proc/net has: words in the machine's order, in hex.
+func procAddress(t *testing.T, text string) string {
+	t.Helper()
+	host, port, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(host)
+	require.NoError(t, err)
+	for i := 0; i < len(raw); i += 4 {
+		binary.BigEndian.PutUint32(raw[i:], binary.NativeEndian.Uint32(raw[i:]))
+	}
+	ip, ok := netip.AddrFromSlice(raw)
+	require.True(t, ok)
+	var n uint16
+	_, err = fmt.Sscanf(port, "%X", &n)
+	require.NoError(t, err)
+	return netip.AddrPortFrom(ip.Unmap(), n).String()
+}
+
+func TestAProcessListensOnlyWhereItIsTold(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("/proc tells")
+	}
+	t.Parallel()
+	kit := bystander(t, "listeners-by")
+	metrics, health := freeAddress(t), freeAddress(t)
+	both := []string{metrics, health}
+	slices.Sort(both)
+	for name, tc := range map[string]struct {
+		reason          string
+		metrics, health string
+		want            []string
+	}{
+		"None": {"0 turns both off", "0", "0", nil},
+		"Both": {"what was asked for, and nothing besides", metrics, health, both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, "listeners-"+strings.ToLower(name), "--kubeconfig="+cluster.Kubeconfig(), "--namespace="+kit.Namespace,
+				"--metrics-bind-address="+tc.metrics, "--health-probe-bind-address="+tc.health)
+			kit.Create(parent("ready-"+strings.ToLower(name), map[string]any{}))
+			eventually(t, "it works", func() bool { return kit.Get(secret("ready-"+strings.ToLower(name), "")) != nil })
+			require.Equal(t, tc.want, listeners(t, p.cmd.Process.Pid), tc.reason)
+		})
+	}
+}
+
+func dial(t *testing.T, address, text string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() }) // the server may have
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
+	_, _ = io.WriteString(conn, text) // a refusal may come before all is sent
+	return conn
+}
+
+// answered returns the status of an answer.
+func answered(t *testing.T, conn net.Conn) int {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestSlowAndHostileClientsDisturbNobody(t *testing.T) {
+	t.Parallel()
+	kit := bystander(t, "hostile-by")
+	address := freeAddress(t)
+	start(t, "hostile", "--kubeconfig="+cluster.Kubeconfig(), "--namespace="+kit.Namespace, "--metrics-bind-address="+address, "--health-probe-bind-address="+address)
+	eventually(t, "it is ready", func() bool { return get(t, "http://"+address+"/readyz") == "ok" })
+
+	var slow []net.Conn
+	for range 50 {
+		slow = append(slow, dial(t, address, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")) // and no more
+	}
+	for range 150 {
+		dial(t, address, "") // says nothing at all
+	}
+	for range 20 {
+		dial(t, address, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 50)) // reads nothing
+	}
+	for path, want := range map[string]int{
+		"GET /healthz": 200, "GET /readyz": 200, "GET /metrics": 200, "POST /metrics": 405, "PUT /healthz": 405, "GET /": 404,
+		"GET /debug/pprof/": 404, "GET /debug/pprof/heap": 404, "GET /debug/vars": 404, "GET /metrics/../debug/pprof/": 404,
+	} {
+		status := answered(t, dial(t, address, path+" HTTP/1.0\r\n\r\n"))
+		if status == http.StatusMovedPermanently || status == http.StatusTemporaryRedirect {
+			status = http.StatusNotFound // to a path that isn't there, as the others show
+		}
+		require.Equal(t, want, status, path)
+	}
+	for what, header := range map[string]string{
+		"Long": "X: " + strings.Repeat("x", 1<<20) + "\r\n",
+		"Many": strings.Repeat("X: x\r\n", 1<<17),
+	} {
+		require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, answered(t, dial(t, address, "GET /healthz HTTP/1.1\r\nHost: x\r\n"+header)), what)
+	}
+	require.Equal(t, http.StatusBadRequest, answered(t, dial(t, address, "\x16\x03\x01\x02 nonsense\r\n\r\n")))
+	// Who doesn't finish its headers is let go.
+	for _, conn := range slow {
+		_, err := io.Copy(io.Discard, conn)
+		require.NotErrorIs(t, err, os.ErrDeadlineExceeded)
+	}
+	require.Equal(t, "ok", get(t, "http://"+address+"/healthz"))
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	var body bytes.Buffer
+	_, err = body.ReadFrom(resp.Body)
+	require.NoError(t, err)
+	require.Contains(t, body.String(), "roperator_")
+}

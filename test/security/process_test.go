@@ -1,0 +1,199 @@
+package security
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/runner"
+)
+
+// processVariable makes the test's binary an operator.
+const processVariable = "SECURITY_OPERATOR"
+
+// canary is in every value of a Secret here, and nowhere else.
+const canary = "Kanarienvogel"
+
+func secret(name, value string) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name},
+		"data":       map[string]any{"password": base64.StdEncoding.EncodeToString([]byte(canary + value))},
+		"stringData": map[string]any{"token": canary + value},
+	}
+}
+
+// beOperator is the main function of an operator's process. It ends with the
+// test, of which it inherited the standard input.
+func beOperator() {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	runner.Main(operator(os.Getenv(processVariable)), handler.SyncFunc(trouble))
+}
+
+var ticks atomic.Int64
+
+// trouble answers as the parent's name says, with a Secret at hand.
+func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	name := req.Parent.Name()
+	it := secret(name, "1")
+	switch name {
+	case "panics":
+		var nothing map[string]any
+		nothing["password"] = it["data"] // the Secret is in scope, and not what the panic says
+	case "fails":
+		return nil, fmt.Errorf("there is trouble with %v", req.Children.Len())
+	case "permanent":
+		return nil, handler.Permanent(errors.New("there is trouble for good"))
+	case "loops":
+		it = secret(name, fmt.Sprint(ticks.Add(1)))
+	case "key":
+		it["stringData"] = map[string]any{"not a key!": canary}
+	case "base64":
+		it["data"] = map[string]any{"password": canary + "!"}
+	case "label":
+		it["metadata"] = map[string]any{"name": name, "labels": map[string]any{"roperator.com/parent-uid": "other"}}
+	case "type":
+		it["type"] = "kubernetes.io/tls"
+	case "unknown":
+		it["unknownField"] = canary
+	}
+	return &handler.SyncResponse{Status: map[string]any{"secrets": req.Children.Len()}, Children: []any{it}}, nil
+}
+
+// A process is an operator in a process of its own.
+type process struct {
+	cmd  *exec.Cmd
+	log  string
+	done chan struct{} // closed when it has ended
+}
+
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
+	out, err := os.Create(p.log)
+	require.NoError(t, err)
+	defer out.Close()
+	p.cmd = exec.Command(os.Args[0], args...)
+	p.cmd.Env = append(os.Environ(), processVariable+"="+name)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	in, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	go func() { // ends with the process, which the cleanup sees to
+		defer close(p.done)
+		_ = p.cmd.Wait() // the exit code tells
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // unless it has ended
+		<-p.done
+		_ = in.Close()
+	})
+	return p
+}
+
+func (p *process) said(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(p.log)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// get returns what an address answers, "" if it doesn't.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return string(body)
+}
+
+// noCanary requires that no value of a Secret is in a text, however spelled.
+func noCanary(t *testing.T, what, text string) {
+	t.Helper()
+	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
+	for _, form := range []string{canary, encoded[:len(encoded)-4], strings.ToLower(canary), fmt.Sprintf("%x", canary)} {
+		at := strings.Index(text, form)
+		if at >= 0 {
+			require.Fail(t, "a value of a Secret got out", "%s: …%s…", what, text[max(0, at-300):min(len(text), at+100)])
+		}
+	}
+}
+
+func TestNoValueOfASecretInTheOutputOfAProcess(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		t.Run(format, func(t *testing.T) {
+			t.Parallel()
+			kit := bystander(t, "output-by-"+format)
+			name, address := "output-"+format, freeAddress(t)
+			troubles := []string{"good", "panics", "fails", "permanent", "loops", "key", "base64", "label", "type", "unknown", "taken"}
+			foreign := secret("taken", "theirs")
+			kit.Create(foreign)
+			for _, each := range troubles {
+				kit.Create(parent(each, map[string]any{}))
+			}
+			// The lowest level is the highest verbosity of client-go, at which
+			// it logs bodies.
+			common := []string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + kit.Namespace, "--log-format=" + format, "--log-level=debug-8"}
+			p := start(t, name, append(common, "--metrics-bind-address="+address, "--health-probe-bind-address="+address)...)
+			for _, each := range troubles {
+				text := map[string]string{"good": "", "loops": "ConflictLoop", "unknown": ""}
+				if want, listed := text[each]; listed && want == "" {
+					eventually(t, each, func() bool { return kit.Get(secret(each, "")) != nil })
+					continue
+				}
+				eventually(t, "an Event of "+each, func() bool {
+					return strings.Contains(strings.Join(kit.Events(parent(each, nil)), "\n"), "Warning")
+				})
+			}
+			eventually(t, "a loop", func() bool {
+				return strings.Contains(strings.Join(kit.Events(parent("loops", nil)), "\n"), "ConflictLoop")
+			})
+			var events strings.Builder
+			for _, each := range troubles {
+				fmt.Fprintln(&events, kit.Events(parent(each, nil)), kit.Get(parent(each, nil)).Unstructured().Object)
+			}
+			noCanary(t, "Events and status", events.String())
+			for _, path := range []string{"/metrics", "/healthz", "/readyz", "/readyz?verbose"} {
+				answer := get(t, "http://"+address+path)
+				require.NotEmpty(t, answer, path)
+				noCanary(t, path, answer)
+			}
+			// What the next build would change.
+			kit.Update(secret("good", "by hand"))
+			for _, output := range []string{"text", "json"} {
+				plan := start(t, name, append(append([]string{"plan"}, common...), "--output="+output)...)
+				<-plan.done
+				require.Contains(t, plan.said(t), "loops", "the plan, or its log, tells of it")
+				noCanary(t, "plan", plan.said(t))
+			}
+			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+			<-p.done
+			said := p.said(t)
+			for _, want := range []string{"handler panicked", "stack", "there is trouble", "ConflictLoop", "already exists", "DEBUG+3"} {
+				require.True(t, strings.Contains(said, want), "%q isn't logged: nothing was looked for", want) //nolint:testifylint // the log is long
+			}
+			noCanary(t, "log", said)
+		})
+	}
+}
