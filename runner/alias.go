@@ -11,12 +11,13 @@ import (
 // will say in other fields. Left to the server, those would be nobody's: when
 // the desired state drops the field they come from they would stay, and bring
 // it back.
-func spellOut(t resource.Type, desired map[string]any) {
+// schema is that of the type, nil if it isn't built in.
+func spellOut(t resource.Type, schema *listkeys.Node, desired map[string]any) {
 	if t == (resource.Type{APIVersion: "v1", Kind: "Secret"}) {
 		storeStringData(desired)
 		return
 	}
-	if schema := listkeys.For(t); schema != nil {
+	if schema != nil {
 		spellOutPods(desired, schema)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -38,7 +39,7 @@ func TestSpellOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			desired := yamlObject(t, test.desired)
-			spellOut(test.of, desired)
+			spellOut(test.of, listkeys.For(test.of), desired)
 			require.Equal(t, yamlObject(t, test.want), desired, test.reason)
 		})
 	}

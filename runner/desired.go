@@ -191,7 +191,7 @@ func (s *settings) keep(d *desiredChild, res *resource.Resource) error {
 // complete takes off a child what isn't the handler's to say.
 func (s *settings) complete(d *desiredChild, parent *resource.Resource) {
 	delete(d.object, "status")
-	spellOut(d.kind.Type, d.object)
+	spellOut(d.kind.Type, d.kind.builtin, d.object)
 	meta := object(d.object, "metadata")
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
 		delete(meta, name)

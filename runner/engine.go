@@ -13,6 +13,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/probe"
 	"github.com/roperator/roperator/resource"
 )
@@ -222,7 +223,7 @@ func (p *probed) Compare(live *resource.Resource, desired any) ([]probe.Differen
 // differences lists the fields in which an object doesn't satisfy a desired
 // one, for tests. A status counts, though no desired child can have one.
 func (c *catalog) differences(t resource.Type, live, want map[string]any) []probe.Difference {
-	spellOut(t, want)
+	spellOut(t, listkeys.For(t), want)
 	compared := comparison{}
 	if k := c.byType[t]; k != nil {
 		compared.schema = k.comparison.schema

@@ -37,6 +37,7 @@ type kind struct {
 	child      config.Child
 	order      int // position in which the type is written
 	comparison comparison
+	builtin    *listkeys.Node // the schema of a type that every cluster has; nil: it isn't one
 }
 
 // secret says whether the values of this type must never leave the process.
@@ -176,7 +177,8 @@ func (k *kind) learn(ctx context.Context, dc *discovery.DiscoveryClient) error {
 	if err := k.parseIgnored(); err != nil {
 		return err
 	}
-	if k.comparison.schema = listkeys.For(k.Type); k.comparison.schema != nil {
+	if k.builtin = listkeys.For(k.Type); k.builtin != nil {
+		k.comparison.schema = k.builtin
 		return nil
 	}
 	k.comparison.schema = customSchema(ctx, dc, k.Type)

@@ -25,7 +25,8 @@ func offlineCatalog(cfg config.Operator) (*catalog, error) {
 			Type: child.Type, child: child, namespaced: !m.ClusterScoped, status: true,
 			gvr: child.Type.GroupVersionKind().GroupVersion().WithResource(m.Plural),
 		}
-		k.comparison.schema = listkeys.For(k.Type)
+		k.builtin = listkeys.For(k.Type)
+		k.comparison.schema = k.builtin
 		if err := k.parseIgnored(); err != nil {
 			return nil, err
 		}

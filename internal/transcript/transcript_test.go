@@ -111,7 +111,7 @@ func TestRun(t *testing.T) {
 
 func TestRunEndsWhatItStarted(t *testing.T) {
 	told := filepath.Join(t.TempDir(), "told")
-	session := "$ (trap 'echo asked to stop >" + told + "; exit' TERM; while :; do read -t 0.1 <> <(:); done) &\n$ true\n"
+	session := "$ (trap 'echo asked to stop >" + told + "; exit' TERM; echo yes >ready; while :; do read -t 0.1 <> <(:); done) &\n$ cat ready\nyes\n"
 	require.NoError(t, Run(t.Context(), Options{Readme: readme(t, session)}))
 	data, err := os.ReadFile(told)
 	require.NoError(t, err, "it has ended when Run returns")
