@@ -20,7 +20,7 @@ func FuzzCommandLine(f *testing.F) {
 	for _, args := range []string{
 		"", "run", "plan\n-o\njson", "manifests\n--image=x\n--replicas=2", "release-finalizers", "--help", "plan\n-h", "---", "--", "-", "-=", "--=x",
 		"--max-concurrent-syncs=-1", "--max-concurrent-syncs=99999999999999999999", "--log-level=loud", "--log-level=info+3", "--log-format", "--dry-run=maybe",
-		"--kubeconfig=\x00", "--namespace=a/b", "--metrics-bind-address=0\n--health-probe-bind-address=0", "run\nrun", "manifests\n--install-namespace=A",
+		"--kubeconfig=\x00", "--namespace=a/b", "--metrics-bind-address=0\n--health-probe-bind-address=0", "run\nplan", "manifests\n--install-namespace=A",
 		"-help=1\n-h=2", "plan\n--output", "\xff", "--\xff=1", "manifests\n--replicas=1e9",
 	} {
 		f.Add(args)

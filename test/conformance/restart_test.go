@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -19,11 +18,6 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/runner"
 )
-
-func requireJSON(t *testing.T, text string, into any) {
-	t.Helper()
-	require.NoError(t, json.Unmarshal([]byte(text), into), text)
-}
 
 func TestC71_ControlPlaneRestarts(t *testing.T) {
 	scenario(t, "C71", "the API server is killed and etcd compacted under stopped watches, again and again: converges, nothing lost, nothing twice")

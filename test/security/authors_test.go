@@ -159,19 +159,19 @@ func TestForgedChildrenAreNotTaken(t *testing.T) {
 	}()
 	home.Create(parent("mine", map[string]any{"child": child("ConfigMap", map[string]any{"name": "real"})}))
 	home.EventuallyExists(child("ConfigMap", map[string]any{"name": "real"}), patience)
-	real := home.Get(child("ConfigMap", map[string]any{"name": "real"}))
+	genuine := home.Get(child("ConfigMap", map[string]any{"name": "real"}))
 
 	// A copy in another namespace, with everything a child has; and in the same
 	// one, with less: labels and mark alone.
 	forge := func(namespace, name string, owners []metav1.OwnerReference) {
 		_, err := clients(t).CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Name: name, Labels: real.Labels(), Annotations: real.Annotations(), OwnerReferences: owners,
+			Name: name, Labels: genuine.Labels(), Annotations: genuine.Annotations(), OwnerReferences: owners,
 		}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	forge(elsewhere.Namespace, "forged", real.OwnerReferences())
+	forge(elsewhere.Namespace, "forged", genuine.OwnerReferences())
 	forge(home.Namespace, "labelled", nil)
-	other := real.OwnerReferences()
+	other := genuine.OwnerReferences()
 	other[0].UID = "00000000-0000-0000-0000-000000000000"
 	forge(home.Namespace, "another-uid", other)
 	outside, inside := everything(t, elsewhere.Namespace), everything(t, home.Namespace)

@@ -53,8 +53,9 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 	it := secret(name, "1")
 	switch name {
 	case "panics":
-		var nothing map[string]any
-		nothing["password"] = it["data"] // the Secret is in scope, and not what the panic says
+		list, ok := it["data"].([]any)
+		it["data"] = list[0] // the Secret is in scope, and not what the panic says
+		it["ok"] = ok
 	case "fails":
 		return nil, fmt.Errorf("there is trouble with %v", req.Children.Len())
 	case "permanent":

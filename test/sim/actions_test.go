@@ -257,7 +257,7 @@ func (w *world) actOn(verb, arg, value string) {
 	case "unmark": // then nobody knows any more what an earlier desired state had set
 		if r := w.change(arg, func(o map[string]any) { delete(meta(o), "annotations") }); r != nil {
 			w.mu.Lock()
-			w.mu.unmarked[r.UID()] = struct{}{}
+			w.mu.theirs[r.UID()] = struct{}{}
 			w.mu.Unlock()
 		}
 	case "occupy":
@@ -281,8 +281,10 @@ func (w *world) actOn(verb, arg, value string) {
 // revert gives an object the fields that it was created with.
 func (w *world) revert(arg string) {
 	w.change(arg, func(o map[string]any) {
+		uid := briefOf(o).Metadata.UID
 		w.mu.Lock()
-		first := w.mu.first[briefOf(o).Metadata.UID]
+		first := w.mu.first[uid]
+		w.mu.theirs[uid] = struct{}{} // what the desired state has dropped since
 		w.mu.Unlock()
 		for _, field := range []string{"data", "spec"} {
 			if first[field] != nil {

@@ -301,12 +301,12 @@ func (w *world) wasShown(uid types.UID) bool {
 
 func (w *world) checkChild(live *resource.Resource, want map[string]any) {
 	w.mu.Lock()
-	_, unmarked := w.mu.unmarked[live.UID()]
+	_, theirs := w.mu.theirs[live.UID()]
 	w.mu.Unlock()
 	for _, field := range []string{"data", "spec"} {
 		held, _ := live.Field(field)
 		wanted := want[field]
-		if wanted == nil || reflect.DeepEqual(held, wanted) || unmarked && holds(held, wanted) {
+		if wanted == nil || reflect.DeepEqual(held, wanted) || theirs && holds(held, wanted) {
 			continue
 		}
 		w.violated("%s has %s %v, not %v", live, field, held, wanted)

@@ -54,9 +54,9 @@ type world struct {
 		cut        map[string]time.Time // until when replicas can't reach the lease
 		allocated  map[types.UID]struct{}
 		released   map[types.UID]struct{}
-		foreign    map[types.UID]string   // resourceVersion of objects that nobody but their owner may touch
-		letGo      map[types.UID]struct{} // objects that a foreign finalizer was taken off
-		unmarked   map[types.UID]struct{}
+		foreign    map[types.UID]string         // resourceVersion of objects that nobody but their owner may touch
+		letGo      map[types.UID]struct{}       // objects that a foreign finalizer was taken off
+		theirs     map[types.UID]struct{}       // children that may have more than is desired: fields that others have set
 		first      map[types.UID]map[string]any // objects as they were created
 		requests   []string
 		seen       map[string]int // faults that aren't drawn, by kind
@@ -92,7 +92,7 @@ func run(s *script, f *faults) *report {
 	w.mu.cut = map[string]time.Time{}
 	w.mu.seen = map[string]int{}
 	w.mu.first = map[types.UID]map[string]any{}
-	w.mu.foreign, w.mu.unmarked = map[types.UID]string{}, map[types.UID]struct{}{}
+	w.mu.foreign, w.mu.theirs = map[types.UID]string{}, map[types.UID]struct{}{}
 
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
