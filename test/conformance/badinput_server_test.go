@@ -71,7 +71,7 @@ func TestBadInput_RefusedByTheServerOnce(t *testing.T) {
 }
 
 func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
-	scenario(t, "BadInput", "custom resources that are too large or too deep: an error on that parent, tried once, others undisturbed")
+	scenario(t, "BadInput", "custom resources and statuses that are too large or too deep: an error on that parent, tried once, others undisturbed")
 	log := needsAudit(t)
 	from := log.mark(t)
 	specs := map[string]func() any{
@@ -85,6 +85,9 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 	sync := func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 		what, _ := req.Parent.Field("spec", "what")
 		namespace, _ := req.Parent.Field("spec", "namespace")
+		if namespace == nil { // the status is what is large or deep
+			return &handler.SyncResponse{Status: map[string]any{"value": specs[fmt.Sprint(what)]()}}, nil
+		}
 		child := parent(fmt.Sprint(what), map[string]any{"value": specs[fmt.Sprint(what)]()})
 		metadata(child)["namespace"] = namespace
 		return &handler.SyncResponse{Children: []any{child}, Status: map[string]any{"seen": req.Children.Len()}}, nil
@@ -99,10 +102,33 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 			"spec":     map[string]any{"what": what, "namespace": kit.Namespace},
 		}
 	}
+	inStatus := func(what string) map[string]any {
+		p := of(what)
+		metadata(p)["name"] = kit.Namespace + "-status-" + what
+		p["spec"] = map[string]any{"what": what}
+		return p
+	}
 	for what := range specs {
 		kit.Create(of(what))
+		kit.Create(inStatus(what))
 	}
 	settle(t, kit)
+	for what := range specs {
+		status, _ := kit.Get(inStatus(what)).Field("status", "value")
+		errs := kit.HandlerErrors(inStatus(what))
+		if status == nil {
+			require.Len(t, errs, 1, what)
+			require.ErrorContains(t, errs[0], kit.Namespace+"-status-"+what+": status")
+		} else {
+			require.Empty(t, errs, what)
+		}
+		switch what {
+		case "large", "larger":
+			require.Nil(t, status, what)
+		case "good", "deep":
+			require.NotNil(t, status, what)
+		}
+	}
 	for _, what := range []string{"large", "larger"} {
 		require.NotEmpty(t, kit.HandlerErrors(of(what)), what)
 		require.ErrorContains(t, kit.HandlerErrors(of(what))[0], "Parent "+kit.Namespace+"/"+what+": create")

@@ -34,9 +34,10 @@ type witness struct {
 	mu       sync.Mutex
 	log      bytes.Buffer
 	registry *prometheus.Registry
+	spans    *spans
 }
 
-func newWitness() *witness { return &witness{registry: prometheus.NewRegistry()} }
+func newWitness() *witness { return &witness{registry: prometheus.NewRegistry(), spans: &spans{}} }
 
 func (w *witness) Write(p []byte) (int, error) {
 	w.mu.Lock()
@@ -60,7 +61,7 @@ func (w *witness) metrics() string {
 func (w *witness) options() testkit.KitOptions {
 	return testkit.KitOptions{Runner: runner.Options{
 		Logger:  slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Metrics: w.registry,
+		Metrics: w.registry, TracerProvider: w.spans,
 	}}
 }
 

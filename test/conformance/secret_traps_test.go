@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/runner"
 )
 
 // canary is in every value of a Secret here, and nowhere else.
@@ -90,8 +92,27 @@ func TestSecrets_NothingTellsAValue(t *testing.T) {
 			if strategy != config.OnDelete {
 				eventually(t, "a loop is found", func() bool { return anyContains(s.Events(parent("one", nil)), "ConflictLoop") })
 			}
-			said := w.logged() + w.metrics() + fmt.Sprint(s.Events(parent("one", nil))) + errors.Join(s.errors()...).Error()
+			require.Contains(t, w.spans.String(), "trouble")
+			said := w.logged() + w.metrics() + w.spans.String() + fmt.Sprint(s.Events(parent("one", nil))) + errors.Join(s.errors()...).Error()
 			require.Contains(t, said, "trouble")
+			// What a dry run of another build says.
+			rehearsed := newWitness()
+			dry := unbounded(cfg)
+			dry.DryRun = true
+			dry.Namespaces = []string{s.Namespace}
+			options := rehearsed.options().Runner
+			options.RESTConfig = cluster.RESTConfig()
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { // until cancel
+				ended <- runner.Run(ctx, dry, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+					return &handler.SyncResponse{Children: []any{hidden("one", "dry"), hidden("new", "dry")}}, nil
+				}), options)
+			}()
+			eventually(t, "the dry run has said what it would do", func() bool { return strings.Contains(rehearsed.logged(), "would") })
+			cancel()
+			require.NoError(t, <-ended)
+			said += rehearsed.logged() + rehearsed.metrics() + rehearsed.spans.String()
 			for _, form := range forms() {
 				require.NotContains(t, said, form, around(said, form))
 			}

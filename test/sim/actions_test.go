@@ -225,7 +225,7 @@ func (w *world) actOn(verb, arg, value string) {
 		w.change(arg, func(o map[string]any) { nested(meta(o), "labels")[aside] = value })
 	case "replace": // as kubectl replace --force does
 		if live != nil && len(live.Finalizers()) == 0 && w.server.Delete(t, key) == nil {
-			_, _ = w.server.Create(live.Unstructured().Object)
+			w.again(live)
 		}
 	case "revert":
 		w.revert(arg)
@@ -275,6 +275,19 @@ func (w *world) actOn(verb, arg, value string) {
 				"metadata": map[string]any{"name": copied + key.Name, "namespace": key.Namespace, "labels": labels},
 			})
 		}
+	}
+}
+
+// again creates what was deleted as it was, with what others had set.
+func (w *world) again(live *resource.Resource) {
+	created, err := w.server.Create(live.Unstructured().Object)
+	if err != nil {
+		return // the operator was faster
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, theirs := w.mu.theirs[live.UID()]; theirs {
+		w.mu.theirs[created.UID()] = struct{}{}
 	}
 }
 
