@@ -36,7 +36,7 @@ type request struct {
 	object   answered
 }
 
-// An answered is what became of a lease or a parent.
+// An answered is what became of a lease or a parent, or a Status.
 type answered struct {
 	Kind     string
 	Metadata struct {
@@ -49,6 +49,7 @@ type answered struct {
 		HolderIdentity string
 		AcquireTime    *time.Time
 	}
+	Details struct{ UID types.UID } // of a Status: what was removed
 }
 
 // readHistory reads what is in the folder of a run.
@@ -148,22 +149,33 @@ func (r *request) succeeded() bool { return r.code >= 200 && r.code < 300 }
 func (r *request) isWork() bool { return r.identity != "" && r.resource != "leases" }
 
 // checkFinalized sees to it that no parent went that had the operator's
-// finalizer, but was never finalized, or only later.
+// finalizer, but was never finalized, or only later. A parent may go at once
+// that got the finalizer while it was being deleted: kube-apiserver looks for
+// finalizers when a deletion begins, and doesn't look again.
 func (h *history) checkFinalized(living []types.UID) (violations []violation) {
-	guarded, released, names := map[types.UID]bool{}, map[types.UID]time.Time{}, map[types.UID]string{}
+	guarded, released, removed := map[types.UID]time.Time{}, map[types.UID]time.Time{}, map[types.UID]time.Time{}
+	names := map[types.UID]string{}
 	var order []types.UID
 	for _, r := range h.requests {
+		if r.object.Kind == "Status" && r.resource == "parents" {
+			removed[r.object.Details.UID] = r.received
+		}
 		if r.object.Kind != parentType().Kind {
 			continue
 		}
 		uid := r.object.Metadata.UID
 		switch has := slices.Contains(r.object.Metadata.Finalizers, finalizer); {
-		case has && !guarded[uid]:
-			guarded[uid], names[uid] = true, r.object.Metadata.Name
+		case has && guarded[uid].IsZero():
+			guarded[uid], names[uid] = r.answered, r.object.Metadata.Name
 			order = append(order, uid)
 		case has:
-		case guarded[uid] && released[uid].IsZero():
+		case !guarded[uid].IsZero() && released[uid].IsZero():
 			released[uid] = r.answered
+		}
+	}
+	for uid, begun := range removed {
+		if begun.Before(guarded[uid]) {
+			order = slices.DeleteFunc(order, func(o types.UID) bool { return o == uid })
 		}
 	}
 	for _, uid := range order {

@@ -208,6 +208,10 @@ func (p *past) parent(second float64, identity, uid string, finalizers string) {
 	p.wrote(second, identity, "parents", fmt.Sprintf(`{"kind":"Parent","metadata":{"name":"p","uid":%q,"finalizers":[%s]}}`, uid, finalizers))
 }
 
+func (p *past) removed(second float64, uid string) {
+	p.wrote(second, "", "parents", fmt.Sprintf(`{"kind":"Status","details":{"uid":%q}}`, uid))
+}
+
 func (p *past) work(second float64, identity string) {
 	p.wrote(second, identity, "configmaps", `{"kind":"ConfigMap"}`)
 }
@@ -268,6 +272,23 @@ func TestCheckHistoryReports(t *testing.T) {
 			tell: func(p *past) {
 				p.lease(0, "0-0", "0-0")
 				p.parent(1, "0-0", "u", guarded)
+			},
+			want: []string{"unfinalized: p, u, has gone"},
+		},
+		"guarded while it went": {
+			reason: "kube-apiserver had already found it without finalizers",
+			tell: func(p *past) {
+				p.lease(0, "0-0", "0-0")
+				p.parent(1.005, "0-0", "u", guarded)
+				p.removed(1, "u")
+			},
+		},
+		"removed in spite of the finalizer": {
+			reason: "a deletion that began later must wait",
+			tell: func(p *past) {
+				p.lease(0, "0-0", "0-0")
+				p.parent(1, "0-0", "u", guarded)
+				p.removed(2, "u")
 			},
 			want: []string{"unfinalized: p, u, has gone"},
 		},
