@@ -20,6 +20,9 @@ type link struct {
 // connect makes no request yet.
 func (r *Runner) connect() (*link, error) {
 	rc := rest.CopyConfig(r.opts.RESTConfig)
+	if rc.RateLimiter == nil && rc.QPS == 0 { // else client-go's default of 5 requests a second holds
+		rc.QPS = -1
+	}
 	if rc.RateLimiter == nil && rc.QPS > 0 { // one for all operators
 		burst := rc.Burst
 		if burst == 0 {
