@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -44,6 +45,13 @@ func (b *busyAPI) RoundTrip(req *http.Request) (*http.Response, error) {
 		Header: http.Header{"Retry-After": {fmt.Sprint(int(b.after.Seconds()))}, "Content-Type": {"application/json"}},
 		Body:   io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}`)),
 	}, nil
+}
+
+// seen returns when the creates came.
+func (b *busyAPI) seen() []time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.creates)
 }
 
 // startBehind starts an operator whose rest.Config says nothing of rates.
@@ -90,10 +98,10 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		api := &busyAPI{next: server, after: 7 * time.Second}
 		r := startBehind(t, server, api)
 		elapse(6 * time.Second)
-		require.Len(t, api.creates, 1, "not earlier than told")
+		require.Len(t, api.seen(), 1, "not earlier than told")
 		elapse(2 * time.Second)
-		require.Len(t, api.creates, 2)
-		require.Equal(t, 7*time.Second, api.creates[1].Sub(api.creates[0]))
+		require.Len(t, api.seen(), 2)
+		require.Equal(t, 7*time.Second, api.seen()[1].Sub(api.seen()[0]))
 		require.Equal(t, []string{"create ConfigMap ns/one", "update status Parent ns/one"}, server.Writes())
 		require.Empty(t, r.errors("one"), "waiting is no failure")
 		r.stop()

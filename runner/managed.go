@@ -45,7 +45,7 @@ func (x *executor) takeFields(ctx context.Context, a *action, merged map[string]
 	if len(live.ManagedFields) == 0 {
 		return false, nil
 	}
-	entries, err := takeEntries(live.ManagedFields, x.cfg.Name, a.decoded, merged)
+	entries, err := takeEntries(live.ManagedFields, x.cfg.Name, a.live.Unstructured().Object, merged)
 	if err != nil {
 		return false, fmt.Errorf("managedFields: %w", err)
 	}

@@ -28,8 +28,6 @@ type action struct {
 	ref  objectRef
 	live *resource.Resource // nil: there is none
 	want *desiredChild      // nil: delete
-	// decoded is the live object as it was compared, to be left as it is.
-	decoded map[string]any
 	// diffs are the reasons, former what an earlier desired state had set.
 	diffs  []difference
 	former *applied
@@ -170,8 +168,7 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 	if mark.hash != d.hash {
 		a.former = mark.applied
 	}
-	a.decoded = live.Unstructured().Object
-	for _, diff := range d.kind.comparison.compare(a.decoded, d.object, a.former) {
+	for _, diff := range d.kind.comparison.compare(live.Unstructured().Object, d.object, a.former) {
 		if known.explains(diff) {
 			a.explained = append(a.explained, diff.Path)
 		} else {

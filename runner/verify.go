@@ -91,7 +91,7 @@ func (x *executor) recreate(ctx context.Context, a *action) result {
 	switch {
 	case err != nil && !isRefusal(err) && !refusesDryRun(err) && !apierrors.IsForbidden(err):
 		return result{err: err}
-	case err == nil && equalValues(x.settled(answer.Unstructured().Object), x.settled(a.decoded)):
+	case err == nil && equalValues(x.settled(answer.Unstructured().Object), x.settled(a.live.Unstructured().Object)):
 		a.verb = verbMark
 	case len(immutableFields(err)) > 0 && a.unknown:
 		if rest, ok := x.asCreated(ctx, a); ok {
