@@ -51,7 +51,10 @@ func (a *applied) appendRoot(b []byte) []byte {
 }
 
 func appendFields(b []byte, fields map[string]*applied) []byte {
-	for i, name := range slices.Sorted(maps.Keys(fields)) {
+	var scratch [16]string // the names of most objects
+	names := slices.AppendSeq(scratch[:0], maps.Keys(fields))
+	slices.Sort(names)
+	for i, name := range names {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -13,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -135,20 +135,22 @@ func takeOrder(actions []action, order int) (taken, rest []action) {
 // runAll carries out actions concurrently, each with a result of its own, and
 // returns when all are done.
 func (x *executor) runAll(ctx context.Context, actions []action) []result {
-	results := make([]result, len(actions))
-	if len(actions) == 1 {
-		results[0] = x.runOne(ctx, &actions[0])
-		return results
+	if len(actions) == 0 {
+		return nil
 	}
+	results := make([]result, len(actions))
 	var wg sync.WaitGroup
 	own := make(chan struct{}, maxWritesPerPass)
-	for i := range actions {
+	last := len(actions) - 1
+	for i := range last {
 		own <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-own }()
 			results[i] = x.runOne(ctx, &actions[i])
 		})
 	}
+	own <- struct{}{}
+	results[last] = x.runOne(ctx, &actions[last]) // this goroutine has nothing else to do
 	wg.Wait()
 	return results
 }
@@ -267,7 +269,7 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 			return x.update(ctx, a)
 		}
 	}
-	body, err := json.Marshal(x.applyBody(a, x.parent))
+	body, err := jsonvalue.Append(make([]byte, 0, bodySize), x.applyBody(a, x.parent))
 	if err != nil {
 		return result{err: err}
 	}

@@ -16,12 +16,16 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
 // maxWarnings bounds how many distinct warnings of the API server are
 // remembered, so as to log each once.
 const maxWarnings = 1000
+
+// bodySize is how much most bodies take.
+const bodySize = 1 << 10
 
 // A client sends requests to the API server. It deals in JSON as it comes
 // over the wire, so that nothing is decoded that nobody asked for. It is safe
@@ -30,6 +34,7 @@ type client struct {
 	rest         rest.Interface
 	params       runtime.ParameterCodec
 	fieldManager string
+	agent        string // empty: the transport says who asks
 	log          *slog.Logger
 	metrics      *metrics // nil: nothing is counted
 
@@ -55,7 +60,20 @@ func newClient(cfg *rest.Config, httpClient *http.Client, fieldManager string, l
 	}
 	c := &client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: fieldManager, log: log}
 	c.mu.warned = map[string]struct{}{}
+	if cfg.UserAgent == "" {
+		c.agent = userAgent(fieldManager)
+	}
 	return c, nil
+}
+
+// request begins a request. It says who asks, though the transport would: that
+// would have to copy the request.
+func (c *client) request(verb string) *rest.Request {
+	req := c.rest.Verb(verb)
+	if c.agent != "" {
+		req.SetHeader("User-Agent", c.agent)
+	}
+	return req
 }
 
 // path returns the URL path of a collection (name empty) or an object.
@@ -80,26 +98,26 @@ func (k *kind) path(namespace, name, subresource string) []string {
 }
 
 func (c *client) get(ctx context.Context, k *kind, key types.NamespacedName) (*resource.Resource, error) {
-	return c.send(ctx, k, c.rest.Get().AbsPath(k.path(key.Namespace, key.Name, "")...))
+	return c.send(ctx, k, c.request(http.MethodGet).AbsPath(k.path(key.Namespace, key.Name, "")...))
 }
 
 func (c *client) create(ctx context.Context, k *kind, namespace string, object any) (*resource.Resource, error) {
-	body, err := json.Marshal(object)
+	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	return c.send(ctx, k, c.write(c.rest.Post(), false).AbsPath(k.path(namespace, "", "")...).Body(body))
+	return c.send(ctx, k, c.write(c.request(http.MethodPost), false).AbsPath(k.path(namespace, "", "")...).Body(body))
 }
 
 // dryCreate returns what a create would make of an object. It isn't a resource,
 // as it has no resourceVersion.
 func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, object any) (map[string]any, error) {
-	body, err := json.Marshal(object)
+	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	c.metrics.tried(k.Type)
-	res := c.write(c.rest.Post(), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(withoutBodies(ctx))
+	res := c.write(c.request(http.MethodPost), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(withoutBodies(ctx))
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil { // Raw would say less of it
 		return nil, withRule(err)
@@ -118,14 +136,14 @@ func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, objec
 // update replaces an object, or its subresource, under the resourceVersion
 // that object carries.
 func (c *client) update(ctx context.Context, k *kind, key types.NamespacedName, subresource string, object any, dryRun bool) (*resource.Resource, error) {
-	body, err := json.Marshal(object)
+	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	if dryRun {
 		c.metrics.tried(k.Type)
 	}
-	return c.send(ctx, k, c.write(c.rest.Put(), dryRun).AbsPath(k.path(key.Namespace, key.Name, subresource)...).Body(body))
+	return c.send(ctx, k, c.write(c.request(http.MethodPut), dryRun).AbsPath(k.path(key.Namespace, key.Name, subresource)...).Body(body))
 }
 
 func (c *client) patch(ctx context.Context, k *kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
@@ -141,7 +159,7 @@ func (c *client) patchOrTry(ctx context.Context, k *kind, key types.NamespacedNa
 	if dryRun {
 		c.metrics.tried(k.Type)
 	}
-	req := c.write(c.rest.Patch(pt), dryRun)
+	req := c.write(c.request(http.MethodPatch).SetHeader("Content-Type", string(pt)), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
 	}
@@ -159,7 +177,7 @@ func (c *client) delete(ctx context.Context, k *kind, key types.NamespacedName, 
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	res := c.rest.Delete().AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body).Do(withoutBodies(ctx))
+	res := c.request(http.MethodDelete).AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body).Do(withoutBodies(ctx))
 	if err := res.Error(); err != nil {
 		return nil, withRule(err)
 	}
@@ -217,7 +235,7 @@ func (c *client) warn(ctx context.Context, k *kind, res rest.Result) {
 }
 
 func (c *client) list(ctx context.Context, k *kind, namespace string, opts metav1.ListOptions) (*wireList, error) {
-	res := c.rest.Get().AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Do(withoutBodies(ctx))
+	res := c.request(http.MethodGet).AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Do(withoutBodies(ctx))
 	if err := res.Error(); err != nil {
 		return nil, err
 	}
@@ -230,5 +248,5 @@ func (c *client) list(ctx context.Context, k *kind, namespace string, opts metav
 
 func (c *client) watch(ctx context.Context, k *kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	return c.rest.Get().AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(withoutBodies(ctx))
+	return c.request(http.MethodGet).AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(withoutBodies(ctx))
 }

@@ -3,7 +3,6 @@ package runner
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -277,10 +276,6 @@ func object(of map[string]any, key string) map[string]any {
 // hashOf returns a hash of a desired state that doesn't depend on how it is
 // spelled: nulls say nothing, and keys have no order.
 func hashOf(desired map[string]any) string {
-	raw, err := json.Marshal(nullFree(desired))
-	if err != nil {
-		return "" // can't be: it came from JSON
-	}
-	sum := sha256.Sum256(raw)
+	sum := jsonSum(nullFree(desired))
 	return hex.EncodeToString(sum[:16])
 }

@@ -52,10 +52,12 @@ func (l *link) as(operator string, counted *apiMetrics) *http.Client {
 		out.Transport = &guard{next: out.Transport, lease: l.lease}
 	}
 	if l.config.UserAgent == "" {
-		out.Transport = transport.NewUserAgentRoundTripper(operator+"/roperator", out.Transport)
+		out.Transport = transport.NewUserAgentRoundTripper(userAgent(operator), out.Transport)
 	}
 	return &out
 }
+
+func userAgent(operator string) string { return operator + "/roperator" }
 
 // leading says whether this process may write.
 func (l *link) leading() bool { return l.lease == nil || l.lease.held() }

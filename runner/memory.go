@@ -2,13 +2,13 @@ package runner
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -217,11 +217,17 @@ func exceptionOf(d difference) exception {
 	return exception{desired: valueSum(d.Desired), live: valueSum(d.Live)}
 }
 
-func valueSum(v any) [16]byte {
-	raw, err := json.Marshal(v)
+// jsonSum returns the sum of a value that came from JSON.
+func jsonSum(v any) [sha256.Size]byte {
+	var scratch [2 << 10]byte
+	raw, err := jsonvalue.Append(scratch[:0], v)
 	if err != nil {
-		raw = []byte(err.Error()) // can't be: it came from JSON
+		raw = []byte(err.Error()) // can't be: JSON has no such value
 	}
-	sum := sha256.Sum256(raw)
+	return sha256.Sum256(raw)
+}
+
+func valueSum(v any) [16]byte {
+	sum := jsonSum(v)
 	return [16]byte(sum[:16])
 }

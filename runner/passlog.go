@@ -1,31 +1,35 @@
 package runner
 
 import (
-	"fmt"
+	"encoding/binary"
+	"encoding/hex"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
 )
 
-// A passLog is a pass's logger, made when there is something to say.
+// A passLog is how a pass is told from others, made when there is something to
+// say.
 type passLog struct {
 	once sync.Once
 	id   string
-	log  *slog.Logger
 }
 
 // logger returns the logger of the pass, which tells the pass and its parent in
-// each line. It is safe for concurrent use.
-func (p *pass) logger() *slog.Logger {
-	p.lines.once.Do(func() {
-		p.lines.id = fmt.Sprintf("%08x", rand.Uint32())
-		p.lines.log = p.log.With("syncID", p.lines.id, "namespace", p.req.Parent.Namespace(), "name", p.req.Parent.Name())
-	})
-	return p.lines.log
+// each line.
+func (p *pass) logger() *slog.Logger { return p.log.With(p.identity(0)...) }
+
+// identity returns what every line of the pass tells, with room for more.
+func (p *pass) identity(room int) []any {
+	return append(make([]any, 0, 6+room), "syncID", p.id(), "namespace", p.req.Parent.Namespace(), "name", p.req.Parent.Name())
 }
 
-// id tells the pass in its lines and its span.
+// id tells the pass in its lines and its span. It is safe for concurrent use.
 func (p *pass) id() string {
-	p.logger()
+	p.lines.once.Do(func() {
+		var id [4]byte
+		binary.BigEndian.PutUint32(id[:], rand.Uint32())
+		p.lines.id = hex.EncodeToString(id[:])
+	})
 	return p.lines.id
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -41,7 +40,7 @@ func (p *pass) settleStatus(ctx context.Context, status any, changed, failed, pr
 	if reflect.DeepEqual(want, live) {
 		return outcome{}, nil
 	}
-	seen := statusMemory{desired: statusSum(want), live: statusSum(live)}
+	seen := statusMemory{desired: jsonSum(want), live: jsonSum(live)}
 	if seen == p.memory.status {
 		return outcome{}, nil // that is what the server makes of it
 	}
@@ -75,7 +74,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	p.store.wrote(answer)
 	made, _ := answer.Field("status")
-	p.memory.status = statusMemory{desired: statusSum(want), live: statusSum(nullFree(made))}
+	p.memory.status = statusMemory{desired: jsonSum(want), live: jsonSum(nullFree(made))}
 	if answer.ResourceVersion() == p.parent.ResourceVersion() {
 		return outcome{}, nil // the server saw no difference
 	}
@@ -132,14 +131,6 @@ func (p *pass) wantedStatus(status any, failed bool) (any, error) {
 		fields["observedGeneration"] = old
 	}
 	return fields, nil
-}
-
-func statusSum(status any) [sha256.Size]byte {
-	raw, err := json.Marshal(status)
-	if err != nil {
-		raw = []byte(err.Error()) // can't be: it came from JSON
-	}
-	return sha256.Sum256(raw)
 }
 
 // isNil says that a handler said nothing about the status: a nil interface, or

@@ -249,24 +249,17 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 		return out // stopping: cut short, not failed
 	}
 	p.metrics.passed(d, took, p.firstWrite, err != nil)
-	args := []any{"trigger", string(d.Trigger), "duration", took}
-	if d.More > 0 {
-		args = append(args, "moreTriggers", d.More)
-	}
-	if n := len(p.did); n > maxListed {
-		args = append(args, "did", p.did[:maxListed], "didMore", n-maxListed)
-	} else if n > 0 {
-		args = append(args, "did", p.did)
-	}
 	p.tellWould(ctx)
 	switch {
 	case err != nil:
 		p.failed(err)
-		p.logger().ErrorContext(ctx, "sync failed", append(args, "error", err)...)
+		p.log.ErrorContext(ctx, "sync failed", append(p.summary(d, took), "error", err)...)
 	case len(p.did) > 0:
-		p.logger().InfoContext(ctx, "synced", args...)
-	case p.engine.log.Enabled(ctx, slog.LevelDebug):
-		p.logger().DebugContext(ctx, "nothing to do", args...)
+		if p.log.Enabled(ctx, slog.LevelInfo) {
+			p.log.InfoContext(ctx, "synced", p.summary(d, took)...)
+		}
+	case p.log.Enabled(ctx, slog.LevelDebug):
+		p.log.DebugContext(ctx, "nothing to do", p.summary(d, took)...)
 	}
 	if err == nil {
 		p.memory.lastError = ""
@@ -277,6 +270,20 @@ func (p *pass) conclude(ctx context.Context, d due, out outcome, err error, took
 		p.memory.inputs = p.inputsLeft()
 	}
 	return out
+}
+
+// summary is what the line about a pass tells.
+func (p *pass) summary(d due, took time.Duration) []any {
+	args := append(p.identity(10), "trigger", string(d.Trigger), "duration", took)
+	if d.More > 0 {
+		args = append(args, "moreTriggers", d.More)
+	}
+	if n := len(p.did); n > maxListed {
+		args = append(args, "did", p.did[:maxListed], "didMore", n-maxListed)
+	} else if n > 0 {
+		args = append(args, "did", p.did)
+	}
+	return args
 }
 
 // failed tells of an error, as an Event once until it changes.
