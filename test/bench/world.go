@@ -154,16 +154,19 @@ func (w *world) settled(ctx context.Context, generation int64) waiter {
 func (w *world) restored(ctx context.Context) (ready <-chan struct{}, done waiter) {
 	want := w.parents * len(app.Suffixes())
 	existing := make(chan struct{})
-	before, gone, back := 0, 0, 0
+	before := map[string]struct{}{}
+	gone, back := 0, 0
 	return existing, w.until(ctx, configMapsPath, func(line []byte) (bool, error) {
-		if !strings.HasPrefix(measure.NameOf(line), "app-") {
+		name := measure.NameOf(line)
+		if !strings.HasPrefix(name, "app-") {
 			return false, nil
 		}
 		switch {
 		case measure.IsEvent(line, "DELETED"):
 			gone++
-		case measure.IsEvent(line, "ADDED") && before < want:
-			if before++; before == want {
+		case measure.IsEvent(line, "ADDED") && len(before) < want:
+			before[name] = struct{}{}
+			if len(before) == want {
 				close(existing)
 			}
 		case measure.IsEvent(line, "ADDED"):

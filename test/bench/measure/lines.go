@@ -13,7 +13,8 @@ import (
 
 // Events reads the watch events of a resource, existing objects first, and hands
 // each line to each until ctx ends or each returns false. The line is valid
-// during the call. A watch that the server ends is taken up where it was.
+// during the call. A watch that the server ends is taken up where it was, or, if
+// it hadn't told of all existing objects, begun again: each is told of some twice.
 func Events(ctx context.Context, client rest.Interface, path string, each func(line []byte) bool) error {
 	version := ""
 	for {
@@ -29,9 +30,11 @@ func Events(ctx context.Context, client rest.Interface, path string, each func(l
 
 // watchOnce returns false if each has.
 func watchOnce(ctx context.Context, client rest.Interface, path string, version *string, each func(line []byte) bool) (more bool, err error) {
-	request := client.Get().AbsPath(path).Param("watch", "true").Param("timeoutSeconds", "3600")
+	request := client.Get().AbsPath(path).Param("watch", "true").Param("timeoutSeconds", "3600").Param("allowWatchBookmarks", "true")
 	if *version != "" {
 		request.Param("resourceVersion", *version)
+	} else {
+		request.Param("sendInitialEvents", "true").Param("resourceVersionMatch", "NotOlderThan")
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -49,7 +52,16 @@ func watchOnce(ctx context.Context, client rest.Interface, path string, version 
 		case IsEvent(line, "ERROR"):
 			return false, fmt.Errorf("%s", line)
 		}
-		*version = valueOf(line, `"resourceVersion":"`)
+		at := valueOf(line, `"resourceVersion":"`)
+		if IsEvent(line, "BOOKMARK") {
+			if bytes.Contains(line, []byte(`"k8s.io/initial-events-end":"true"`)) {
+				*version = at
+			}
+			continue
+		}
+		if *version != "" {
+			*version = at
+		}
 		if !each(line) {
 			return false, nil
 		}
