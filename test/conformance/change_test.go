@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -268,13 +269,16 @@ func TestC38_ParentChangesInTheMiddle(t *testing.T) {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "c38-"+lower(strategy), childrenBy(strategy, k8s.ConfigMap)...)
-			entered, proceed := make(chan string), make(chan struct{})
+			entered, proceed := make(chan struct{}, 1), make(chan struct{})
+			var hold atomic.Bool // the next call is held up
+			hold.Store(true)
 			s.answer(func(req *handler.SyncRequest) *handler.SyncResponse {
-				seen, _ := req.Parent.Field("spec", "color")
-				select { // the first calls are held up
-				case entered <- fmt.Sprint(seen):
-					<-proceed
-				default:
+				if hold.CompareAndSwap(true, false) {
+					entered <- struct{}{}
+					select {
+					case <-proceed:
+					case <-t.Context().Done():
+					}
 				}
 				resp, err := copier(context.Background(), req)
 				require.NoError(t, err)
@@ -282,6 +286,7 @@ func TestC38_ParentChangesInTheMiddle(t *testing.T) {
 			})
 			for round, color := range []string{"red", "blue", "green"} {
 				if round > 0 {
+					hold.Store(true)
 					s.Update(parent("one", map[string]any{"color": color + " before", "data": map[string]any{"color": color + " before"}}))
 				}
 				<-entered
