@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -269,7 +268,7 @@ func (x *executor) apply(ctx context.Context, a *action) result {
 			return x.update(ctx, a)
 		}
 	}
-	body, err := jsonvalue.Append(make([]byte, 0, bodySize), x.applyBody(a, x.parent))
+	body, err := bodyOf(x.applyBody(a, x.parent))
 	if err != nil {
 		return result{err: err}
 	}

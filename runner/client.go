@@ -76,6 +76,20 @@ func (c *client) request(verb string) *rest.Request {
 	return req
 }
 
+// do sends a request, of which client-go logs no body.
+func (c *client) do(ctx context.Context, req *rest.Request) rest.Result {
+	return req.Do(withoutBodies(ctx))
+}
+
+// bodyOf returns an object as it is sent.
+func bodyOf(object any) ([]byte, error) {
+	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return body, nil
+}
+
 // path returns the URL path of a collection (name empty) or an object.
 func (k *kind) path(namespace, name, subresource string) []string {
 	var p []string
@@ -102,9 +116,9 @@ func (c *client) get(ctx context.Context, k *kind, key types.NamespacedName) (*r
 }
 
 func (c *client) create(ctx context.Context, k *kind, namespace string, object any) (*resource.Resource, error) {
-	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
+	body, err := bodyOf(object)
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return nil, err
 	}
 	return c.send(ctx, k, c.write(c.request(http.MethodPost), false).AbsPath(k.path(namespace, "", "")...).Body(body))
 }
@@ -112,12 +126,12 @@ func (c *client) create(ctx context.Context, k *kind, namespace string, object a
 // dryCreate returns what a create would make of an object. It isn't a resource,
 // as it has no resourceVersion.
 func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, object any) (map[string]any, error) {
-	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
+	body, err := bodyOf(object)
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return nil, err
 	}
 	c.metrics.tried(k.Type)
-	res := c.write(c.request(http.MethodPost), true).AbsPath(k.path(namespace, "", "")...).Body(body).Do(withoutBodies(ctx))
+	res := c.do(ctx, c.write(c.request(http.MethodPost), true).AbsPath(k.path(namespace, "", "")...).Body(body))
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil { // Raw would say less of it
 		return nil, withRule(err)
@@ -136,9 +150,9 @@ func (c *client) dryCreate(ctx context.Context, k *kind, namespace string, objec
 // update replaces an object, or its subresource, under the resourceVersion
 // that object carries.
 func (c *client) update(ctx context.Context, k *kind, key types.NamespacedName, subresource string, object any, dryRun bool) (*resource.Resource, error) {
-	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
+	body, err := bodyOf(object)
 	if err != nil {
-		return nil, fmt.Errorf("encode: %w", err)
+		return nil, err
 	}
 	if dryRun {
 		c.metrics.tried(k.Type)
@@ -177,7 +191,7 @@ func (c *client) delete(ctx context.Context, k *kind, key types.NamespacedName, 
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	res := c.request(http.MethodDelete).AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body).Do(withoutBodies(ctx))
+	res := c.do(ctx, c.request(http.MethodDelete).AbsPath(k.path(key.Namespace, key.Name, "")...).Body(body))
 	if err := res.Error(); err != nil {
 		return nil, withRule(err)
 	}
@@ -202,7 +216,7 @@ func (c *client) write(req *rest.Request, dryRun bool) *rest.Request {
 }
 
 func (c *client) send(ctx context.Context, k *kind, req *rest.Request) (*resource.Resource, error) {
-	res := req.Do(withoutBodies(ctx))
+	res := c.do(ctx, req)
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil {
 		return nil, withRule(err)
@@ -235,7 +249,7 @@ func (c *client) warn(ctx context.Context, k *kind, res rest.Result) {
 }
 
 func (c *client) list(ctx context.Context, k *kind, namespace string, opts metav1.ListOptions) (*wireList, error) {
-	res := c.request(http.MethodGet).AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Do(withoutBodies(ctx))
+	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
 	if err := res.Error(); err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package runner
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,14 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/fakeapi"
-	"github.com/roperator/roperator/internal/probe"
 )
 
 // A busyAPI refuses the first create of a ConfigMap with 429 and a Retry-After, as API
@@ -57,18 +54,9 @@ func (b *busyAPI) seen() []time.Time {
 // startBehind starts an operator whose rest.Config says nothing of rates.
 func startBehind(t *testing.T, server *fakeapi.Server, transport http.RoundTripper) *rig {
 	t.Helper()
-	r := &rig{t: t, server: server, probe: &probe.Probe{}, ended: make(chan error, 1)}
 	rc := server.RESTConfig()
 	rc.QPS, rc.Transport = 0, transport
-	var err error
-	r.runner, err = New(rigConfig(), handler.SyncFunc(copier), Options{RESTConfig: rc, Probe: r.probe, Logger: discardLog()})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel = cancel
-	go func() { r.ended <- r.runner.Start(ctx) }()
-	t.Cleanup(cancel)
-	synctest.Wait()
-	return r
+	return startRigWith(t, server, rigConfig(), handler.SyncFunc(copier), Options{RESTConfig: rc})
 }
 
 // TestNoRateLimitByDefault: client-go's five requests a second would be felt

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ const beforeFirstApply = "before-first-apply"
 // defaults, and what webhooks have injected into our requests, are ours by
 // those, too. It returns false if managedFields say nothing at all.
 func (x *executor) takeFields(ctx context.Context, a *action, merged map[string]any) (bool, error) {
-	res := x.client.rest.Get().AbsPath(a.kind.path(a.ref.Key.Namespace, a.ref.Key.Name, "")...).Do(withoutBodies(ctx))
+	res := x.client.do(ctx, x.client.request(http.MethodGet).AbsPath(a.kind.path(a.ref.Key.Namespace, a.ref.Key.Name, "")...))
 	if err := res.Error(); err != nil {
 		return false, err
 	}

@@ -217,10 +217,12 @@ func exceptionOf(d difference) exception {
 	return exception{desired: valueSum(d.Desired), live: valueSum(d.Live)}
 }
 
+// sumSize is room for most of what is summed.
+const sumSize = 512
+
 // jsonSum returns the sum of a value that came from JSON.
 func jsonSum(v any) [sha256.Size]byte {
-	var scratch [2 << 10]byte
-	raw, err := jsonvalue.Append(scratch[:0], v)
+	raw, err := jsonvalue.Append(make([]byte, 0, sumSize), v)
 	if err != nil {
 		raw = []byte(err.Error()) // can't be: JSON has no such value
 	}

@@ -27,9 +27,7 @@ func (p *pass) identity(room int) []any {
 // id tells the pass in its lines and its span. It is safe for concurrent use.
 func (p *pass) id() string {
 	p.lines.once.Do(func() {
-		var id [4]byte
-		binary.BigEndian.PutUint32(id[:], rand.Uint32())
-		p.lines.id = hex.EncodeToString(id[:])
+		p.lines.id = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, rand.Uint32()))
 	})
 	return p.lines.id
 }

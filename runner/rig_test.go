@@ -66,12 +66,18 @@ func rigConfig() config.Operator {
 // still running when the test ends fails it: a bubble waits for its goroutines.
 func startRig(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler) *rig {
 	t.Helper()
+	return startRigWith(t, server, cfg, h, Options{RESTConfig: server.RESTConfig()})
+}
+
+// startRigWith is startRig with options of the test's own; the log and the
+// probe are the rig's.
+func startRigWith(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts Options) *rig {
+	t.Helper()
 	r := &rig{t: t, server: server, probe: &probe.Probe{}, logs: &logBuffer{}, ended: make(chan error, 1)}
+	opts.Probe = r.probe
+	opts.Logger = slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	var err error
-	r.runner, err = New(cfg, h, Options{
-		RESTConfig: server.RESTConfig(), Probe: r.probe,
-		Logger: slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+	r.runner, err = New(cfg, h, opts)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

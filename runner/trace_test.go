@@ -3,12 +3,10 @@ package runner
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/fakeapi"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -103,7 +100,7 @@ func TestTraces(t *testing.T) {
 		}
 		server := rigServer()
 		createParent(t, server, "one", "v1")
-		r := startRigWith(t, server, h, provider)
+		r := startRigWith(t, server, rigConfig(), h, Options{RESTConfig: server.RESTConfig(), TracerProvider: provider})
 		elapse(time.Second)
 		require.Equal(t, []string{
 			"sync/patch finalizers Parent success", "sync/handler sync success", "sync/create ConfigMap success", "sync success",
@@ -127,24 +124,6 @@ func TestTraces(t *testing.T) {
 		require.Contains(t, provider.texts(), "finalize error handler: Finalize: never")
 		r.stop()
 	})
-}
-
-// startRigWith is startRig with a TracerProvider.
-func startRigWith(t *testing.T, server *fakeapi.Server, h handler.Handler, provider trace.TracerProvider) *rig {
-	t.Helper()
-	r := &rig{t: t, server: server, logs: &logBuffer{}, ended: make(chan error, 1)}
-	var err error
-	r.runner, err = New(rigConfig(), h, Options{
-		RESTConfig: server.RESTConfig(), TracerProvider: provider,
-		Logger: slog.New(slog.NewTextHandler(r.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel = cancel
-	go func() { r.ended <- r.runner.Start(ctx) }()
-	t.Cleanup(cancel)
-	synctest.Wait()
-	return r
 }
 
 // Every line of a pass has its syncID, the parent and the operator; a settled

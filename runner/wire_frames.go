@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
 // A watch is a stream of JSON objects. client-go's own reading of it decodes
@@ -134,7 +136,7 @@ func (r *frameReader) scan() (ends bool, err error) {
 				return false, nil
 			}
 			r.pos += quote + 1
-			r.inString = escaped(r.buf[:r.pos-1])
+			r.inString = jsonvalue.Escaped(r.buf[:r.pos-1])
 			continue
 		}
 		c := r.buf[r.pos]
@@ -154,15 +156,6 @@ func (r *frameReader) scan() (ends bool, err error) {
 		}
 	}
 	return false, nil
-}
-
-// escaped says whether what comes after text, in a string, is escaped.
-func escaped(text []byte) bool {
-	i := len(text)
-	for i > 0 && text[i-1] == '\\' {
-		i--
-	}
-	return (len(text)-i)%2 == 1
 }
 
 // An eventCodec decodes frames into metav1.WatchEvents, whose raw object is a

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/kept"
 	"github.com/roperator/roperator/resource"
 )
@@ -29,13 +30,11 @@ func JSON(obj any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(object); err != nil {
+	raw, err := jsonvalue.Append(nil, object)
+	if err != nil {
 		return nil, fmt.Errorf("%T: %w", obj, err)
 	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	return raw, nil
 }
 
 // Map returns a fresh copy of obj as in unstructured.Unstructured: objects are

@@ -19,7 +19,7 @@ func Append(dst []byte, v any) ([]byte, error) {
 	case bool:
 		return strconv.AppendBool(dst, v), nil
 	case string:
-		return AppendString(dst, v), nil
+		return appendString(dst, v), nil
 	case int64:
 		return strconv.AppendInt(dst, v, 10), nil
 	case float64:
@@ -48,7 +48,7 @@ func appendObject(dst []byte, object map[string]any) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(AppendString(dst, key), ':')
+		dst = append(appendString(dst, key), ':')
 		var err error
 		if dst, err = Append(dst, object[key]); err != nil {
 			return dst, err
@@ -92,9 +92,9 @@ func appendFloat(dst []byte, f float64) ([]byte, error) {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends text as a JSON string. Bytes that aren't UTF-8 become
+// appendString appends text as a JSON string. Bytes that aren't UTF-8 become
 // U+FFFD.
-func AppendString(dst []byte, text string) []byte {
+func appendString(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	plain := 0 // where what needs no escape begins
 	for i := 0; i < len(text); {

@@ -80,7 +80,7 @@ func FuzzAppendString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		want, err := plainly(text)
 		require.NoError(t, err)
-		require.Equal(t, want, string(AppendString(nil, text)))
+		require.Equal(t, want, string(appendString(nil, text)))
 	})
 }
 

@@ -93,7 +93,7 @@ func (r *reader) string() string {
 		r.pos = end + 1
 		return r.text[start:end]
 	}
-	for r.text[end] != '"' || escaped(r.text[start:end]) {
+	for r.text[end] != '"' || Escaped(r.text[start:end]) {
 		end++
 		end += strings.IndexByte(r.text[end:], '"')
 	}
@@ -101,8 +101,9 @@ func (r *reader) string() string {
 	return Unquote(r.text[start:end])
 }
 
-// escaped says whether what follows text is escaped by a backslash.
-func escaped(text string) bool {
+// Escaped says whether what follows text, which is within a string, is escaped
+// by a backslash.
+func Escaped[T string | []byte](text T) bool {
 	backslashes := 0
 	for backslashes < len(text) && text[len(text)-1-backslashes] == '\\' {
 		backslashes++

@@ -40,11 +40,11 @@ func between(rng *rand.Rand, from, to int) time.Duration {
 
 // disturb makes a replica's connections bad for a while, again and again.
 func (w *world) disturb(ctx, limited context.Context, r *replica, rng *rand.Rand) {
-	for wait(limited, between(rng, 500, 4000)) {
+	for pauseFor(limited, between(rng, 500, 4000)) {
 		w.counts.toxics.Add(1)
 		if rng.IntN(6) == 0 { // nothing gets through at all
 			r.route.close()
-			wait(limited, between(rng, 500, 6000))
+			pauseFor(limited, between(rng, 500, 6000))
 			if err := r.route.open(ctx); err != nil {
 				w.failed(err)
 				return
@@ -57,7 +57,7 @@ func (w *world) disturb(ctx, limited context.Context, r *replica, rng *rand.Rand
 			w.failed(err)
 			return
 		}
-		wait(limited, between(rng, 500, 4000))
+		pauseFor(limited, between(rng, 500, 4000))
 		if err := r.route.cure(ctx); err != nil {
 			w.failed(err)
 			return
@@ -67,16 +67,16 @@ func (w *world) disturb(ctx, limited context.Context, r *replica, rng *rand.Rand
 
 // storms lets many requests fail in the same way.
 func (w *world) storms(limited context.Context, rng *rand.Rand) {
-	for wait(limited, between(rng, 500, 3000)) {
+	for pauseFor(limited, between(rng, 500, 3000)) {
 		w.layer.set(0.01, requestFaults[rng.IntN(len(requestFaults))])
-		wait(limited, between(rng, 500, 3000))
+		pauseFor(limited, between(rng, 500, 3000))
 		w.layer.set(0.01, "")
 	}
 }
 
 // kill ends processes, and has them started again.
 func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
-	for wait(limited, between(rng, 1500, 5000)) {
+	for pauseFor(limited, between(rng, 1500, 5000)) {
 		var err error
 		switch rng.IntN(14) {
 		case 0, 1, 2:
@@ -90,18 +90,18 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 		case 8, 9:
 			w.counts.kills.Add(1)
 			w.plane.Server.Kill()
-			wait(limited, between(rng, 0, 2000))
+			pauseFor(limited, between(rng, 0, 2000))
 			err = w.startServer(ctx)
 		case 10, 11:
 			w.counts.control.Add(1)
 			if err = w.plane.Etcd.Pause(); err == nil {
-				wait(limited, between(rng, 1000, 8000))
+				pauseFor(limited, between(rng, 1000, 8000))
 				err = w.plane.Etcd.Resume()
 			}
 		case 12:
 			w.counts.kills.Add(1)
 			w.plane.Etcd.Kill()
-			wait(limited, between(rng, 0, 2000))
+			pauseFor(limited, between(rng, 0, 2000))
 			err = w.plane.StartEtcd()
 		case 13:
 			err = w.compact(ctx, limited, rng)
@@ -153,7 +153,7 @@ func (w *world) compact(ctx, limited context.Context, rng *rand.Rand) (err error
 		r.route.close()
 		defer func() { err = errors.Join(err, r.route.open(ctx)) }()
 	}
-	if !wait(limited, between(rng, 500, 1500)) { // changes that no watch will tell of
+	if !pauseFor(limited, between(rng, 500, 1500)) { // changes that no watch will tell of
 		return nil
 	}
 	if err := w.plane.Compact(ctx); err != nil {
@@ -161,6 +161,6 @@ func (w *world) compact(ctx, limited context.Context, rng *rand.Rand) (err error
 	}
 	w.counts.kills.Add(1)
 	w.plane.Server.Kill() // it would remember in its place
-	wait(limited, between(rng, 500, 2000))
+	pauseFor(limited, between(rng, 500, 2000))
 	return w.startServer(ctx)
 }

@@ -173,12 +173,10 @@ func (h *history) checkFinalized(living []types.UID) (violations []violation) {
 			released[uid] = r.answered
 		}
 	}
-	for uid, begun := range removed {
-		if begun.Before(guarded[uid]) {
-			order = slices.DeleteFunc(order, func(o types.UID) bool { return o == uid })
-		}
-	}
 	for _, uid := range order {
+		if begun, ok := removed[uid]; ok && begun.Before(guarded[uid]) {
+			continue
+		}
 		at, done := h.finalized[uid]
 		switch went := released[uid]; {
 		case !done && !slices.Contains(living, uid):

@@ -70,7 +70,7 @@ func someSpec(rng *rand.Rand) map[string]any {
 // work makes changes until ctx ends. That one fails is told to nobody: the
 // object has gone, say, or the API server has.
 func (p *people) work(ctx context.Context, rng *rand.Rand, pause time.Duration) {
-	for wait(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) {
+	for pauseFor(ctx, pause/2+time.Duration(rng.Int64N(int64(pause)))) {
 		if p.change(ctx, rng) == nil {
 			p.changes.Add(1)
 		}

@@ -38,7 +38,7 @@ func (r *replica) keep(ctx context.Context, rng *rand.Rand, failed func(error)) 
 			failed(fmt.Errorf("replica %s: %w", r.identity(run), err))
 			return
 		}
-		wait(ctx, time.Duration(200+rng.IntN(800))*time.Millisecond)
+		pauseFor(ctx, time.Duration(200+rng.IntN(800))*time.Millisecond)
 	}
 }
 
@@ -101,8 +101,8 @@ func (r *replica) signal(s os.Signal) bool {
 
 func user(slot int) string { return fmt.Sprint("replica-", slot) }
 
-// wait returns false if ctx ended before.
-func wait(ctx context.Context, d time.Duration) bool {
+// pauseFor returns false if ctx ended before.
+func pauseFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

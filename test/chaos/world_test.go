@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/internal/plane"
@@ -180,7 +182,7 @@ func (w *world) run(ctx context.Context) error {
 		return err
 	}
 	settled := time.Now()
-	if !wait(ctx, w.silence) {
+	if !pauseFor(ctx, w.silence) {
 		return ctx.Err()
 	}
 	left, err := w.people.look(ctx)
@@ -243,24 +245,22 @@ func (w *world) converge(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		wait(ctx, 5*time.Second) // for passes that write nothing, and Events
+		pauseFor(ctx, 5*time.Second) // for passes that write nothing, and Events
 	}
 	return err
 }
 
 // until calls f until it succeeds, and returns why it didn't if limit is over.
 func until(ctx context.Context, limit time.Duration, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if !wait(ctx, 200*time.Millisecond) {
-			return fmt.Errorf("after %v: %w", limit, err)
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		last = f()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("after %v: %w", limit, cmp.Or(last, err))
 	}
+	return nil
 }
 
 // faults is how many there were, of all kinds.

@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -172,29 +174,15 @@ func (s *stage) settle(ctx context.Context, objects int) error {
 
 // until calls f until it succeeds, and returns why it didn't if limit is over.
 func until(ctx context.Context, limit time.Duration, f func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if !wait(ctx, 200*time.Millisecond) {
-			return fmt.Errorf("after %v: %w", limit, err)
-		}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, func(context.Context) (bool, error) {
+		last = f()
+		return last == nil, nil
+	})
+	if err != nil {
+		return fmt.Errorf("after %v: %w", limit, cmp.Or(last, err))
 	}
-}
-
-// wait returns false if ctx ended before.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return nil
 }
 
 func (s *stage) create(ctx context.Context, name string) error {
@@ -226,7 +214,10 @@ func (s *stage) life(ctx context.Context, pause time.Duration) error {
 		func() error { return patch(api, name, `{"spec":{"port":81}}`) },
 		func() error { return api.Delete(ctx, name, metav1.DeleteOptions{}) },
 	} {
-		wait(ctx, pause) // what was begun is ended
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done(): // what was begun is ended
+		}
 		if err := step(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

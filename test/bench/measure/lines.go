@@ -52,17 +52,11 @@ func watchOnce(ctx context.Context, client rest.Interface, path string, version 
 		case IsEvent(line, "ERROR"):
 			return false, fmt.Errorf("%s", line)
 		}
-		at := valueOf(line, `"resourceVersion":"`)
-		if IsEvent(line, "BOOKMARK") {
-			if bytes.Contains(line, []byte(`"k8s.io/initial-events-end":"true"`)) {
-				*version = at
-			}
-			continue
+		bookmark := IsEvent(line, "BOOKMARK")
+		if *version != "" || bookmark && bytes.Contains(line, []byte(`"k8s.io/initial-events-end":"true"`)) {
+			*version = valueOf(line, `"resourceVersion":"`)
 		}
-		if *version != "" {
-			*version = at
-		}
-		if !each(line) {
+		if !bookmark && !each(line) {
 			return false, nil
 		}
 	}
