@@ -1,8 +1,8 @@
 package runner
 
 import (
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/roperator/roperator/internal/listkeys"
 )
@@ -19,9 +19,41 @@ type applied struct {
 	kind appliedKind
 	// fields are the keys of an object, the items of a keyed list by the text
 	// of their key, or the elements of a set by their text.
-	fields map[string]*applied
+	fields appliedFields
 	keys   []string   // by which the items of a keyed list are found
 	items  []*applied // of a list that is compared whole
+}
+
+// appliedFields are in the order of their names, of which there is each once.
+type appliedFields []appliedField
+
+type appliedField struct {
+	name  string
+	value *applied
+}
+
+// get returns the field with the name, nil if there is none.
+func (f appliedFields) get(name string) *applied {
+	if i, ok := slices.BinarySearchFunc(f, name, appliedField.compare); ok {
+		return f[i].value
+	}
+	return nil
+}
+
+func (f appliedField) compare(name string) int { return strings.Compare(f.name, name) }
+
+// inOrder sorts fields. What several with the same name have set is set.
+func (f appliedFields) inOrder() appliedFields {
+	slices.SortStableFunc(f, func(a, b appliedField) int { return a.compare(b.name) })
+	out := f[:0]
+	for _, field := range f {
+		if last := len(out) - 1; last >= 0 && out[last].name == field.name {
+			out[last].value = out[last].value.union(field.value)
+		} else {
+			out = append(out, field)
+		}
+	}
+	return out
 }
 
 // An appliedKind is what has been set at a path.
@@ -73,14 +105,15 @@ func (r *appliedRecorder) object(v map[string]any, schema *listkeys.Node, part o
 	if depth > maxAppliedDepth {
 		return r.whole
 	}
-	a := &applied{kind: appliedObject, fields: make(map[string]*applied, len(v))}
+	a := &applied{kind: appliedObject, fields: make(appliedFields, 0, len(v))}
 	for key, value := range v {
 		if value == nil || part.excludes(key) || slices.Contains(except, key) {
 			continue
 		}
 		childPart, childSchema := part.child(schema, key)
-		a.fields[key] = r.record(value, childSchema, childPart, depth+1)
+		a.fields = append(a.fields, appliedField{key, r.record(value, childSchema, childPart, depth+1)})
 	}
+	a.fields = a.fields.inOrder()
 	return a
 }
 
@@ -91,20 +124,22 @@ func (r *appliedRecorder) list(v []any, schema *listkeys.Node, depth int) *appli
 	form, key := listFormOf(v, schema)
 	switch form {
 	case listSet:
-		a := &applied{kind: appliedSet, fields: make(map[string]*applied, len(v))}
+		a := &applied{kind: appliedSet, fields: make(appliedFields, 0, len(v))}
 		for _, element := range v {
 			if element != nil {
-				a.fields[string(appendValueText(nil, nullFree(element)))] = r.value
+				a.fields = append(a.fields, appliedField{string(appendValueText(nil, nullFree(element))), r.value})
 			}
 		}
+		a.fields = a.fields.inOrder()
 		return a
 	case listKeyed:
-		a := &applied{kind: appliedKeyed, keys: key.names, fields: make(map[string]*applied, len(v))}
+		a := &applied{kind: appliedKeyed, keys: key.names, fields: make(appliedFields, 0, len(v))}
 		for _, item := range v {
 			object, _ := item.(map[string]any)
-			text := string(key.appendText(nil, item))
-			a.fields[text] = a.fields[text].union(r.object(object, itemSchema(schema), partOther, key.names, depth+1))
+			below := r.object(object, itemSchema(schema), partOther, key.names, depth+1)
+			a.fields = append(a.fields, appliedField{string(key.appendText(nil, item)), below})
 		}
+		a.fields = a.fields.inOrder()
 		return a
 	}
 	a := &applied{kind: appliedItems, items: make([]*applied, len(v))}
@@ -127,18 +162,14 @@ func (a *applied) union(b *applied) *applied {
 	if a.kind != appliedObject || b.kind != appliedObject {
 		return b
 	}
-	both := &applied{kind: appliedObject, fields: maps.Clone(a.fields)}
-	for key, child := range b.fields {
-		both.fields[key] = a.fields[key].union(child)
-	}
-	return both
+	return &applied{kind: appliedObject, fields: slices.Concat(a.fields, b.fields).inOrder()}
 }
 
 // owns says whether everything here is ours.
 func (a *applied) owns() bool { return a != nil && a.kind == appliedWhole }
 
 // objectFields returns what was set in an object, none in anything else.
-func (a *applied) objectFields() map[string]*applied {
+func (a *applied) objectFields() appliedFields {
 	if a == nil || a.kind != appliedObject {
 		return nil
 	}
@@ -150,7 +181,7 @@ func (a *applied) field(name string) *applied {
 	if a.owns() {
 		return a
 	}
-	return a.objectFields()[name]
+	return a.objectFields().get(name)
 }
 
 // item returns what was set in an item of a list, nil if nothing was. A
@@ -165,7 +196,7 @@ func (a *applied) item(item any, index int, schema *listkeys.Node) *applied {
 		return a.items[index]
 	case a.kind == appliedKeyed && len(a.fields) > 0:
 		var scratch [64]byte
-		return a.fields[string(keyOf(a.keys, schema).appendText(scratch[:0], item))]
+		return a.fields.get(string(keyOf(a.keys, schema).appendText(scratch[:0], item)))
 	}
 	return nil
 }
@@ -180,7 +211,7 @@ func (a *applied) hasItem(item any, schema *listkeys.Node) bool {
 	case a.kind == appliedKeyed:
 		return a.item(item, -1, schema) != nil
 	case a.kind == appliedSet:
-		return a.fields[string(appendValueText(scratch[:0], item))] != nil
+		return a.fields.get(string(appendValueText(scratch[:0], item))) != nil
 	}
 	return true
 }

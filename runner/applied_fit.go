@@ -2,7 +2,6 @@ package runner
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 )
@@ -14,10 +13,10 @@ type appliedSizes map[*applied]int
 // takes for a text of at most limit bytes.
 func (a *applied) fit(limit int) *applied {
 	sizes := appliedSizes{}
-	rest := &applied{kind: appliedObject, fields: maps.Clone(a.fields)}
-	delete(rest.fields, "metadata")
+	rest := &applied{kind: appliedObject, fields: slices.Clone(a.fields)}
+	rest.fields = slices.DeleteFunc(rest.fields, func(f appliedField) bool { return f.name == "metadata" })
 	size := sizes.of(rest) - len("{}")
-	metadata := a.fields["metadata"]
+	metadata := a.fields.get("metadata")
 	if metadata != nil {
 		// It may have half, or what the rest doesn't need.
 		name := len("metadata")
@@ -31,9 +30,7 @@ func (a *applied) fit(limit int) *applied {
 	if metadata == nil || rest.owns() {
 		return rest
 	}
-	fields := maps.Clone(rest.fields)
-	fields["metadata"] = metadata
-	return &applied{kind: appliedObject, fields: fields}
+	return &applied{kind: appliedObject, fields: append(slices.Clone(rest.fields), appliedField{"metadata", metadata}).inOrder()}
 }
 
 func (s appliedSizes) of(a *applied) int {
@@ -54,8 +51,8 @@ func (s appliedSizes) of(a *applied) int {
 			size += len(strconv.Quote(key)) + len("|")
 		}
 	}
-	for name, child := range a.fields {
-		size += nameSize(name) + s.of(child)
+	for _, field := range a.fields {
+		size += nameSize(field.name) + s.of(field.value)
 	}
 	for _, item := range a.items {
 		size += s.of(item)
@@ -71,7 +68,8 @@ func nameSize(name string) int {
 	return len(strconv.Quote(name))
 }
 
-// An appliedChild is a field or an item, with the size of what is below it.
+// An appliedChild is a field or an item of this index, with the size of what is
+// below it.
 type appliedChild struct {
 	name  string
 	index int
@@ -82,8 +80,8 @@ type appliedChild struct {
 // children returns the children of a, the biggest first.
 func (s appliedSizes) children(a *applied) []appliedChild {
 	all := make([]appliedChild, 0, len(a.fields)+len(a.items))
-	for name, child := range a.fields {
-		all = append(all, appliedChild{name: name, value: child, size: s.of(child)})
+	for i, field := range a.fields {
+		all = append(all, appliedChild{name: field.name, index: i, value: field.value, size: s.of(field.value)})
 	}
 	for i, item := range a.items {
 		all = append(all, appliedChild{index: i, value: item, size: s.of(item)})
@@ -110,7 +108,8 @@ func (s appliedSizes) shrink(a *applied, budget int, forget bool) *applied {
 	if a.kind == appliedItems && forget {
 		return nil
 	}
-	out := &applied{kind: a.kind, keys: a.keys, fields: maps.Clone(a.fields), items: slices.Clone(a.items)}
+	out := &applied{kind: a.kind, keys: a.keys, fields: slices.Clone(a.fields), items: slices.Clone(a.items)}
+	left := len(a.fields)
 	for _, child := range s.children(a) {
 		if size <= budget || !forget && child.size <= s.of(whole) {
 			break
@@ -124,14 +123,16 @@ func (s appliedSizes) shrink(a *applied, budget int, forget bool) *applied {
 		case a.kind == appliedItems:
 			out.items[child.index] = smaller
 		case smaller == nil:
-			delete(out.fields, child.name)
-			size -= nameSize(child.name) + min(len(out.fields), len(","))
+			out.fields[child.index].value = nil
+			left--
+			size -= nameSize(child.name) + min(left, len(","))
 		default:
-			out.fields[child.name] = smaller
+			out.fields[child.index].value = smaller
 		}
 	}
-	if size > budget || len(out.fields)+len(out.items) == 0 {
+	if size > budget || left+len(out.items) == 0 {
 		return whole
 	}
+	out.fields = slices.DeleteFunc(out.fields, func(f appliedField) bool { return f.value == nil })
 	return out
 }

@@ -50,8 +50,8 @@ func (p *appliedParser) expect(c byte) error {
 }
 
 // fields reads names and what is below them, up to what can't be a name.
-func (p *appliedParser) fields(depth int) (map[string]*applied, error) {
-	fields := map[string]*applied{}
+func (p *appliedParser) fields(depth int) (appliedFields, error) {
+	var fields appliedFields
 	if p.rest == "" || strings.IndexByte("}]>", p.rest[0]) >= 0 {
 		return fields, nil
 	}
@@ -60,9 +60,14 @@ func (p *appliedParser) fields(depth int) (map[string]*applied, error) {
 		if err != nil {
 			return nil, err
 		}
-		if fields[name], err = p.below(depth + 1); err != nil {
+		if len(fields) > 0 && fields[len(fields)-1].name >= name {
+			return nil, fmt.Errorf("%q is out of order", name)
+		}
+		below, err := p.below(depth + 1)
+		if err != nil {
 			return nil, err
 		}
+		fields = append(fields, appliedField{name, below})
 		if !p.take(',') {
 			return fields, nil
 		}

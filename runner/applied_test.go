@@ -221,6 +221,8 @@ func TestDecodeAppliedErrors(t *testing.T) {
 		"BadList":    {"What is in keyed lists counts.", "a[b:,]", "applied: offset 4: name expected"},
 		"OpenQuote":  {"Quoted names end.", `a,"b`, "applied: offset 2: name: invalid syntax"},
 		"BadEscape":  {"Quotes are as in Go.", `"\z"`, "applied: offset 0: name: invalid syntax"},
+		"OutOfOrder": {"Names are in order.", "b,a", "applied: offset 3: \"a\" is out of order"},
+		"Twice":      {"Each name is there once.", "a,a", "applied: offset 3: \"a\" is out of order"},
 		"Trailing":   {"Nothing comes after the end.", "a}", "applied: offset 1: end expected"},
 	}
 	for name, tc := range cases {

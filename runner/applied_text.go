@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,7 +16,8 @@ import (
 //	       | "<" fields ">"              set
 //	       | "(" below { "," below } ")" list compared whole
 //
-// Names are quoted as in Go where they hold anything that has a meaning here.
+// Names are in order, each once, and quoted as in Go where they hold anything that
+// has a meaning here.
 // An example: metadata{labels{app}},spec{ports[port|protocol:#53|TCP{name}]}.
 // The text of a root that is owned whole is "*".
 
@@ -50,15 +49,12 @@ func (a *applied) appendRoot(b []byte) []byte {
 	return appendFields(b, a.objectFields())
 }
 
-func appendFields(b []byte, fields map[string]*applied) []byte {
-	var scratch [16]string // the names of most objects
-	names := slices.AppendSeq(scratch[:0], maps.Keys(fields))
-	slices.Sort(names)
-	for i, name := range names {
+func appendFields(b []byte, fields appliedFields) []byte {
+	for i, field := range fields {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = fields[name].appendBelow(appendName(b, name))
+		b = field.value.appendBelow(appendName(b, field.name))
 	}
 	return b
 }

@@ -259,7 +259,7 @@ func (x *executor) delete(ctx context.Context, a *action) result {
 // all that an update can: it is refused then, and an update takes its place.
 func (x *executor) apply(ctx context.Context, a *action) result {
 	merged := x.updateBody(a, x.parent)
-	if lacks(merged, a.live.Unstructured().Object) {
+	if lacks(merged, a.liveObject()) {
 		owned, err := x.takeFields(ctx, a, merged)
 		if err != nil {
 			return result{err: err}

@@ -68,6 +68,11 @@ func (c *comparison) compare(live, desired map[string]any, former *applied) []di
 	if _, changed := quick.object(live, desired, c.root(former)); !changed {
 		return nil
 	}
+	return c.collect(live, desired, former)
+}
+
+// collect is compare, and faster where there are differences.
+func (c *comparison) collect(live, desired map[string]any, former *applied) []difference {
 	m := merging{collect: true}
 	m.object(live, desired, c.root(former))
 	return m.differences
@@ -151,11 +156,21 @@ func isPlainField(name string) bool {
 	return name != ""
 }
 
-// sortedKeys returns the keys of both maps, each once.
-func sortedKeys[V, W any](a map[string]V, b map[string]W) []string {
-	keys := make([]string, 0, len(a)+len(b))
-	keys = slices.AppendSeq(keys, maps.Keys(a))
-	keys = slices.AppendSeq(keys, maps.Keys(b))
+// sortedKeys returns the keys that are desired or may have been ours, each once.
+func sortedKeys(desired, live map[string]any, former *applied) []string {
+	fields := former.objectFields()
+	keys := make([]string, 0, len(desired)+len(fields))
+	for key := range desired {
+		keys = append(keys, key)
+	}
+	for _, field := range fields {
+		keys = append(keys, field.name)
+	}
+	if former.owns() {
+		for key := range live {
+			keys = append(keys, key)
+		}
+	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }

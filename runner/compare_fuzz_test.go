@@ -2,8 +2,10 @@ package runner
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -168,7 +170,7 @@ func (s *byteSource) root(like map[string]any) map[string]any {
 func (s *byteSource) change(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys[any, any](v, nil) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			switch s.below(8) {
 			case 0:
 				delete(v, key)
@@ -281,9 +283,9 @@ func requireIgnoredKept(t *testing.T, live, merged any, path fieldpath.Path) {
 // what may be forgotten of metadata.
 func requireAppliedCovers(t *testing.T, a, b *applied) {
 	t.Helper()
-	for name, child := range b.fields {
-		if name != "metadata" {
-			require.True(t, a.owns() || appliedCovers(a.fields[name], child), name)
+	for _, field := range b.fields {
+		if field.name != "metadata" {
+			require.True(t, a.owns() || appliedCovers(a.fields.get(field.name), field.value), field.name)
 		}
 	}
 }
@@ -295,8 +297,8 @@ func appliedCovers(a, b *applied) bool {
 	case a == nil || a.kind != b.kind || len(a.items) != len(b.items):
 		return false
 	}
-	for name, child := range b.fields {
-		if !appliedCovers(a.fields[name], child) {
+	for _, field := range b.fields {
+		if !appliedCovers(a.fields.get(field.name), field.value) {
 			return false
 		}
 	}

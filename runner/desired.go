@@ -69,7 +69,7 @@ func (s *settings) desireOne(d *desiredChild, parent *resource.Resource, obj any
 			return nil
 		}
 	}
-	want, err := encoded(obj)
+	want, err := encoded(summer.Map, obj)
 	if err != nil {
 		return named(obj, err)
 	}
@@ -133,7 +133,7 @@ func (s *settings) load(d *desiredChild, parent *resource.Resource) error {
 	if d.object != nil {
 		return nil
 	}
-	want, err := encoded(d.returned)
+	want, err := encoded(encode.Map, d.returned)
 	if err != nil {
 		return named(d.returned, err)
 	}
@@ -149,15 +149,15 @@ func sumOf(summer *encode.Summer, obj any) (sum [sha256.Size]byte, ok bool) {
 	return sum, err == nil
 }
 
-// encoded returns a child as JSON values. A panic, which types of the user's
-// own may cause, is an error.
-func encoded(obj any) (want map[string]any, err error) {
+// encoded returns a child as JSON values, which to makes of it. A panic, which
+// types of the user's own may cause, is an error.
+func encoded(to func(any) (map[string]any, error), obj any) (want map[string]any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("%T: encode: panic: %v", obj, v)
 		}
 	}()
-	return encode.Map(obj)
+	return to(obj)
 }
 
 // named puts the child's identity, as far as it is known, before an error.

@@ -87,7 +87,8 @@ func notAnObject(err error) error {
 func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind, error) {
 	t := resource.Type{APIVersion: head.APIVersion, Kind: head.Kind}
 	m := &head.Metadata
-	name := fmt.Sprintf("%s %s", t, keyText(types.NamespacedName{Namespace: m.Namespace, Name: m.Name}))
+	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	child := func(err error) error { return fmt.Errorf("%s %s: %w", t, keyText(key), err) }
 	switch {
 	case t.Kind == "":
 		return nil, fmt.Errorf("%q: kind: missing", m.Name)
@@ -96,26 +97,26 @@ func (s *settings) validate(parent *resource.Resource, head *childHeader) (*kind
 	case m.Name == "" && m.GenerateName != "":
 		return nil, fmt.Errorf("%s: metadata.generateName: %q is refused, since a child must have the same name at every call; set metadata.name", t, m.GenerateName)
 	case m.GenerateName != "":
-		return nil, fmt.Errorf("%s: metadata.generateName: must not be set beside a name", name)
+		return nil, child(errors.New("metadata.generateName: must not be set beside a name"))
 	case m.Name == "":
 		return nil, fmt.Errorf("%s: metadata.name: missing", t)
 	}
 	k := s.types.byType[t]
 	if k == nil || k == s.types.parent {
-		return nil, fmt.Errorf("%s: kind: not a configured child type; add it to config.Operator.Children", name)
+		return nil, child(errors.New("kind: not a configured child type; add it to config.Operator.Children"))
 	}
 	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
-		return nil, fmt.Errorf("%s: metadata.name: %s", name, msgs[0])
+		return nil, child(fmt.Errorf("metadata.name: %s", msgs[0]))
 	}
 	if err := s.placeNamespace(parent, k, &m.Namespace); err != nil {
-		return nil, fmt.Errorf("%s: metadata.namespace: %w", name, err)
+		return nil, child(fmt.Errorf("metadata.namespace: %w", err))
 	}
 	if err := s.checkLabels(parent, m.Labels); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, child(err)
 	}
 	for _, ref := range m.OwnerReferences {
 		if ref.Controller != nil && *ref.Controller && ref.UID != parent.UID() {
-			return nil, fmt.Errorf("%s: metadata.ownerReferences: %s %s can't be the controller: the parent is", name, ref.Kind, ref.Name)
+			return nil, child(fmt.Errorf("metadata.ownerReferences: %s %s can't be the controller: the parent is", ref.Kind, ref.Name))
 		}
 	}
 	return k, nil

@@ -46,7 +46,7 @@ func (x *executor) takeFields(ctx context.Context, a *action, merged map[string]
 	if len(live.ManagedFields) == 0 {
 		return false, nil
 	}
-	entries, err := takeEntries(live.ManagedFields, x.cfg.Name, a.live.Unstructured().Object, merged)
+	entries, err := takeEntries(live.ManagedFields, x.cfg.Name, a.liveObject(), merged)
 	if err != nil {
 		return false, fmt.Errorf("managedFields: %w", err)
 	}
@@ -65,7 +65,7 @@ func (x *executor) takeFields(ctx context.Context, a *action, merged map[string]
 		return false, err
 	}
 	x.store.wrote(taken)
-	a.live = taken // nothing else in it has changed
+	a.live, a.decoded = taken, nil // nothing else in it has changed
 	return true, nil
 }
 

@@ -76,11 +76,7 @@ func (e *objectEdit) set(key string, value any) {
 func (m *merging) object(live, desired map[string]any, at place) (map[string]any, bool) {
 	e := objectEdit{live: live, out: live}
 	if m.collect {
-		keys := sortedKeys(desired, at.former.objectFields())
-		if at.former.owns() {
-			keys = sortedKeys(desired, live)
-		}
-		for _, key := range keys {
+		for _, key := range sortedKeys(desired, live, at.former) {
 			m.field(&e, key, desired[key], at)
 		}
 	} else {
@@ -105,9 +101,9 @@ func (m *merging) formerKeys(e *objectEdit, desired map[string]any, at place) {
 		}
 		return
 	}
-	for key := range at.former.objectFields() {
-		if _, ok := desired[key]; !ok {
-			m.field(e, key, nil, at)
+	for _, former := range at.former.objectFields() {
+		if _, ok := desired[former.name]; !ok {
+			m.field(e, former.name, nil, at)
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (s *settings) foresee(a *action) (probe.Action, bool) {
 	}
 	out.Object, _ = nullFree(a.want.object).(map[string]any)
 	if a.verb == verbUpdate || a.verb == verbApply {
-		out.Object = a.kind.comparison.without(a.settledPaths()).merge(a.live.Unstructured().Object, a.want.object, a.former)
+		out.Object = a.kind.comparison.without(a.settledPaths()).merge(a.liveObject(), a.want.object, a.former)
 	}
 	for _, d := range a.diffs {
 		out.Fields = append(out.Fields, probe.Difference{Path: d.Path, Live: d.Live, Desired: d.Desired})

@@ -28,6 +28,8 @@ type action struct {
 	ref  objectRef
 	live *resource.Resource // nil: there is none
 	want *desiredChild      // nil: delete
+	// decoded is what liveObject returns.
+	decoded map[string]any
 	// diffs are the reasons, former what an earlier desired state had set.
 	diffs  []difference
 	former *applied
@@ -39,6 +41,14 @@ type action struct {
 	// restores: the desired state is the one that was accepted before, so
 	// that someone else has changed the child since.
 	restores bool
+}
+
+// liveObject returns the live object, decoded once for all who only read it.
+func (a *action) liveObject() map[string]any {
+	if a.decoded == nil {
+		a.decoded = a.live.Unstructured().Object
+	}
+	return a.decoded
 }
 
 // settledPaths are the paths at which a write leaves the live values: the
@@ -165,10 +175,11 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 	}
 	mark := s.readMark(live)
 	a.unknown = known == nil
+	compare := d.kind.comparison.compare
 	if mark.hash != d.hash {
-		a.former = mark.applied
+		a.former, compare = mark.applied, d.kind.comparison.collect
 	}
-	for _, diff := range d.kind.comparison.compare(live.Unstructured().Object, d.object, a.former) {
+	for _, diff := range compare(a.liveObject(), d.object, a.former) {
 		if known.explains(diff) {
 			a.explained = append(a.explained, diff.Path)
 		} else {

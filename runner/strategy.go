@@ -33,14 +33,14 @@ func (s *settings) createBody(d *desiredChild, parent *resource.Resource) any {
 // fields removed, under the live resourceVersion.
 func (s *settings) updateBody(a *action, parent *resource.Resource, ignore ...string) map[string]any {
 	want := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema))
-	return a.kind.comparison.without(append(a.settledPaths(), ignore...)).merge(a.live.Unstructured().Object, want, a.former)
+	return a.kind.comparison.without(append(a.settledPaths(), ignore...)).merge(a.liveObject(), want, a.former)
 }
 
 // applyBody is the desired state for server-side apply. It carries the UID, so
 // that it can't create or take over another object.
 func (s *settings) applyBody(a *action, parent *resource.Resource) any {
 	body := s.full(a.want, parent, newMark(a.want, a.kind.comparison.schema))
-	body = a.kind.comparison.without(a.settledPaths()).keepIgnored(a.live.Unstructured().Object, body)
+	body = a.kind.comparison.without(a.settledPaths()).keepIgnored(a.liveObject(), body)
 	meta, _ := body["metadata"].(map[string]any)
 	meta["uid"] = string(a.live.UID())
 	return nullFree(body)

@@ -47,6 +47,11 @@ func Map(obj any) (map[string]any, error) {
 		return nil, err
 	}
 	value, err := normal(obj)
+	return objectOf(obj, value, err)
+}
+
+// objectOf returns the value of obj as an object whose type is complete.
+func objectOf(obj, value any, err error) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%T: %w", obj, err)
 	}
@@ -65,6 +70,7 @@ func Map(obj any) (map[string]any, error) {
 type Summer struct {
 	buf     bytes.Buffer
 	encoder *json.Encoder
+	json    int // length of the JSON in buf; 0: there is none
 }
 
 // Sum returns a hash of obj that tells, in a fraction of Map's time, whether Map
@@ -72,6 +78,7 @@ type Summer struct {
 // equal may have different sums. An obj that encoding/json can't encode is an
 // error; Map's says more about it.
 func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
+	s.json = 0
 	obj, err := resolve(obj)
 	if err != nil {
 		return [sha256.Size]byte{}, err
@@ -84,11 +91,26 @@ func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
 	if err := s.encoder.Encode(obj); err != nil {
 		return [sha256.Size]byte{}, err
 	}
+	s.json = s.buf.Len()
 	t := typeFromScheme(obj) // so that it isn't taken for an object of another Go type
 	s.buf.WriteString(t.APIVersion)
 	s.buf.WriteByte(0)
 	s.buf.WriteString(t.Kind)
 	return sha256.Sum256(s.buf.Bytes()), nil
+}
+
+// Map is the function Map of the object that was given to Sum last, with
+// nothing of it encoded twice.
+func (s *Summer) Map(obj any) (map[string]any, error) {
+	obj, err := resolve(obj)
+	if err != nil {
+		return nil, err
+	}
+	if s.json == 0 || !marshalled(obj) {
+		return Map(obj)
+	}
+	value, err := decodeMarshalled(s.buf.Bytes()[:s.json-len("\n")])
+	return objectOf(obj, value, err)
 }
 
 // resolve unwraps and refuses nil.

@@ -86,8 +86,23 @@ func TestJSON(t *testing.T) {
 			got, err := JSON(tc.obj)
 			require.NoError(t, err, tc.reason)
 			require.Equal(t, tc.want, string(got), tc.reason)
+
+			want, err := Map(tc.obj)
+			require.NoError(t, err)
+			summed, err := mapSummed(tc.obj)
+			require.NoError(t, err)
+			require.Equal(t, want, summed, "the same from what was summed")
 		})
 	}
+}
+
+// mapSummed returns what a Summer makes of obj after it has summed it, and
+// another one before.
+func mapSummed(obj any) (map[string]any, error) {
+	var s Summer
+	_, _ = s.Sum(&custom{Size: 2})
+	_, _ = s.Sum(obj) // Map says what is wrong
+	return s.Map(obj)
 }
 
 func TestNumbers(t *testing.T) {
@@ -167,7 +182,9 @@ func TestRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := Map(tc.obj)
+			_, err := mapSummed(tc.obj)
+			require.ErrorContains(t, err, tc.want, tc.reason)
+			_, err = Map(tc.obj)
 			require.ErrorContains(t, err, tc.want, tc.reason)
 			require.Less(t, len(err.Error()), 600, "an error is for reading")
 			_, err = JSON(tc.obj)

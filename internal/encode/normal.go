@@ -116,6 +116,21 @@ func copyValue(value any, depth int) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return decodeMarshalled(data)
+}
+
+// marshalled says whether normal makes a value of what encoding/json has made of
+// it.
+func marshalled(value any) bool {
+	switch value.(type) {
+	case map[string]any, []any, *resource.Resource, json.RawMessage, []byte, json.Number:
+		return false
+	}
+	return true
+}
+
+// decodeMarshalled decodes what encoding/json has made of a value.
+func decodeMarshalled(data []byte) (any, error) {
 	decoded, err := decodeCompact(data)
 	if err == nil && replaced(data) {
 		err = notUTF8(decoded)

@@ -1,0 +1,121 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// changingChildren are what a handler returns for a spec: two ConfigMaps, which
+// depend on it, and a Service, which doesn't.
+func changingChildren(spec string) []any {
+	app := map[string]string{"app": "one"}
+	children := []any{&corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one", Labels: app},
+		Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: app,
+			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}},
+		},
+	}}
+	for _, suffix := range []string{"-a", "-b"} {
+		children = append(children, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one" + suffix, Labels: app},
+			Data:       map[string]string{"value": spec, "which": suffix, "comment": strings.Repeat("configuration ", 10)},
+		})
+	}
+	return children
+}
+
+// BenchmarkChangedSteps are the steps between a parent's event and the requests
+// that it leads to: two of three children change.
+func BenchmarkChangedSteps(b *testing.B) {
+	children := changingChildren("first")
+	h := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+		return &handler.SyncResponse{Children: children}, nil
+	})
+	s := testSettings(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace}, config.Child{Type: k8s.Service, Strategy: config.Replace})
+	e := newEngine(s.cfg, h, s.types, nil, nil, discardLog())
+	benchMetrics(b, e)
+	parent := testObject(b, testParentType(), "one", "uid-1", 1, "")
+	e.store.observe(stream{Type: testParentType()}, parent)
+	first, err := e.desire(parent, children, &parentMemory{})
+	require.NoError(b, err)
+	for i, d := range first {
+		object := e.full(d, parent, newMark(d, d.kind.comparison.schema))
+		meta, _ := object["metadata"].(map[string]any)
+		meta["uid"], meta["resourceVersion"] = fmt.Sprintf("child-uid-%d", i), strconv.Itoa(10+i)
+		meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+		live, err := resource.New(object)
+		require.NoError(b, err)
+		e.store.observe(stream{Type: live.Type()}, live)
+	}
+	ctx := context.Background()
+	e.sync(ctx, due{UID: parent.UID(), Trigger: "first"})
+	require.Equal(b, outcome{}, e.sync(ctx, due{UID: parent.UID(), Trigger: "second"}), "the parent is settled")
+	children = changingChildren("second")
+	req, _ := e.snapshot(parent.UID())
+	p := e.newPass(req)
+	b.Run("desire", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := e.desire(parent, children, p.memory); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	desired, err := e.desire(parent, children, p.memory)
+	require.NoError(b, err)
+	planned := func() plan {
+		return p.plan(planInput{parent: parent, desired: desired, children: p.observedChildren(), memory: p.memory})
+	}
+	b.Run("plan", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if len(planned().writes) != 2 {
+				b.Fatal("two children have changed")
+			}
+		}
+	})
+	writes := planned().writes
+	b.Run("update", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for i := range writes {
+				if _, err := bodyOf(p.updateBody(&writes[i], parent)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("create", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			for _, d := range desired[1:] {
+				if _, err := bodyOf(p.createBody(d, parent)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+	})
+	b.Run("learn", func(b *testing.B) { // what the answer to an update differs in
+		b.ReportAllocs()
+		for b.Loop() {
+			for i := range writes {
+				a := &writes[i]
+				a.kind.comparison.compare(a.live.Unstructured().Object, a.want.object, nil)
+			}
+		}
+	})
+}
