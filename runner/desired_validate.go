@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
@@ -146,19 +147,69 @@ func (s *settings) placeNamespace(parent *resource.Resource, k *kind, namespace 
 }
 
 func (s *settings) checkLabels(parent *resource.Resource, labels map[string]*string) error {
-	plain := make(map[string]string, len(labels))
-	for key, value := range labels {
-		if value != nil {
-			plain[key] = *value
-		}
-	}
 	for _, own := range [...]struct{ label, value string }{{s.cfg.TrackingLabel, string(parent.UID())}, {s.cfg.OwnershipLabel, s.cfg.Name}} {
-		if got, ok := plain[own.label]; ok && got != own.value {
-			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, got)
+		if got := labels[own.label]; got != nil && *got != own.value {
+			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, *got)
 		}
 	}
-	if errs := metavalidation.ValidateLabels(plain, field.NewPath("metadata", "labels")); len(errs) > 0 {
+	unusual := map[string]string{}
+	for key, value := range labels {
+		if value != nil && !isPlainLabel(key, *value) {
+			unusual[key] = *value
+		}
+	}
+	if errs := metavalidation.ValidateLabels(unusual, field.NewPath("metadata", "labels")); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
 	return nil
+}
+
+// isPlainLabel says of most valid labels that they are, without the regular
+// expressions of apimachinery, which cost more than all else in a validation.
+func isPlainLabel(key, value string) bool {
+	prefix, name, ok := strings.Cut(key, "/")
+	if !ok {
+		name = key
+	} else if !isPlainPrefix(prefix) {
+		return false
+	}
+	return isLabelText(name) && (value == "" || isLabelText(value))
+}
+
+// maxLabelText bounds a label's value and the name in its key, in bytes.
+const maxLabelText = 63
+
+func isLabelText(s string) bool {
+	if s == "" || len(s) > maxLabelText || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainPrefix says whether s is a DNS subdomain.
+func isPlainPrefix(s string) bool {
+	if len(s) > content.DNS1123SubdomainMaxLength {
+		return false
+	}
+	before := byte('.')
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case isAlphanumeric(c) && (c < 'A' || c > 'Z'):
+		case c == '-' && before != '.', c == '.' && before != '.' && before != '-':
+		default:
+			return false
+		}
+		before = c
+	}
+	return before != '.' && before != '-'
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }
