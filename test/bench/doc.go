@@ -18,7 +18,7 @@
 //	         arrival of the event to the child's request leaving, and to the
 //	         child's write seen by a watcher
 //	quiet    nothing happens
-//	restart  from the start of a second process, with all in place, until every
+//	restart  from the start of another process, with all in place, until every
 //	         parent has been looked at once
 //
 // Standard output gets a table of medians, and a line for each ratio of two

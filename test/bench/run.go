@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,12 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-// patience is how long a phase may take.
-const patience = 10 * time.Minute
+const (
+	// patience is how long a phase may take.
+	patience = 10 * time.Minute
+
+	restarts = 5 // per run
+)
 
 // Figures are those of one phase of one run. Sizes are in bytes, times in
 // nanoseconds.
@@ -229,7 +234,28 @@ func (b *bench) quiet(ctx context.Context) error {
 	return b.end(ctx, "quiet", b.opts.quiet)
 }
 
+// restart restarts the operator several times, as that takes less than a second
+// and depends on what else the machine does in it, and keeps the figures of the
+// one that took the median time, with the requests of the one that wrote most.
 func (b *bench) restart(ctx context.Context) error {
+	var all []Figures
+	for range restarts {
+		if err := b.restartOnce(ctx); err != nil {
+			return err
+		}
+		all = append(all, b.result.Phases["restart"])
+	}
+	slices.SortFunc(all, func(x, y Figures) int { return cmp.Compare(x.Wall, y.Wall) })
+	median := all[len(all)/2]
+	most := slices.MaxFunc(all, func(x, y Figures) int { return cmp.Compare(x.writes(), y.writes()) })
+	if most.writes() > median.writes() {
+		median.Requests = most.Requests
+	}
+	b.result.Phases["restart"] = median
+	return b.world.verify(ctx, "")
+}
+
+func (b *bench) restartOnce(ctx context.Context) error {
 	if err := b.process.stop(); err != nil {
 		return err
 	}
@@ -241,8 +267,5 @@ func (b *bench) restart(ctx context.Context) error {
 	if err := b.process.get(ctx, "/all", &all); err != nil {
 		return err
 	}
-	if err := b.end(ctx, "restart", all.Sub(b.process.started)); err != nil {
-		return err
-	}
-	return b.world.verify(ctx, "")
+	return b.end(ctx, "restart", all.Sub(b.process.started))
 }
