@@ -1,8 +1,6 @@
 package runner
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,9 +20,9 @@ type desiredChild struct {
 	ref  objectRef
 	keep bool // shall exist exactly as it is
 
-	sum    [sha256.Size]byte // of what the handler returned, for the quick check
-	object map[string]any    // without what the engine sets itself; nil until load
-	hash   string            // of what the handler wants, however it is spelled
+	sum    digest         // of what the handler returned, for the quick check
+	object map[string]any // without what the engine sets itself; nil until load
+	hash   digest         // of what the handler wants, however it is spelled
 
 	returned any          // by the handler, while object is nil
 	known    *childMemory // what is remembered of it, where that is known already
@@ -65,7 +63,7 @@ func (s *settings) desireOne(d *desiredChild, parent *resource.Resource, obj any
 	var ok bool
 	if d.sum, ok = sumOf(summer, obj); ok {
 		if c := memory.children.returned(i, d.sum); c != nil {
-			d.kind, d.ref, d.hash, d.returned, d.known = c.kind, c.ref, c.hash, obj, c
+			d.kind, d.ref, d.hash, d.returned, d.known = c.kind, c.ref(), c.hash, obj, c
 			return nil
 		}
 	}
@@ -143,10 +141,10 @@ func (s *settings) load(d *desiredChild, parent *resource.Resource) error {
 }
 
 // sumOf returns the quick hash of a child, false if it can't be encoded.
-func sumOf(summer *encode.Summer, obj any) (sum [sha256.Size]byte, ok bool) {
+func sumOf(summer *encode.Summer, obj any) (d digest, ok bool) {
 	defer func() { ok = recover() == nil && ok }()
 	sum, err := summer.Sum(obj)
-	return sum, err == nil
+	return digest(sum[:]), err == nil
 }
 
 // encoded returns a child as JSON values, which to makes of it. A panic, which
@@ -275,7 +273,4 @@ func object(of map[string]any, key string) map[string]any {
 
 // hashOf returns a hash of a desired state that doesn't depend on how it is
 // spelled: nulls say nothing, and keys have no order.
-func hashOf(desired map[string]any) string {
-	sum := jsonSum(nullFree(desired))
-	return hex.EncodeToString(sum[:16])
-}
+func hashOf(desired map[string]any) digest { return jsonSum(nullFree(desired)) }

@@ -100,7 +100,7 @@ func (p *pass) suspect(r *result, prompted bool) bool {
 		if !a.restores && prompted {
 			return false
 		}
-		writes = []loopWrite{{Path: "the desired state", To: show(a.kind, a.want.hash)}}
+		writes = []loopWrite{{Path: "the desired state", To: show(a.kind, a.want.hash.String())}}
 		if a.restores { // someone takes the mark off
 			path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.mark)}
 			writes = []loopWrite{{Path: path.String()}}
@@ -138,7 +138,7 @@ func (p *pass) echoed(a *action, key loopKey) bool {
 	if known == nil || known.version == "" {
 		return false
 	}
-	if at := time.Now(); at.Sub(known.wrote) > echoInterval && !p.loops.lasts(at, key) {
+	if at := time.Now(); at.Sub(time.Unix(0, known.wrote)) > echoInterval && !p.loops.lasts(at, key) {
 		return false
 	}
 	now := p.inputsOf(p.parent, p.observedChildren())

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"encoding/hex"
 	"strings"
 
 	"github.com/roperator/roperator/internal/listkeys"
@@ -14,7 +15,7 @@ const maxMark = 16 << 10
 // which desired state the child was last given, so that a later build of the
 // operator knows what to remove, and a restarted one knows what was accepted.
 type mark struct {
-	hash    string
+	hash    digest
 	applied *applied
 }
 
@@ -22,7 +23,7 @@ type mark struct {
 const markVersion = "v1"
 
 func newMark(d *desiredChild, schema *listkeys.Node) string {
-	head := markVersion + ":" + d.hash + ":"
+	head := markVersion + ":" + d.hash.String() + ":"
 	return head + newApplied(d.object, schema).encode(maxMark-len(head))
 }
 
@@ -38,9 +39,13 @@ func (s *settings) readMark(live *resource.Resource) mark {
 	if !ok1 || !ok2 || version != markVersion {
 		return mark{}
 	}
+	sum, err := hex.DecodeString(hash)
+	if err != nil || len(sum) != len(digest{}) {
+		return mark{}
+	}
 	a, err := decodeApplied(paths)
 	if err != nil {
 		return mark{}
 	}
-	return mark{hash: hash, applied: a}
+	return mark{hash: digest(sum), applied: a}
 }

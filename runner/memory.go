@@ -2,9 +2,9 @@ package runner
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -39,51 +39,60 @@ type parentMemory struct {
 	inputs inputs
 	// parentSeen is the resourceVersion of the parent that parentInputs is of.
 	parentSeen   string
-	parentInputs [16]byte
+	parentInputs digest
 	// followUps is how many passes more count as prompted by what was found
 	// then.
 	followUps int
 	// told is a sum of what was last logged that a dry run would do.
-	told [16]byte
+	told digest
 	// lastError is what the last Event about a failure said.
 	lastError string
 }
 
 // A childMemory is what is remembered of one child.
 type childMemory struct {
-	ref  objectRef
 	kind *kind
+	key  types.NamespacedName
 	uid  types.UID
 	// sum is of what the handler returned, hash of what it meant.
-	sum  [sha256.Size]byte
-	hash string
+	sum, hash digest
 	// version is the child's resourceVersion at which it was found to satisfy
 	// that. While neither has changed there is nothing to compare.
 	version string
-	// wrote is when it was last written.
-	wrote time.Time
+	// wrote is when it was last written, in ns since 1970.
+	wrote int64
 	// exceptions are the fields that the API server has accepted and made
 	// something else of, by path.
 	exceptions map[string]exception
-	// refused is the answer to a write that can't succeed before the desired
-	// or the live state changes, with the child's resourceVersion then (empty:
-	// there was none).
-	refused        error
-	refusedVersion string
+	refusal    *refusal // nil: it wasn't refused
 }
 
+// A refusal is the answer to a write that can't succeed before the desired or
+// the live state changes.
+type refusal struct {
+	err     error
+	version string // the child's resourceVersion then; empty: there was none
+}
+
+// A digest is enough of a SHA-256 sum to tell values apart.
+type digest [16]byte
+
+func (d digest) String() string { return hex.EncodeToString(d[:]) }
+
+func (c *childMemory) ref() objectRef { return objectRef{c.kind.Type, c.key} }
+
 // An exception is a field for which the server, told desired, made live of it.
-type exception struct{ desired, live [16]byte }
+type exception struct{ desired, live digest }
 
 // A statusMemory is what the server made of a status.
-type statusMemory struct{ desired, live [sha256.Size]byte }
+type statusMemory struct{ desired, live digest }
 
 // inputs are what a handler's answer depends on.
 type inputs struct {
 	uid        types.UID
 	generation int64
-	parent     [16]byte // labels and annotations
-	children   uint64   // UIDs and resourceVersions
+	parent     digest // labels and annotations
+	children   uint64 // UIDs and resourceVersions
 }
 
 func newMemory() *memory {
@@ -113,7 +122,7 @@ func (m *memory) forget(parent types.UID) {
 // accepted remembers that live is what the server made of d, with the fields
 // in which the two still differ.
 func (p *parentMemory) accepted(d *desiredChild, live *resource.Resource, rest []difference) {
-	c := &childMemory{ref: d.ref, kind: d.kind, uid: live.UID(), sum: d.sum, hash: d.hash, version: live.ResourceVersion()}
+	c := &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.hash, version: live.ResourceVersion()}
 	if len(rest) > 0 && len(rest) <= maxExceptions {
 		c.exceptions = make(map[string]exception, len(rest))
 		for _, diff := range rest {
@@ -127,13 +136,13 @@ func (p *parentMemory) accepted(d *desiredChild, live *resource.Resource, rest [
 func (p *parentMemory) refuse(d *desiredChild, live *resource.Resource, err error) {
 	c := p.children.of(d.ref)
 	if c == nil {
-		c = &childMemory{ref: d.ref, kind: d.kind}
+		c = &childMemory{kind: d.kind, key: d.ref.Key}
 		p.children.put(c)
 	}
 	c.sum, c.hash, c.version = d.sum, d.hash, ""
-	c.refused, c.refusedVersion = err, ""
+	c.refusal = &refusal{err: err}
 	if live != nil {
-		c.uid, c.refusedVersion = live.UID(), live.ResourceVersion()
+		c.uid, c.refusal.version = live.UID(), live.ResourceVersion()
 	}
 }
 
@@ -145,7 +154,7 @@ func (p *parentMemory) carry(d *desiredChild, live *resource.Resource) {
 		p.accepted(d, live, nil)
 		return
 	}
-	c.sum, c.hash, c.version, c.refused = d.sum, d.hash, live.ResourceVersion(), nil
+	c.sum, c.hash, c.version, c.refusal = d.sum, d.hash, live.ResourceVersion(), nil
 }
 
 // of the child with this UID, nil if nothing is known of it.
@@ -174,13 +183,13 @@ func (c *childMemory) explains(d difference) bool {
 // parentSum sums up what of a parent, besides its generation, the handler's
 // answer depends on: labels and annotations, or everything of a type without
 // generations.
-func (p *parentMemory) parentSum(parent *resource.Resource) [16]byte {
+func (p *parentMemory) parentSum(parent *resource.Resource) digest {
 	if parent.ResourceVersion() != p.parentSeen {
 		of := any([]any{parent.Labels(), parent.Annotations()})
 		if parent.Generation() == 0 {
 			of = parent.ResourceVersion()
 		}
-		p.parentSeen, p.parentInputs = strings.Clone(parent.ResourceVersion()), valueSum(of)
+		p.parentSeen, p.parentInputs = strings.Clone(parent.ResourceVersion()), jsonSum(of)
 	}
 	return p.parentInputs
 }
@@ -204,32 +213,28 @@ func (c *childMemory) of(live *resource.Resource) *childMemory {
 
 // refuses returns the error of the last try, if another would be the same.
 func (c *childMemory) refuses(d *desiredChild, live *resource.Resource) error {
-	if c == nil || c.refused == nil || c.hash != d.hash {
+	if c == nil || c.refusal == nil || c.hash != d.hash {
 		return nil
 	}
-	if live == nil && c.refusedVersion == "" || live != nil && c.refusedVersion == live.ResourceVersion() {
-		return c.refused
+	if live == nil && c.refusal.version == "" || live != nil && c.refusal.version == live.ResourceVersion() {
+		return c.refusal.err
 	}
 	return nil
 }
 
 func exceptionOf(d difference) exception {
-	return exception{desired: valueSum(d.Desired), live: valueSum(d.Live)}
+	return exception{desired: jsonSum(d.Desired), live: jsonSum(d.Live)}
 }
 
 // sumSize is room for most of what is summed.
 const sumSize = 512
 
 // jsonSum returns the sum of a value that came from JSON.
-func jsonSum(v any) [sha256.Size]byte {
+func jsonSum(v any) digest {
 	raw, err := jsonvalue.Append(make([]byte, 0, sumSize), v)
 	if err != nil {
 		raw = []byte(err.Error()) // can't be: JSON has no such value
 	}
-	return sha256.Sum256(raw)
-}
-
-func valueSum(v any) [16]byte {
-	sum := jsonSum(v)
-	return [16]byte(sum[:16])
+	sum := sha256.Sum256(raw)
+	return digest(sum[:])
 }

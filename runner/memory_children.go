@@ -1,7 +1,5 @@
 package runner
 
-import "crypto/sha256"
-
 // fewChildren is up to how many children are looked through one by one.
 const fewChildren = 16
 
@@ -30,7 +28,7 @@ func (m *childMemories) at(ref objectRef) int {
 		return -1
 	}
 	for i, c := range m.list {
-		if c.ref == ref {
+		if c.ref() == ref {
 			return i
 		}
 	}
@@ -39,13 +37,13 @@ func (m *childMemories) at(ref objectRef) int {
 
 // put adds or replaces what is remembered of a child.
 func (m *childMemories) put(c *childMemory) {
-	if i := m.at(c.ref); i >= 0 {
+	if i := m.at(c.ref()); i >= 0 {
 		m.list[i] = c
 		return
 	}
 	m.list = append(m.list, c)
 	if m.index != nil {
-		m.index[c.ref] = len(m.list) - 1
+		m.index[c.ref()] = len(m.list) - 1
 	} else {
 		m.reindex()
 	}
@@ -58,14 +56,14 @@ func (m *childMemories) reindex() {
 	}
 	m.index = make(map[objectRef]int, len(m.list))
 	for i, c := range m.list {
-		m.index[c.ref] = i
+		m.index[c.ref()] = i
 	}
 }
 
 // returned finds the child for which the handler returned what has this sum,
 // nil if there is none near position i of the list, where it was the last time
 // if nothing has changed.
-func (m *childMemories) returned(i int, sum [sha256.Size]byte) *childMemory {
+func (m *childMemories) returned(i int, sum digest) *childMemory {
 	for _, c := range m.list[max(0, min(i-fewChildren, len(m.list))):min(i+fewChildren, len(m.list))] {
 		if c.sum == sum {
 			return c
@@ -94,7 +92,7 @@ func (m *childMemories) inOrder(desired []*desiredChild) bool {
 		return len(m.list) == 0
 	}
 	for i, c := range m.list {
-		if c.ref != desired[i].ref {
+		if c.ref() != desired[i].ref {
 			return false
 		}
 	}

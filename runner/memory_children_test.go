@@ -60,7 +60,7 @@ func TestDesireKnowsWhatItHasSeen(t *testing.T) {
 			require.Len(t, memory.children.list, n-1)
 			require.Nil(t, memory.children.of(later[n].ref))
 			for _, d := range later[1:n] {
-				require.Equal(t, d.ref, memory.children.of(d.ref).ref)
+				require.Equal(t, d.ref, memory.children.of(d.ref).ref())
 			}
 		})
 	}

@@ -100,18 +100,20 @@ func TestMark(t *testing.T) {
 	parent := testObject(t, testParentType(), "p", "p", 1, "")
 	desired, err := s.desire(parent, []any{testConfigMap("v")}, &parentMemory{})
 	require.NoError(t, err)
-	good := newMark(desired[0], nil)
+	good, hash := newMark(desired[0], nil), desired[0].hash.String()
 	for name, tc := range map[string]struct {
 		reason, text string
-		hash         string
+		hash         digest
 	}{
 		"as written":   {"read back", good, desired[0].hash},
-		"none":         {"a mark of nothing", "", ""},
-		"another kind": {"of a later version, perhaps", "v9:abc:data{k}", ""},
-		"no paths":     {"cut short", "v1:abc", ""},
-		"no hash":      {"cut short", "v1", ""},
-		"broken paths": {"tampered with", "v1:abc:{{{{", ""},
-		"too long":     {"tampered with", "v1:abc:" + strings.Repeat("x", 3*maxMark), ""},
+		"none":         {"a mark of nothing", "", digest{}},
+		"another kind": {"of a later version, perhaps", "v9:" + hash + ":data{k}", digest{}},
+		"no paths":     {"cut short", "v1:" + hash, digest{}},
+		"no hash":      {"cut short", "v1", digest{}},
+		"half a hash":  {"cut short", "v1:" + hash[:16] + ":data{k}", digest{}},
+		"broken hash":  {"tampered with", "v1:" + hash[1:] + "x:data{k}", digest{}},
+		"broken paths": {"tampered with", "v1:" + hash + ":{{{{", digest{}},
+		"too long":     {"tampered with", "v1:" + hash + ":" + strings.Repeat("x", 3*maxMark), digest{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
@@ -123,7 +125,7 @@ func TestMark(t *testing.T) {
 			})
 			m := s.readMark(live)
 			require.Equal(t, tc.hash, m.hash, tc.reason)
-			if tc.hash == "" {
+			if tc.hash == (digest{}) {
 				require.Nil(t, m.applied, tc.reason)
 			}
 		})

@@ -115,7 +115,7 @@ func (p *pass) tellWould(ctx context.Context) {
 		return
 	}
 	level := slog.LevelInfo
-	if sum := valueSum(p.would); sum == p.memory.told {
+	if sum := jsonSum(p.would); sum == p.memory.told {
 		level = slog.LevelDebug
 	} else {
 		p.memory.told = sum

@@ -159,7 +159,7 @@ func (p *pass) learn(planned *plan, desired []*desiredChild, keptAll, prompted b
 			}
 			p.memory.accepted(a.want, r.live, r.rest)
 			if r.wrote {
-				p.memory.children.of(a.ref).wrote = time.Now()
+				p.memory.children.of(a.ref).wrote = time.Now().UnixNano()
 			}
 		case r.wrote:
 			out.Throttled = p.suspect(r, prompted) || out.Throttled
