@@ -45,7 +45,7 @@ func mutants() []mutant {
 			{"runner/leader.go", "		stop()\n		cut(lost)\n", ""},
 		}},
 		one("no writes after a handler's error", "runner/sync.go", "		return outcome{Err: true, Permanent: isPermanent(err)}, err\n	}\n	p.emit(resp.Events)\n", "		resp = &handler.SyncResponse{}\n	}\n	p.emit(resp.Events)\n"),
-		one("removal of dropped fields", "runner/strategy.go", "merge(a.live.Unstructured().Object, want, a.former)", "merge(a.live.Unstructured().Object, want, nil)"),
+		one("removal of dropped fields", "runner/strategy.go", "merge(a.liveObject(), want, a.former)", "merge(a.liveObject(), want, nil)"),
 		one("retry of a failed pass", "runner/sync.go", "	out.Err = err != nil\n", ""),
 	}
 }
