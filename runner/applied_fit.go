@@ -30,7 +30,7 @@ func (a *applied) fit(limit int) *applied {
 	if metadata == nil || rest.owns() {
 		return rest
 	}
-	return &applied{kind: appliedObject, fields: append(slices.Clone(rest.fields), appliedField{"metadata", metadata}).inOrder()}
+	return &applied{kind: appliedObject, fields: append(rest.fields, appliedField{"metadata", metadata}).inOrder()}
 }
 
 func (s appliedSizes) of(a *applied) int {

@@ -2,8 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,7 +12,6 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -52,15 +49,7 @@ func BenchmarkChangedSteps(b *testing.B) {
 	e.store.observe(stream{Type: testParentType()}, parent)
 	first, err := e.desire(parent, children, &parentMemory{})
 	require.NoError(b, err)
-	for i, d := range first {
-		object := e.full(d, parent, newMark(d, d.kind.comparison.schema))
-		meta, _ := object["metadata"].(map[string]any)
-		meta["uid"], meta["resourceVersion"] = fmt.Sprintf("child-uid-%d", i), strconv.Itoa(10+i)
-		meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
-		live, err := resource.New(object)
-		require.NoError(b, err)
-		e.store.observe(stream{Type: live.Type()}, live)
-	}
+	observeWritten(b, e, parent, first, nil)
 	ctx := context.Background()
 	e.sync(ctx, due{UID: parent.UID(), Trigger: "first"})
 	require.Equal(b, outcome{}, e.sync(ctx, due{UID: parent.UID(), Trigger: "second"}), "the parent is settled")
@@ -106,15 +95,6 @@ func BenchmarkChangedSteps(b *testing.B) {
 				if _, err := bodyOf(p.createBody(d, parent)); err != nil {
 					b.Fatal(err)
 				}
-			}
-		}
-	})
-	b.Run("learn", func(b *testing.B) { // what the answer to an update differs in
-		b.ReportAllocs()
-		for b.Loop() {
-			for i := range writes {
-				a := &writes[i]
-				a.kind.comparison.compare(a.live.Unstructured().Object, a.want.object, nil)
 			}
 		}
 	})

@@ -152,13 +152,13 @@ func (s *settings) checkLabels(parent *resource.Resource, labels map[string]*str
 			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, *got)
 		}
 	}
-	unusual := map[string]string{}
+	var errs field.ErrorList
 	for key, value := range labels {
 		if value != nil && !isPlainLabel(key, *value) {
-			unusual[key] = *value
+			errs = append(errs, metavalidation.ValidateLabels(map[string]string{key: *value}, field.NewPath("metadata", "labels"))...)
 		}
 	}
-	if errs := metavalidation.ValidateLabels(unusual, field.NewPath("metadata", "labels")); len(errs) > 0 {
+	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
 	return nil

@@ -44,23 +44,33 @@ func settledEngine(tb testing.TB, children, foreign int) (*engine, types.UID) {
 	memory := &parentMemory{}
 	wanted, err := e.desire(parent, desired, memory)
 	require.NoError(tb, err)
-	for i, d := range wanted {
-		object := e.full(d, parent, newMark(d, nil))
-		meta, _ := object["metadata"].(map[string]any)
-		meta["uid"], meta["resourceVersion"] = fmt.Sprintf("child-uid-%d", i), strconv.Itoa(10+i)
-		others := map[string]any{}
-		for n := range foreign / 20 {
-			others[fmt.Sprintf("foreign-%05d", n)] = "x"
-		}
-		object["foreign"] = others
-		live, err := resource.New(object)
-		require.NoError(tb, err)
-		e.store.observe(stream{Type: k8s.ConfigMap}, live)
+	others := map[string]any{}
+	for n := range foreign / 20 {
+		others[fmt.Sprintf("foreign-%05d", n)] = "x"
 	}
+	observeWritten(tb, e, parent, wanted, others)
 	e.sync(context.Background(), due{UID: parent.UID(), Trigger: "first"}) // compares
 	out := e.sync(context.Background(), due{UID: parent.UID(), Trigger: "second"})
 	require.Equal(tb, outcome{}, out, "the parent is settled")
 	return e, parent.UID()
+}
+
+// observeWritten puts children into the store as they are once written, with
+// foreign fields besides.
+func observeWritten(tb testing.TB, e *engine, parent *resource.Resource, children []*desiredChild, foreign map[string]any) {
+	tb.Helper()
+	for i, d := range children {
+		object := e.full(d, parent, newMark(d, d.kind.comparison.schema))
+		meta, _ := object["metadata"].(map[string]any)
+		meta["uid"], meta["resourceVersion"] = fmt.Sprintf("child-uid-%d", i), strconv.Itoa(10+i)
+		meta["creationTimestamp"] = "2026-01-01T00:00:00Z"
+		if foreign != nil {
+			object["foreign"] = foreign
+		}
+		live, err := resource.New(object)
+		require.NoError(tb, err)
+		e.store.observe(stream{Type: live.Type()}, live)
+	}
 }
 
 // TestUnchangedPassDecodesNoChild: what a pass over a settled parent allocates

@@ -175,11 +175,14 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 	}
 	mark := s.readMark(live)
 	a.unknown = known == nil
-	compare := d.kind.comparison.compare
-	if mark.hash != d.hash {
-		a.former, compare = mark.applied, d.kind.comparison.collect
+	var diffs []difference
+	if mark.hash == d.hash {
+		diffs = d.kind.comparison.compare(a.liveObject(), d.object, nil)
+	} else { // it was meant to be something else
+		a.former = mark.applied
+		diffs = d.kind.comparison.collect(a.liveObject(), d.object, a.former)
 	}
-	for _, diff := range compare(a.liveObject(), d.object, a.former) {
+	for _, diff := range diffs {
 		if known.explains(diff) {
 			a.explained = append(a.explained, diff.Path)
 		} else {

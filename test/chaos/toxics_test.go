@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/roperator/roperator/internal/plane"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -59,7 +60,7 @@ func (r *route) open(ctx context.Context) error {
 	}
 	for _, p := range r.proxies {
 		// A connection of somebody else may have the port for a moment.
-		if err := until(ctx, 10*time.Second, p.Start); err != nil {
+		if err := plane.Until(ctx, 10*time.Second, p.Start); err != nil {
 			return fmt.Errorf("toxiproxy: %w", err)
 		}
 	}

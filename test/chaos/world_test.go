@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/internal/plane"
@@ -136,7 +134,7 @@ func (w *world) prepare(ctx context.Context) error {
 	if _, err := crds.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := until(ctx, time.Minute, func() (err error) {
+	if err := plane.Until(ctx, time.Minute, func() (err error) {
 		w.planted, err = w.served(ctx)
 		return err
 	}); err != nil {
@@ -223,14 +221,14 @@ func (w *world) heal(ctx context.Context) error {
 	if err := w.plane.StartControllerManager(); err != nil {
 		return err
 	}
-	return until(ctx, 2*time.Minute, func() error { return w.people.release(ctx) })
+	return plane.Until(ctx, 2*time.Minute, func() error { return w.people.release(ctx) })
 }
 
 // converge returns when everything is as it should be, and has been for a
 // while, and adds what isn't after a long time.
 func (w *world) converge(ctx context.Context) error {
 	var last []violation
-	err := until(ctx, 3*time.Minute, func() error {
+	err := plane.Until(ctx, 3*time.Minute, func() error {
 		s, err := w.people.look(ctx)
 		if err != nil {
 			return err
@@ -248,19 +246,6 @@ func (w *world) converge(ctx context.Context) error {
 		pauseFor(ctx, 5*time.Second) // for passes that write nothing, and Events
 	}
 	return err
-}
-
-// until calls f until it succeeds, and returns why it didn't if limit is over.
-func until(ctx context.Context, limit time.Duration, f func() error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, func(context.Context) (bool, error) {
-		last = f()
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("after %v: %w", limit, cmp.Or(last, err))
-	}
-	return nil
 }
 
 // faults is how many there were, of all kinds.

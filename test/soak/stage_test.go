@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -93,7 +91,7 @@ func (s *stage) prepare(ctx context.Context) error {
 	if _, err := crds.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := until(ctx, time.Minute, func() error {
+	if err := plane.Until(ctx, time.Minute, func() error {
 		_, err := s.api.of("parents").List(ctx, metav1.ListOptions{})
 		return err
 	}); err != nil {
@@ -140,7 +138,7 @@ func (s *stage) sizes() map[string]int { return s.probe.Engine().Sizes() }
 func (s *stage) settle(ctx context.Context, objects int) error {
 	var passes uint64
 	quiet := 0
-	return until(ctx, 3*time.Minute, func() error {
+	return plane.Until(ctx, 3*time.Minute, func() error {
 		select {
 		case err := <-s.runner.ended:
 			s.runner.ended <- err
@@ -170,19 +168,6 @@ func (s *stage) settle(ctx context.Context, objects int) error {
 		}
 		return nil
 	})
-}
-
-// until calls f until it succeeds, and returns why it didn't if limit is over.
-func until(ctx context.Context, limit time.Duration, f func() error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, limit, true, func(context.Context) (bool, error) {
-		last = f()
-		return last == nil, nil
-	})
-	if err != nil {
-		return fmt.Errorf("after %v: %w", limit, cmp.Or(last, err))
-	}
-	return nil
 }
 
 func (s *stage) create(ctx context.Context, name string) error {
