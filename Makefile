@@ -78,9 +78,9 @@ bench: controlplane ## This library beside controller-runtime and plain client-g
 	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
 
 .PHONY: bench-scale
-bench-scale: ## Cost per pass with OBJECTS (2000,20000,100000) in the store, on an API server in the process; a CPU profile in .cache
+bench-scale: ## Cost per pass with OBJECTS (2000,20000,100000) in the store, ROUNDS (5) each, on an API server in the process; a CPU profile in .cache
 	@mkdir -p $(CACHE)
-	@SCALE_OBJECTS=$(OBJECTS) SCALE_PROFILE=$(CACHE)/bench-scale.pprof go test -count=1 -timeout 60m -v -run '^TestScale$$' $(TESTFLAGS) ./test/scale | grep -v -E '^ *(===|--- PASS|PASS|ok)'
+	@SCALE_OBJECTS=$(OBJECTS) SCALE_ROUNDS=$(ROUNDS) SCALE_PROFILE=$(CACHE)/bench-scale.pprof go test -count=1 -timeout 60m -v -run '^TestScale$$' $(TESTFLAGS) ./test/scale | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: chaos
 chaos: controlplane ## The operator among failing connections, API servers and replicas, for MINUTES (5); SEED repeats the faults

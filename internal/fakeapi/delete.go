@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,41 +34,36 @@ func (s *Server) delete(req *http.Request, k *Kind, r Request) (*http.Response, 
 	case err != nil:
 		return nil, err
 	case left != nil:
-		return answer(req, http.StatusOK, left)
+		return respond(req, http.StatusOK, left.raw), nil
 	}
 	return answer(req, http.StatusOK, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
-		Details: &metav1.StatusDetails{Name: r.Key.Name, Group: k.groupResource().Group, Kind: k.Plural, UID: types.UID(text(metaOf(was), "uid"))},
+		Details: &metav1.StatusDetails{Name: r.Key.Name, Group: k.groupResource().Group, Kind: k.Plural, UID: types.UID(was.uid)},
 	})
 }
 
 // deleteLocked returns what was, and what is left of it if it has finalizers.
-func (s *Server) deleteLocked(k *Kind, key types.NamespacedName, p preconditions, dryRun bool) (was, left map[string]any, err error) {
+func (s *Server) deleteLocked(k *Kind, key types.NamespacedName, p preconditions, dryRun bool) (was, left *stored, err error) {
 	if was, err = s.getLocked(k, key); err != nil {
 		return nil, nil, err
 	}
-	before := metaOf(was)
-	if p.uid != "" && p.uid != text(before, "uid") || p.version != "" && p.version != text(before, "resourceVersion") {
+	if p.uid != "" && p.uid != was.uid || p.version != "" && p.version != was.version {
 		return nil, nil, apierrors.NewConflict(k.groupResource(), key.Name, errors.New("Precondition failed"))
 	}
-	if len(finalizers(before)) == 0 {
+	object := was.tree()
+	meta := metaOf(object)
+	if len(finalizers(meta)) == 0 {
 		if !dryRun {
-			s.removeLocked(k, key, was)
+			s.removeLocked(k, key, object)
 		}
 		return was, nil, nil
 	}
-	if before["deletionTimestamp"] != nil {
+	if meta["deletionTimestamp"] != nil {
 		return was, was, nil
 	}
-	left = maps.Clone(was)
-	meta := maps.Clone(before)
-	left["metadata"] = meta
 	meta["deletionTimestamp"], meta["deletionGracePeriodSeconds"] = now(), int64(0)
 	if k.Generation {
 		meta["generation"] = number(meta, "generation") + 1
 	}
-	if !dryRun {
-		s.putLocked(k, key, was, left)
-	}
-	return was, left, nil
+	return was, s.putLocked(k, key, object, dryRun), nil
 }

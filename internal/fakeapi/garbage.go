@@ -17,7 +17,7 @@ func (s *Server) CollectGarbage() {
 	there := map[string]struct{}{}
 	for _, objects := range s.mu.objects {
 		for _, object := range objects {
-			there[text(metaOf(object), "uid")] = struct{}{}
+			there[object.uid] = struct{}{}
 		}
 	}
 	for _, k := range s.kinds {
@@ -28,7 +28,7 @@ func (s *Server) CollectGarbage() {
 }
 
 func (s *Server) collectLocked(k *Kind, key types.NamespacedName, there map[string]struct{}) {
-	was := s.mu.objects[k][key]
+	was := s.mu.objects[k][key].tree()
 	refs, _ := metaOf(was)["ownerReferences"].([]any)
 	if len(refs) == 0 || metaOf(was)["deletionTimestamp"] != nil {
 		return
@@ -45,8 +45,7 @@ func (s *Server) collectLocked(k *Kind, key types.NamespacedName, there map[stri
 	case 0:
 		_, _, _ = s.deleteLocked(k, key, preconditions{}, false) // it is there, and nothing else can be wrong
 	default:
-		object := clone(was)
-		metaOf(object)["ownerReferences"] = left
-		_, _ = s.storeLocked(k, key, object, writeAll, false)
+		metaOf(was)["ownerReferences"] = left
+		_, _ = s.storeLocked(k, key, was, writeAll, false)
 	}
 }

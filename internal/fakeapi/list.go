@@ -3,7 +3,6 @@ package fakeapi
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +13,7 @@ import (
 type page struct {
 	of      view
 	version int64
-	items   []map[string]any
+	items   []*stored
 }
 
 // maxTokens is how many continue tokens are good at a time.
@@ -44,10 +43,11 @@ func (s *Server) list(k *Kind, r Request, selector labels.Selector) (map[string]
 		}
 		meta["continue"] = s.keepLocked(page{p.of, p.version, p.items[limit:]})
 	}
+	list := map[string]any{"apiVersion": k.Type.APIVersion, "kind": k.Type.Kind + "List", "metadata": meta, "items": items}
 	if k.builtIn() {
-		items = withoutTypes(items)
+		list["items"] = withoutTypes(items)
 	}
-	return map[string]any{"apiVersion": k.Type.APIVersion, "kind": k.Type.Kind + "List", "metadata": meta, "items": items}, nil
+	return list, nil
 }
 
 // pageLocked returns what a list has to tell from here on.
@@ -81,10 +81,10 @@ func (s *Server) keepLocked(p page) string {
 	return token
 }
 
-func withoutTypes(items []map[string]any) []map[string]any {
+func withoutTypes(items []*stored) []map[string]any {
 	out := make([]map[string]any, len(items))
 	for i, item := range items {
-		out[i] = maps.Clone(item)
+		out[i] = item.tree()
 		delete(out[i], "apiVersion")
 		delete(out[i], "kind")
 	}

@@ -181,7 +181,7 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 		if err != nil {
 			return nil, err
 		}
-		return answer(req, http.StatusOK, object)
+		return respond(req, http.StatusOK, object.raw), nil
 	case "delete":
 		return s.delete(req, k, r)
 	}
@@ -193,7 +193,7 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 	if r.Verb == "create" {
 		code = http.StatusCreated
 	}
-	return answer(req, code, object)
+	return respond(req, code, object.raw), nil
 }
 
 func nameIn(body []byte) string {

@@ -90,9 +90,9 @@ type Server struct {
 		hooks     Hooks
 		version   int64
 		uids      int64
-		objects   map[*Kind]map[types.NamespacedName]map[string]any // never changed once stored
-		log       []event                                           // oldest first
-		compacted int64                                             // what is older has left the log
+		objects   map[*Kind]map[types.NamespacedName]*stored
+		log       []event // oldest first
+		compacted int64   // what is older has left the log
 		held      map[resource.Type]bool
 		epoch     int64 // watches from earlier ones end
 		bookmark  int64 // counts the bookmarks that were asked for
@@ -109,12 +109,12 @@ type Server struct {
 func New(kinds ...Kind) *Server {
 	s := &Server{wake: newBroadcast()}
 	s.mu.version = 100
-	s.mu.objects = map[*Kind]map[types.NamespacedName]map[string]any{}
+	s.mu.objects = map[*Kind]map[types.NamespacedName]*stored{}
 	s.mu.pages = map[string]page{}
 	s.mu.held = map[resource.Type]bool{}
 	for _, k := range append(slices.Clone(kinds), Events()) {
 		s.kinds = append(s.kinds, &k)
-		s.mu.objects[&k] = map[types.NamespacedName]map[string]any{}
+		s.mu.objects[&k] = map[types.NamespacedName]*stored{}
 	}
 	return s
 }
@@ -246,7 +246,7 @@ func (s *Server) Change(t resource.Type, key types.NamespacedName, change func(o
 	if k == nil || s.mu.objects[k][key] == nil {
 		return nil, fmt.Errorf("%s %s: not found", t, key)
 	}
-	object := clone(s.mu.objects[k][key])
+	object := s.mu.objects[k][key].tree()
 	change(object)
 	return wrap(s.storeLocked(k, key, object, writeAll, false))
 }
@@ -271,7 +271,7 @@ func (s *Server) Get(t resource.Type, key types.NamespacedName) *resource.Resour
 	if k == nil || s.mu.objects[k][key] == nil {
 		return nil
 	}
-	res, err := resource.New(s.mu.objects[k][key])
+	res, err := s.mu.objects[k][key].resource()
 	if err != nil {
 		return nil // can't be: it was stored
 	}
@@ -321,11 +321,11 @@ func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-func wrap(object map[string]any, err error) (*resource.Resource, error) {
+func wrap(object *stored, err error) (*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resource.New(object)
+	return object.resource()
 }
 
 // answer returns a response with a JSON body.

@@ -2,6 +2,7 @@ package fakeapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -22,13 +23,13 @@ import (
 type event struct {
 	version       int64
 	kind          *Kind
-	was, is, last map[string]any
+	was, is, last *stored
 }
 
 func (s *Server) logLocked(e event) {
 	s.mu.log = append(s.mu.log, e)
 	if s.mu.hooks.Changed != nil {
-		s.mu.hooks.Changed(e.was, e.is)
+		s.mu.hooks.Changed(e.was.tree(), e.is.tree())
 	}
 	s.wake.all()
 }
@@ -40,21 +41,12 @@ type view struct {
 	selector  labels.Selector
 }
 
-func (v *view) selects(object map[string]any) bool {
-	if object == nil {
-		return false
-	}
-	meta := metaOf(object)
-	set := labels.Set{}
-	held, _ := meta["labels"].(map[string]any)
-	for name, value := range held {
-		set[name], _ = value.(string)
-	}
-	return (v.namespace == "" || v.namespace == text(meta, "namespace")) && v.selector.Matches(set)
+func (v *view) selects(object *stored) bool {
+	return object != nil && (v.namespace == "" || v.namespace == object.namespace) && v.selector.Matches(object.labels)
 }
 
-func (s *Server) selectedLocked(v *view) []map[string]any {
-	items := []map[string]any{}
+func (s *Server) selectedLocked(v *view) []*stored {
+	items := []*stored{}
 	for _, key := range slices.SortedFunc(maps.Keys(s.mu.objects[v.kind]), compareKeys) {
 		if object := s.mu.objects[v.kind][key]; v.selects(object) {
 			items = append(items, object)
@@ -86,7 +78,7 @@ func (s *Server) watch(req *http.Request, k *Kind, r Request, selector labels.Se
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", nil)
 	case initial || version == "" || version == "0":
 		for _, object := range s.selectedLocked(&st.view) {
-			st.send(watch.Added, object)
+			st.send(watch.Added, object.raw)
 		}
 		st.at = s.mu.version
 		if initial {
@@ -170,7 +162,11 @@ func (st *stream) fill() {
 	case st.at < s.mu.compacted:
 		status := apierrors.NewResourceExpired("too old resource version").Status()
 		status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
-		st.send(watch.Error, status)
+		raw, err := json.Marshal(status)
+		if err != nil {
+			raw = []byte("{}") // can't be
+		}
+		st.send(watch.Error, raw)
 		st.over = true
 		return
 	}
@@ -194,16 +190,15 @@ func (st *stream) deliver(e *event) {
 	was, is := st.view.selects(e.was), st.view.selects(e.is)
 	switch {
 	case is && was:
-		st.send(watch.Modified, e.is)
+		st.send(watch.Modified, e.is.raw)
 	case is:
-		st.send(watch.Added, e.is)
+		st.send(watch.Added, e.is.raw)
 	case was && e.is == nil:
-		st.send(watch.Deleted, e.last)
+		st.send(watch.Deleted, e.last.raw)
 	case was:
-		left := maps.Clone(e.was)
-		meta := maps.Clone(metaOf(e.was))
-		meta["resourceVersion"], left["metadata"] = strconv.FormatInt(e.version, 10), meta
-		st.send(watch.Deleted, left)
+		left := e.was.tree()
+		metaOf(left)["resourceVersion"] = strconv.FormatInt(e.version, 10)
+		st.send(watch.Deleted, keep(left).raw)
 	}
 }
 
@@ -213,15 +208,11 @@ func (st *stream) sendBookmark(annotations map[string]any) {
 		meta["annotations"] = annotations
 	}
 	t := st.view.kind.Type
-	st.send(watch.Bookmark, map[string]any{"apiVersion": t.APIVersion, "kind": t.Kind, "metadata": meta})
+	st.send(watch.Bookmark, keep(map[string]any{"apiVersion": t.APIVersion, "kind": t.Kind, "metadata": meta}).raw)
 }
 
-func (st *stream) send(t watch.EventType, object any) {
-	raw, err := json.Marshal(map[string]any{"type": t, "object": object})
-	if err != nil {
-		raw = []byte("{}") // can't be: it came from JSON
-	}
-	st.buf = append(append(st.buf, raw...), '\n')
+func (st *stream) send(t watch.EventType, object []byte) {
+	st.buf = fmt.Appendf(st.buf, `{"type":%q,"object":%s}`+"\n", t, object)
 }
 
 // A broadcast tells any number of goroutines that something has happened.

@@ -30,7 +30,7 @@ const (
 )
 
 // write carries out a create, update or patch.
-func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) error) (map[string]any, error) {
+func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) error) (*stored, error) {
 	for {
 		object, version, err := s.intended(k, r)
 		if err != nil {
@@ -54,23 +54,24 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 			s.mu.Unlock()
 			return nil, err
 		}
+		var is *stored
 		if r.Verb == "create" {
-			object, err = s.createLocked(k, r.Key.Namespace, object, r.DryRun)
+			is, err = s.createLocked(k, r.Key.Namespace, object, r.DryRun)
 		} else {
-			object, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), r.DryRun)
+			is, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), r.DryRun)
 		}
 		s.mu.Unlock()
-		return object, err
+		return is, err
 	}
 }
 
 // sameLocked refuses a patch of the UID: unlike an update with another one, it
 // isn't taken for a precondition.
 func (s *Server) sameLocked(k *Kind, key types.NamespacedName, meta map[string]any) error {
-	before := metaOf(s.mu.objects[k][key])
-	uid, version := text(meta, "uid"), text(meta, "resourceVersion")
-	if uid == text(before, "uid") || version != text(before, "resourceVersion") {
-		return nil
+	was, err := s.getLocked(k, key)
+	uid := text(meta, "uid")
+	if err != nil || uid == was.uid || text(meta, "resourceVersion") != was.version {
+		return err
 	}
 	return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
@@ -100,10 +101,7 @@ func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	raw, err := json.Marshal(was)
-	if err != nil {
-		return nil, "", err
-	}
+	raw := was.raw
 	switch types.PatchType(r.ContentType) {
 	case types.JSONPatchType:
 		patch, err := jsonpatch.DecodePatch(r.Body)
@@ -121,7 +119,7 @@ func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
 		return nil, "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
 	}
 	object, err := decode(k, raw)
-	return object, text(metaOf(was), "resourceVersion"), err
+	return object, was.version, err
 }
 
 // decode reads an object of a kind.
@@ -136,7 +134,7 @@ func decode(k *Kind, raw []byte) (map[string]any, error) {
 	return object, nil
 }
 
-func (s *Server) getLocked(k *Kind, key types.NamespacedName) (map[string]any, error) {
+func (s *Server) getLocked(k *Kind, key types.NamespacedName) (*stored, error) {
 	object := s.mu.objects[k][key]
 	if object == nil {
 		return nil, apierrors.NewNotFound(k.groupResource(), key.Name)
@@ -145,10 +143,13 @@ func (s *Server) getLocked(k *Kind, key types.NamespacedName) (map[string]any, e
 }
 
 func (s *Server) versionLocked(k *Kind, key types.NamespacedName) string {
-	return text(metaOf(s.mu.objects[k][key]), "resourceVersion")
+	if is := s.mu.objects[k][key]; is != nil {
+		return is.version
+	}
+	return ""
 }
 
-func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, dryRun bool) (map[string]any, error) {
+func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, dryRun bool) (*stored, error) {
 	meta := metaOf(object)
 	object["metadata"] = meta
 	name := text(meta, "name")
@@ -174,19 +175,17 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	meta["uid"] = fmt.Sprintf("uid-%d", s.mu.uids)
 	meta["creationTimestamp"] = now()
 	delete(meta, "resourceVersion")
-	if !dryRun {
-		s.putLocked(k, key, nil, object)
-	}
-	return object, nil
+	return s.putLocked(k, key, object, dryRun), nil
 }
 
 // storeLocked takes a new state of an object. One that is being deleted goes
 // with its last finalizer: the answer then has the resourceVersion from before.
-func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, dryRun bool) (map[string]any, error) {
-	was, err := s.getLocked(k, key)
+func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, dryRun bool) (*stored, error) {
+	is, err := s.getLocked(k, key)
 	if err != nil {
 		return nil, err
 	}
+	was := is.tree()
 	object, err = merged(k, key, was, object, what)
 	if err != nil {
 		return nil, err
@@ -196,19 +195,15 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 		if !dryRun {
 			s.removeLocked(k, key, object)
 		}
-		return object, nil
+		return keep(object), nil
 	}
 	if reflect.DeepEqual(was, object) {
-		return was, nil
+		return is, nil
 	}
 	if k.Generation && !reflect.DeepEqual(generational(was), generational(object)) {
 		meta["generation"] = number(metaOf(was), "generation") + 1
 	}
-	if dryRun {
-		return object, nil
-	}
-	s.putLocked(k, key, was, object)
-	return object, nil
+	return s.putLocked(k, key, object, dryRun), nil
 }
 
 // merged returns was as an update to object makes it.
@@ -274,21 +269,27 @@ func merged(k *Kind, key types.NamespacedName, was, object map[string]any, what 
 	return out, nil
 }
 
-// putLocked stores object, which gets the next resourceVersion.
-func (s *Server) putLocked(k *Kind, key types.NamespacedName, was, object map[string]any) {
+// putLocked stores object, which gets the next resourceVersion, unless the
+// request is a dry run, and returns what is the answer.
+func (s *Server) putLocked(k *Kind, key types.NamespacedName, object map[string]any, dryRun bool) *stored {
+	if dryRun {
+		return keep(object)
+	}
 	metaOf(object)["resourceVersion"] = s.nextLocked()
-	s.mu.objects[k][key] = object
-	s.logLocked(event{version: s.mu.version, kind: k, was: was, is: object})
+	was, is := s.mu.objects[k][key], keep(object)
+	s.mu.objects[k][key] = is
+	s.logLocked(event{version: s.mu.version, kind: k, was: was, is: is})
+	return is
 }
 
+// removeLocked takes away an object, of which last is the last state.
 func (s *Server) removeLocked(k *Kind, key types.NamespacedName, last map[string]any) {
 	was := s.mu.objects[k][key]
 	delete(s.mu.objects[k], key)
-	version := s.nextLocked()
 	gone := maps.Clone(last)
 	meta := maps.Clone(metaOf(last))
-	meta["resourceVersion"], gone["metadata"] = version, meta
-	s.logLocked(event{version: s.mu.version, kind: k, was: was, last: gone})
+	meta["resourceVersion"], gone["metadata"] = s.nextLocked(), meta
+	s.logLocked(event{version: s.mu.version, kind: k, was: was, last: keep(gone)})
 }
 
 func (s *Server) nextLocked() string {

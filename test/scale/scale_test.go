@@ -1,11 +1,13 @@
 package scale
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
 	"runtime/metrics"
 	"runtime/pprof"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -150,20 +152,30 @@ func TestCounts(t *testing.T) {
 }
 
 // TestScale measures. SCALE_OBJECTS are the numbers of stored objects, parents
-// included.
+// included, and SCALE_ROUNDS is how often each is measured.
 func TestScale(t *testing.T) {
 	sizes := os.Getenv("SCALE_OBJECTS")
 	if sizes == "" {
 		t.Skip("SCALE_OBJECTS isn't set; run make bench-scale")
 	}
-	fmt.Printf("%8s %8s  %-8s %9s %9s %9s %9s %9s %11s %6s\n", "objects", "parents", "phase", "wall", "cpu", "passes", "writes", "passes/s", "cpu/pass", "gc")
-	const resyncs = 60_000
-	var runs []run
+	var objects []int
 	for size := range strings.SplitSeq(sizes, ",") {
-		objects, err := strconv.Atoi(size)
+		n, err := strconv.Atoi(size)
 		require.NoError(t, err)
-		runs = append(runs, measureSize(t, objects/perParent, resyncs))
-		reportSize(runs[len(runs)-1])
+		objects = append(objects, n)
+	}
+	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("SCALE_ROUNDS"), "1"))
+	require.NoError(t, err)
+	const resyncs = 60_000
+	measureSize(t, objects[0]/perParent, resyncs) // the first one would pay for the process's start
+	fmt.Printf("%8s %8s  %-8s %9s %9s %9s %9s %9s %11s %6s\n", "objects", "parents", "phase", "wall", "cpu", "passes", "writes", "passes/s", "cpu/pass", "gc")
+	runs := map[int][]run{}
+	for range rounds {
+		for _, n := range objects {
+			runs[n] = append(runs[n], measureSize(t, n/perParent, resyncs))
+			reportSize(runs[n][len(runs[n])-1])
+		}
+		slices.Reverse(objects) // a machine that gets slower, or faster, shall not tell sizes apart
 	}
 	// The profile is of a run of its own, since profiling costs time as well.
 	if path := os.Getenv("SCALE_PROFILE"); path != "" {
@@ -174,7 +186,8 @@ func TestScale(t *testing.T) {
 		pprof.StopCPUProfile()
 		require.NoError(t, file.Close())
 	}
-	report(runs)
+	slices.Sort(objects)
+	report(objects, runs)
 }
 
 func reportSize(r run) {
@@ -186,17 +199,32 @@ func reportSize(r run) {
 	}
 }
 
-func report(runs []run) {
-	for _, r := range runs {
-		fmt.Printf("bench-scale: %d objects: heap per object %.0f B\n", r.parents*perParent, r.heap)
+// report says how the medians of all rounds grow with the number of objects.
+func report(objects []int, runs map[int][]run) {
+	for _, n := range objects {
+		fmt.Printf("bench-scale: %d objects: heap per object %.0f B\n", n, median(runs[n], func(r run) float64 { return r.heap }))
 	}
-	first := runs[0]
-	for _, r := range runs[1:] {
-		for _, name := range []string{"resync", "change", "cold"} {
-			fmt.Printf("bench-scale: %d objects: %s cost growth %.2f\n", r.parents*perParent, name,
-				float64(r.phases[name].perPass())/float64(first.phases[name].perPass()))
+	growth := func(n int, name string) float64 {
+		cost := func(r run) float64 { return float64(r.phases[name].perPass()) }
+		return median(runs[n], cost) / median(runs[objects[0]], cost)
+	}
+	for _, n := range objects[1:] {
+		for _, name := range []string{"resync", "change", "cold", "restart"} {
+			fmt.Printf("bench-scale: %d objects: %s cost growth %.2f\n", n, name, growth(n, name))
 		}
 	}
-	last := runs[len(runs)-1]
-	fmt.Printf("bench-scale: pass cost growth %.2f\n", float64(last.phases["resync"].perPass())/float64(first.phases["resync"].perPass()))
+	fmt.Printf("bench-scale: pass cost growth %.2f\n", growth(objects[len(objects)-1], "resync"))
+}
+
+func median(runs []run, of func(run) float64) float64 {
+	var values []float64
+	for _, r := range runs {
+		values = append(values, of(r))
+	}
+	slices.Sort(values)
+	middle := len(values) / 2
+	if len(values)%2 == 0 {
+		return (values[middle-1] + values[middle]) / 2
+	}
+	return values[middle]
 }
