@@ -189,7 +189,7 @@ func (x *executor) runOne(ctx context.Context, a *action) (out result) {
 	if r.err != nil {
 		r = x.judge(a, r)
 	}
-	if r.live != nil && r.err == nil && r.accepted {
+	if r.live != nil && r.err == nil && r.accepted && !covers(r.live, a.want.object) {
 		r.rest = a.kind.comparison.compare(r.live.Unstructured().Object, a.want.object, nil)
 	}
 	return r

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/resource"
 )
 
 // A comparison decides whether a live object satisfies a desired one, and what
@@ -69,6 +71,13 @@ func (c *comparison) compare(live, desired map[string]any, former *applied) []di
 		return nil
 	}
 	return c.collect(live, desired, former)
+}
+
+// covers says, without decoding live, that compare would find no difference if
+// nothing was known of earlier states. Where it says no, compare may still find none.
+func covers(live *resource.Resource, desired map[string]any) bool {
+	raw, err := live.MarshalJSON()
+	return err == nil && jsonvalue.Covers(string(raw), desired)
 }
 
 // collect is compare, and faster where there are differences.

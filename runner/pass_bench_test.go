@@ -76,12 +76,26 @@ func observeWritten(tb testing.TB, e *engine, parent *resource.Resource, childre
 // TestUnchangedPassDecodesNoChild: what a pass over a settled parent allocates
 // doesn't depend on what its children hold, so that nothing of them is decoded.
 func TestUnchangedPassDecodesNoChild(t *testing.T) {
-	passAllocs := func(foreign int) float64 {
-		e, uid := settledEngine(t, 10, foreign)
-		return testing.AllocsPerRun(100, func() { e.sync(context.Background(), due{UID: uid, Trigger: "resync"}) })
+	cases := map[string]struct {
+		reason string
+		before func(e *engine, parent types.UID)
+	}{
+		"Resync":  {"The children are known as they are.", func(*engine, types.UID) {}},
+		"Restart": {"Nothing is known, and they are compared.", func(e *engine, parent types.UID) { e.memory.forget(parent) }},
 	}
-	small, large := passAllocs(0), passAllocs(40_000)
-	require.InDelta(t, small, large, 10, "a decode would allocate for each of 2,000 fields of 10 children")
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			passAllocs := func(foreign int) float64 {
+				e, uid := settledEngine(t, 10, foreign)
+				return testing.AllocsPerRun(100, func() {
+					tc.before(e, uid)
+					e.sync(context.Background(), due{UID: uid, Trigger: "resync"})
+				})
+			}
+			small, large := passAllocs(0), passAllocs(40_000)
+			require.InDelta(t, small, large, 10, "%s A decode would allocate for each of 2,000 fields of 10 children.", tc.reason)
+		})
+	}
 }
 
 // BenchmarkUnchangedPass is a whole pass over a parent whose children are as
@@ -96,6 +110,16 @@ func BenchmarkUnchangedPass(b *testing.B) {
 				e.sync(context.Background(), due{UID: uid, Trigger: "resync"})
 			}
 		})
+	}
+}
+
+// BenchmarkRestartPass is such a pass if nothing is remembered of the parent.
+func BenchmarkRestartPass(b *testing.B) {
+	e, uid := settledEngine(b, 3, 500)
+	b.ReportAllocs()
+	for b.Loop() {
+		e.memory.forget(uid)
+		e.sync(context.Background(), due{UID: uid, Trigger: "restart"})
 	}
 }
 

@@ -176,11 +176,12 @@ func (s *settings) decide(d *desiredChild, live *resource.Resource, known *child
 	mark := s.readMark(live)
 	a.unknown = known == nil
 	var diffs []difference
-	if mark.hash == d.hash {
-		diffs = d.kind.comparison.compare(a.liveObject(), d.object, nil)
-	} else { // it was meant to be something else
+	switch {
+	case mark.hash != d.hash: // it was meant to be something else
 		a.former = mark.applied
 		diffs = d.kind.comparison.collect(a.liveObject(), d.object, a.former)
+	case !covers(live, d.object):
+		diffs = d.kind.comparison.compare(a.liveObject(), d.object, nil)
 	}
 	for _, diff := range diffs {
 		if known.explains(diff) {
