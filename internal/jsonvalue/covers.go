@@ -61,7 +61,7 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 		}
 	}
 	var scratch [16]string
-	seen := scratch[:0]
+	seen, highest := scratch[:0], ""
 	for m.pos++; m.text[m.pos] != '}'; {
 		if m.text[m.pos] == ',' {
 			m.pos++
@@ -77,10 +77,10 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 			continue
 		}
 		// The API server sends no key twice, so that the last one needn't be found.
-		if last := len(seen) - 1; last >= 0 && seen[last] >= key && slices.Contains(seen, key) || !m.value(value, exactly) {
+		if len(seen) > 0 && key <= highest && slices.Contains(seen, key) || !m.value(value, exactly) {
 			return false
 		}
-		seen = append(seen, key)
+		seen, highest = append(seen, key), max(highest, key)
 		missing--
 	}
 	m.pos++

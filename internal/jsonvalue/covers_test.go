@@ -35,6 +35,7 @@ func TestCovers(t *testing.T) {
 		"ListBelow":       {"At any depth.", `{"a":[{"b":{"d":1,"c":2}}]}`, `{"a":[{"b":{"d":1}}]}`, false},
 		"NullInList":      {"Takes a closer look.", `{"a":[null]}`, `{"a":[null]}`, false},
 		"Twice":           {"The last one counts, so that it takes a closer look.", `{"a":1,"b":1,"a":2}`, `{"a":1,"b":1}`, false},
+		"TwiceApart":      {"In whatever order the others are.", `{"b":1,"a":1,"b":1}`, `{"a":1,"b":1,"c":1}`, false},
 		"TwiceForTwo":     {"One member twice isn't two.", `{"a":1,"a":1}`, `{"a":1,"b":1}`, false},
 	}
 	for name, tc := range cases {
