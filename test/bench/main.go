@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -77,13 +78,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	results, err := runAll(ctx, opts, func(r *result) { fmt.Println(r.summary()) })
+	if opts.out != "" && len(results) > 0 { // hours may have gone into them
+		err = errors.Join(err, writeJSON(opts.out, opts, results))
+	}
 	if err != nil {
 		return fmt.Errorf("%w; what the operators said is in %s", err, opts.dir)
-	}
-	if opts.out != "" {
-		if err := writeJSON(opts.out, opts, results); err != nil {
-			return err
-		}
 	}
 	report(os.Stdout, opts, results)
 	return os.RemoveAll(opts.dir)

@@ -71,7 +71,8 @@ type result struct {
 	Seen []time.Duration `json:"seen"`
 }
 
-// runAll runs every variant in every round, and tells of each run.
+// runAll runs every variant in every round, and tells of each run. With an error
+// it returns the runs before it.
 func runAll(ctx context.Context, opts options, tell func(*result)) ([]*result, error) {
 	var results []*result
 	for round := range opts.rounds {
@@ -82,7 +83,7 @@ func runAll(ctx context.Context, opts options, tell func(*result)) ([]*result, e
 		for _, v := range order {
 			r, err := runOne(ctx, opts, v, round)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", v.name, err)
+				return results, fmt.Errorf("%s: %w", v.name, err)
 			}
 			tell(r)
 			results = append(results, r)
