@@ -28,24 +28,24 @@ func (s *Server) CollectGarbage() {
 }
 
 func (s *Server) collectLocked(k *Kind, key types.NamespacedName, there map[string]struct{}) {
-	was := s.mu.objects[k][key].tree()
-	refs, _ := metaOf(was)["ownerReferences"].([]any)
-	if len(refs) == 0 || metaOf(was)["deletionTimestamp"] != nil {
+	was := s.mu.objects[k][key]
+	gone := func(uid string) bool {
+		_, ok := there[uid]
+		return !ok
+	}
+	if was.deleting || !slices.ContainsFunc(was.owners, gone) {
 		return
 	}
-	var left []any
-	for _, ref := range refs {
+	object := was.tree()
+	refs, _ := metaOf(object)["ownerReferences"].([]any)
+	left := slices.DeleteFunc(refs, func(ref any) bool {
 		owner, _ := ref.(map[string]any)
-		if _, ok := there[text(owner, "uid")]; ok {
-			left = append(left, ref)
-		}
-	}
-	switch len(left) {
-	case len(refs):
-	case 0:
+		return gone(text(owner, "uid"))
+	})
+	if len(left) == 0 {
 		_, _, _ = s.deleteLocked(k, key, preconditions{}, false) // it is there, and nothing else can be wrong
-	default:
-		metaOf(was)["ownerReferences"] = left
-		_, _ = s.storeLocked(k, key, was, writeAll, false)
+		return
 	}
+	metaOf(object)["ownerReferences"] = left
+	_, _ = s.storeLocked(k, key, object, writeAll, false)
 }

@@ -16,6 +16,8 @@ type stored struct {
 	uid       string
 	version   string
 	labels    pairs
+	owners    []string // their UIDs
+	deleting  bool
 }
 
 // keep returns a tree that came from JSON as it is stored.
@@ -25,10 +27,15 @@ func keep(tree map[string]any) *stored {
 		raw = []byte("{}") // can't be: it came from JSON
 	}
 	meta := metaOf(tree)
-	s := &stored{raw: raw, namespace: text(meta, "namespace"), uid: text(meta, "uid"), version: text(meta, "resourceVersion")}
+	s := &stored{raw: raw, namespace: text(meta, "namespace"), uid: text(meta, "uid"), version: text(meta, "resourceVersion"), deleting: meta["deletionTimestamp"] != nil}
 	held, _ := meta["labels"].(map[string]any)
 	for name := range held {
 		s.labels = append(s.labels, name, text(held, name))
+	}
+	refs, _ := meta["ownerReferences"].([]any)
+	for _, ref := range refs {
+		owner, _ := ref.(map[string]any)
+		s.owners = append(s.owners, text(owner, "uid"))
 	}
 	return s
 }
