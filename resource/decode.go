@@ -121,8 +121,8 @@ func members(object string) func(yield func(rawMember) bool) {
 			if object[i] == ',' {
 				i++
 			}
-			colon := skip(object, i)
-			end := skip(object, colon+1)
+			colon := jsonvalue.Skip(object, i)
+			end := jsonvalue.Skip(object, colon+1)
 			if !yield(rawMember{key: object[i+1 : colon-1], value: object[colon+1 : end], at: colon + 1}) {
 				return
 			}
@@ -141,52 +141,11 @@ func items(array string) func(yield func(string) bool) {
 			if array[i] == ',' {
 				i++
 			}
-			end := skip(array, i)
+			end := jsonvalue.Skip(array, i)
 			if !yield(array[i:end]) {
 				return
 			}
 			i = end
-		}
-	}
-}
-
-// skip returns where the value that begins at i ends.
-func skip(text string, i int) int {
-	depth := 0
-	for ; ; i++ {
-		switch text[i] {
-		case '"':
-			i = skipString(text, i) - 1
-		case '{', '[':
-			depth++
-			continue
-		case '}', ']':
-			depth--
-		case ',', ':':
-			continue
-		default:
-			for i+1 < len(text) && !isDelimiter(text[i+1]) {
-				i++
-			}
-		}
-		if depth == 0 {
-			return i + 1
-		}
-	}
-}
-
-func isDelimiter(c byte) bool { return c == ',' || c == '}' || c == ']' || c == ':' }
-
-// skipString returns where the string that begins at i ends.
-func skipString(text string, i int) int {
-	for i++; ; i++ {
-		i += strings.IndexByte(text[i:], '"')
-		backslashes := 0
-		for text[i-1-backslashes] == '\\' {
-			backslashes++
-		}
-		if backslashes%2 == 0 {
-			return i + 1
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
 // metadata is what a Resource keeps parsed, and where in its JSON the rest is,
@@ -39,7 +41,7 @@ func (r *Resource) raw(p part) string {
 // copied is raw in a string of its own.
 func (r *Resource) copied(p part) string {
 	raw := r.raw(p)
-	return strings.Clone(raw[:skip(raw, 0)])
+	return strings.Clone(raw[:jsonvalue.Skip(raw, 0)])
 }
 
 // An owner is an owner reference.

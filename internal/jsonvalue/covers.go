@@ -73,7 +73,7 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 			if exactly {
 				return false
 			}
-			m.skip()
+			m.pos = Skip(m.text, m.pos)
 			continue
 		}
 		// The API server sends no key twice, so that the last one needn't be found.
@@ -110,31 +110,4 @@ func (m *matcher) list(want []any) bool {
 	}
 	m.pos++
 	return true
-}
-
-// skip leaves a value out.
-func (m *matcher) skip() {
-	for depth := 0; ; {
-		switch m.text[m.pos] {
-		case '"':
-			m.string()
-		case '{', '[':
-			depth++
-			m.pos++
-			continue
-		case '}', ']':
-			depth--
-			m.pos++
-		case ',', ':':
-			m.pos++
-			continue
-		default:
-			for !isDelimiter(m.text[m.pos]) {
-				m.pos++
-			}
-		}
-		if depth == 0 {
-			return
-		}
-	}
 }

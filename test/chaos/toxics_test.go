@@ -5,13 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/roperator/roperator/internal/plane"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+
+	"github.com/roperator/roperator/internal/plane"
 )
 
 // A route is the connection of a replica: to the API server itself, or to the

@@ -26,7 +26,7 @@ func pages(t *testing.T, c *caller, name string) {
 	require.Empty(t, second.Meta.Continue)
 	require.Equal(t, first.Meta.ResourceVersion, second.Meta.ResourceVersion)
 
-	const configMaps = "/api/v1/namespaces/stub/configmaps"
+	const configMaps = "/api/v1/namespaces/alike/configmaps"
 	for i := range 2 {
 		c.call(t, "POST", configMaps, asJSON, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s%d"}}`, name, i))
 	}

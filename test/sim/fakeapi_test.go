@@ -17,9 +17,9 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-// TestStub holds the server of the simulation to what a real one does: the same
+// TestServerIsLikeARealOne holds the server of the simulation to what a real one does: the same
 // requests get the same answers from both.
-func TestStub(t *testing.T) {
+func TestServerIsLikeARealOne(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
 		server := fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Namespaces())
 		behaves(t, server.RESTConfig())
@@ -108,7 +108,7 @@ func behaves(t *testing.T, cfg *rest.Config) {
 	httpClient, err := rest.HTTPClientFor(cfg)
 	require.NoError(t, err)
 	c := &caller{httpClient, cfg.Host}
-	require.Equal(t, http.StatusCreated, c.call(t, "POST", "/api/v1/namespaces", asJSON, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"stub"}}`).Code)
+	require.Equal(t, http.StatusCreated, c.call(t, "POST", "/api/v1/namespaces", asJSON, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"alike"}}`).Code)
 	for name, test := range map[string]func(t *testing.T, c *caller, name string){
 		"creates": creates, "updates": updates, "statuses": statuses, "patches": patches, "deletes": deletes,
 		"finalizers": finalizers, "dry-runs": dryRuns, "watches": watches, "streams": streams, "built-in": builtIn,
@@ -118,7 +118,7 @@ func behaves(t *testing.T, cfg *rest.Config) {
 	}
 }
 
-const parents = "/apis/sim.example.com/v1/namespaces/stub/parents"
+const parents = "/apis/sim.example.com/v1/namespaces/alike/parents"
 
 // parentJSON returns a Parent with more metadata and fields as JSON.
 func parentJSON(name, meta, rest string) string {
@@ -289,7 +289,7 @@ func streams(t *testing.T, c *caller, name string) {
 // A built-in kind may have no generation and no status; the items of its lists
 // don't say what they are.
 func builtIn(t *testing.T, c *caller, name string) {
-	const configMaps = "/api/v1/namespaces/stub/configmaps"
+	const configMaps = "/api/v1/namespaces/alike/configmaps"
 	one := c.call(t, "POST", configMaps, asJSON, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`","labels":{"b":"c"}},"data":{"a":"b"}}`)
 	require.Equal(t, http.StatusCreated, one.Code)
 	require.Zero(t, one.Meta.Generation)
