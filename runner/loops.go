@@ -14,6 +14,11 @@ const (
 	defaultLoopLimit  = 5
 	defaultLoopWindow = time.Minute
 
+	// answersPerWrite is how many writes that a child's own answer to the one
+	// before prompted are as suspicious as one that nothing did: a rollout in
+	// steps that the child acknowledges at once looks like a loop until it ends.
+	answersPerWrite = 4
+
 	maxLoopFields = 16 // remembered of each write
 	maxLoopValues = 5  // named in a conflictLoop
 )
@@ -66,10 +71,11 @@ type loopDetector struct {
 
 // A loopHistory is what a loopDetector remembers of one object.
 type loopHistory struct {
-	writes []loopEntry // the newest, at most limit
-	last   time.Time
-	gap    time.Duration // between the last two
-	count  int           // since the loop began; 0: no loop
+	writes   []loopEntry // the newest, at most limit
+	answered int         // writes that an answer prompted, modulo answersPerWrite
+	last     time.Time
+	gap      time.Duration // between the last two
+	count    int           // since the loop began; 0: no loop
 }
 
 type loopEntry struct {
@@ -122,6 +128,21 @@ func (d *loopDetector) wrote(now time.Time, key loopKey, w []loopWrite) (found *
 	}
 	path, values := h.culprit()
 	return &conflictLoop{Key: key, Path: path, Values: values, Writes: h.count}
+}
+
+// answered counts a write that was prompted by nothing but the object's own
+// answer to the one before, and says whether to count it as suspicious: every
+// fourth is, and in a loop each.
+func (d *loopDetector) answered(now time.Time, key loopKey) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.historyLocked(now, key)
+	if h.count > 0 {
+		return true
+	}
+	h.last = now
+	h.answered = (h.answered + 1) % answersPerWrite
+	return h.answered == 0
 }
 
 // active reports whether an object of the parent is in a loop and had a

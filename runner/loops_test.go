@@ -199,3 +199,34 @@ func TestLoopLasts(t *testing.T) {
 	d.forget("p")
 	require.False(t, d.lasts(start.Add(41*time.Second), key))
 }
+
+func TestLoopOfAnswers(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	key := loopKey{Parent: "p", Object: types.NamespacedName{Name: "a"}}
+	tests := map[string]struct {
+		reason string
+		pause  time.Duration
+		found  int // after how many writes; 0: never
+	}{
+		"At once":      {reason: "a rollout in less than twenty steps a minute is none", pause: 50 * time.Millisecond, found: 20},
+		"In a second":  {reason: "as slow as an answer may be", pause: time.Second, found: 20},
+		"Every 4 s":    {reason: "fifteen answers a minute are not enough", pause: 4 * time.Second, found: 0},
+		"Once an hour": {reason: "what is long ago doesn't count", pause: time.Hour, found: 0},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newLoopDetector(0, 0)
+			found := 0
+			for i := range 100 {
+				now := start.Add(time.Duration(i) * tc.pause)
+				if d.answered(now, key) && d.wrote(now, key, nil) != nil && found == 0 {
+					found = i + 1
+				}
+				if found > 0 {
+					require.True(t, d.answered(now, key), "in a loop each counts")
+				}
+			}
+			require.Equal(t, tc.found, found, tc.reason)
+		})
+	}
+}

@@ -177,7 +177,8 @@ func TestLoop_FollowersOfAChildAreNone(t *testing.T) {
 
 func TestLoop_RolloutStepByStepIsNone(t *testing.T) {
 	scenario(t, "Loop", "a rollout in steps that wait for a status is no loop")
-	// A rollout whose next step waits for the status of the last one.
+	// A rollout whose next step waits for the status of the last one, which
+	// comes at once.
 	s := newStageWith(t, unbounded(operator("no-loop-rollout", config.Child{Type: k8s.Pod, Strategy: config.Replace})), newWitness().options())
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{
@@ -194,10 +195,7 @@ func TestLoop_RolloutStepByStepIsNone(t *testing.T) {
 		return &handler.SyncResponse{Children: []any{next}, Status: map[string]any{"step": next.Annotations["example.com/step"]}}
 	})
 	settle(t, s.Kit)
-	pause := time.NewTicker(1100 * time.Millisecond) // nothing is Ready faster than that
-	defer pause.Stop()
-	for i := range 8 {
-		<-pause.C
+	for i := range 12 {
 		step := fmt.Sprintf("step-%d", i)
 		at := pod()
 		at.Status.Message = step
