@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,13 +54,49 @@ type executor struct {
 	parent  *resource.Resource
 	slots   chan struct{} // shared by all passes
 	tracing *tracing
-	pass    *pass    // whose log it is
-	going   sync.Map // namespaces that were found to be terminating
+	pass    *pass // whose log it is
+	mu      struct {
+		sync.Mutex
+		terminating []string // namespaces in which nothing can be created
+	}
+	// doubtful are those in which the last pass found that: there, one create
+	// at a time is tried. Read only.
+	doubtful map[string]chan struct{}
 	// expected are namespaces that would be there by now if this weren't a dry
 	// run.
 	expected sync.Map
 	// first is when the first write was answered, in ns since 1970.
 	first atomic.Int64
+}
+
+// expectTerminating says in which namespaces nothing could be created a pass
+// ago. The parent's own doesn't come back while the parent is there.
+func (x *executor) expectTerminating(namespaces []string) {
+	for _, namespace := range namespaces {
+		if namespace == x.parent.Namespace() {
+			x.foundTerminating(namespace)
+			continue
+		}
+		if x.doubtful == nil {
+			x.doubtful = map[string]chan struct{}{}
+		}
+		x.doubtful[namespace] = make(chan struct{}, 1)
+	}
+}
+
+func (x *executor) foundTerminating(namespace string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !slices.Contains(x.mu.terminating, namespace) {
+		x.mu.terminating = append(x.mu.terminating, namespace)
+	}
+}
+
+// terminating returns the namespaces in which nothing can be created.
+func (x *executor) terminating() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.mu.terminating)
 }
 
 // run carries out a plan: the types in their order, the children of a type
@@ -168,13 +205,21 @@ func (x *executor) runOne(ctx context.Context, a *action) (out result) {
 			out = result{action: a, err: describe(a, fmt.Errorf("panic: %v", v))}
 		}
 	}()
+	if one := x.doubtful[a.ref.Key.Namespace]; one != nil && a.verb == verbCreate {
+		select {
+		case one <- struct{}{}:
+			defer func() { <-one }()
+		case <-ctx.Done():
+			return result{action: a, err: describe(a, ctx.Err())}
+		}
+	}
 	select {
 	case x.slots <- struct{}{}:
 		defer func() { <-x.slots }()
 	case <-ctx.Done():
 		return result{action: a, err: describe(a, ctx.Err())}
 	}
-	if _, going := x.going.Load(a.ref.Key.Namespace); going && a.verb == verbCreate {
+	if a.verb == verbCreate && slices.Contains(x.terminating(), a.ref.Key.Namespace) {
 		return result{action: a} // one answer was enough
 	}
 	try := x.request
@@ -294,7 +339,7 @@ func (x *executor) judge(a *action, r result) result {
 		}
 		return result{action: a, await: true}
 	case isNamespaceTerminating(err):
-		x.going.Store(a.ref.Key.Namespace, true)
+		x.foundTerminating(a.ref.Key.Namespace)
 		return result{action: a}
 	}
 	if rule := x.ownerRule(a.kind, err); rule != "" {

@@ -43,6 +43,9 @@ type parentMemory struct {
 	// followUps is how many passes more count as prompted by what was found
 	// then.
 	followUps int
+	// terminating are the namespaces in which the last pass could create
+	// nothing for that reason.
+	terminating []string
 	// told is a sum of what was last logged that a dry run would do.
 	told digest
 	// lastError is what the last Event about a failure said.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,10 @@ import (
 // awaited is after how long a state that should have arrived by watch is
 // looked for again.
 const awaited = 2 * time.Second
+
+// terminated is after how long a namespace that was terminating is tried again
+// if it isn't the parent's own: nobody may tell when it is there anew.
+const terminated = 30 * time.Second
 
 // maxListed bounds how many of a parent's children a log line or an error
 // lists.
@@ -112,7 +117,9 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
 	prompted := p.prompted()
 	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, pass: p}
+	x.expectTerminating(p.memory.terminating)
 	p.results = x.run(ctx, &planned)
+	p.memory.terminating = x.terminating()
 	if at := x.first.Load(); at != 0 && p.firstWrite.IsZero() {
 		p.firstWrite = time.Unix(0, at)
 	}
@@ -122,6 +129,9 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	statusOut, statusErr := p.settleStatus(ctx, resp.Status, out.Again, err != nil, prompted)
 	out = out.merge(statusOut)
 	out.Resync = soonest(out.Resync, resp.Resync)
+	if slices.ContainsFunc(p.memory.terminating, func(namespace string) bool { return namespace != p.parent.Namespace() }) {
+		out.Resync = soonest(out.Resync, terminated) // it may be created anew
+	}
 	err = errors.Join(err, statusErr)
 	out.Err = err != nil
 	out.Permanent = err != nil && onlyRefusals(err)
