@@ -117,10 +117,8 @@ func TestC30_IgnoredFieldsAreKept(t *testing.T) {
 			typed, _ := clients(t, "somebody")
 			for round, delay := range []string{"2", "3"} {
 				replicas := int32(round) + 2
-				live, err := typed.AppsV1().Deployments(s.Namespace).GetScale(t.Context(), "one", metav1.GetOptions{})
-				require.NoError(t, err)
-				live.Spec.Replicas = replicas
-				_, err = typed.AppsV1().Deployments(s.Namespace).UpdateScale(t.Context(), "one", live, metav1.UpdateOptions{})
+				scale := fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas)
+				_, err := typed.AppsV1().Deployments(s.Namespace).Patch(t.Context(), "one", types.MergePatchType, []byte(scale), metav1.PatchOptions{}, "scale")
 				require.NoError(t, err)
 				image := "example.com/app:" + delay
 				_, err = typed.AppsV1().Deployments(s.Namespace).Patch(t.Context(), "one", types.StrategicMergePatchType,

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -31,10 +32,8 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 	maps := typed.CoreV1().ConfigMaps("default")
 	set := func(name, value string) {
 		t.Helper()
-		live, err := api.Get(t.Context(), name, metav1.GetOptions{})
-		require.NoError(t, err)
-		require.NoError(t, unstructured.SetNestedField(live.Object, value, "spec", "data", "k"))
-		_, err = api.Update(t.Context(), live, metav1.UpdateOptions{})
+		patch := fmt.Sprintf(`{"spec":{"data":{"k":%q}}}`, value)
+		_, err := api.Patch(t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
 	create := func(name, value string) {
