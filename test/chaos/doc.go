@@ -8,7 +8,7 @@
 // connections are slow, cut, reset and truncated (toxiproxy, a proxy for each
 // replica), requests are refused, delayed or answered with an error though they
 // took effect (an HTTP proxy), kube-apiserver and etcd are killed, paused and
-// compacted, and replicas are killed.
+// compacted, and replicas are killed or stand still for a while.
 //
 // When the faults have stopped, the checker asks the API server itself and
 // reads its audit log: the cluster is as the handler wants it; no orphan and no

@@ -78,7 +78,7 @@ func (w *world) storms(limited context.Context, rng *rand.Rand) {
 func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 	for pauseFor(limited, between(rng, 1500, 5000)) {
 		var err error
-		switch rng.IntN(14) {
+		switch rng.IntN(17) {
 		case 0, 1, 2:
 			w.killReplica(w.replicas[rng.IntN(replicas)], syscall.SIGKILL)
 		case 3, 4, 5, 6:
@@ -105,6 +105,12 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 			err = w.plane.StartEtcd()
 		case 13:
 			err = w.compact(ctx, limited, rng)
+		case 14, 15: // it wakes up after others have taken over, or before
+			if r := w.leader(limited); r != nil {
+				w.suspend(limited, r, between(rng, 500, 12000))
+			}
+		case 16:
+			w.suspend(limited, w.replicas[rng.IntN(replicas)], between(rng, 500, 12000))
 		}
 		if err != nil {
 			w.failed(err)
@@ -123,6 +129,17 @@ func (w *world) killReplica(r *replica, s os.Signal) {
 	if r.signal(s) {
 		w.counts.kills.Add(1)
 	}
+}
+
+// suspend lets a replica stand still for a while, as a machine without time or
+// memory to spare would.
+func (w *world) suspend(limited context.Context, r *replica, d time.Duration) {
+	if !r.signal(syscall.SIGSTOP) {
+		return
+	}
+	w.counts.stops.Add(1)
+	pauseFor(limited, d)
+	r.signal(syscall.SIGCONT)
 }
 
 // leader is the replica that holds the lease, nil if nobody does or that can't

@@ -47,7 +47,7 @@ type world struct {
 	people   *people
 	replicas []*replica
 	planted  map[types.UID]string
-	counts   struct{ toxics, kills, control atomic.Int64 }
+	counts   struct{ toxics, kills, stops, control atomic.Int64 }
 	mu       struct {
 		sync.Mutex
 		violations []violation
@@ -251,13 +251,13 @@ func (w *world) converge(ctx context.Context) error {
 // faults is how many there were, of all kinds.
 func (w *world) faults() int {
 	requests, _ := w.layer.total()
-	return requests + int(w.counts.toxics.Load()+w.counts.control.Load()+w.counts.kills.Load())
+	return requests + int(w.counts.toxics.Load()+w.counts.control.Load()+w.counts.kills.Load()+w.counts.stops.Load())
 }
 
 // detail is for who wants to know what happened.
 func (w *world) detail() string {
 	_, byKind := w.layer.total()
-	text := fmt.Sprintf("seed=%d changes=%d toxics=%d control-plane=%d", w.seed, w.people.changes.Load(), w.counts.toxics.Load(), w.counts.control.Load())
+	text := fmt.Sprintf("seed=%d changes=%d toxics=%d stops=%d control-plane=%d", w.seed, w.people.changes.Load(), w.counts.toxics.Load(), w.counts.stops.Load(), w.counts.control.Load())
 	for _, kind := range requestFaults {
 		text += fmt.Sprintf(" %q=%d", kind, byKind[kind])
 	}
