@@ -3,6 +3,8 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -26,7 +28,7 @@ func (p *pass) inputsLeft() inputs {
 		}
 	}
 	var children []*resource.Resource
-	for _, child := range p.observedChildren() {
+	for child := range p.req.Children.All() {
 		ref := objectRef{child.Type(), child.Key()}
 		if live, ok := written[ref]; ok {
 			child = live
@@ -41,12 +43,12 @@ func (p *pass) inputsLeft() inputs {
 			children = append(children, live)
 		}
 	}
-	return p.inputsOf(p.parent, children)
+	return p.inputsOf(p.parent, slices.Values(children))
 }
 
-func (p *pass) inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
+func (p *pass) inputsOf(parent *resource.Resource, children iter.Seq[*resource.Resource]) inputs {
 	in := inputs{uid: parent.UID(), generation: parent.Generation(), parent: p.memory.parentSum(parent)}
-	for _, child := range children {
+	for child := range children {
 		in.children += childSum(child.UID(), child.ResourceVersion()) // in any order
 	}
 	return in
@@ -72,7 +74,7 @@ const followUps = 2
 // prompted says whether anyone but this operator has changed the parent or a
 // child since its last pass, or only just before that. It is asked once a pass.
 func (p *pass) prompted() bool {
-	if p.inputsOf(p.parent, p.observedChildren()) != p.memory.inputs {
+	if p.inputsOf(p.parent, p.req.Children.All()) != p.memory.inputs {
 		p.memory.followUps = followUps
 		return true
 	}
@@ -141,7 +143,7 @@ func (p *pass) echoed(a *action, key loopKey) bool {
 	if at := time.Now(); at.Sub(time.Unix(0, known.wrote)) > echoInterval && !p.loops.lasts(at, key) {
 		return false
 	}
-	now := p.inputsOf(p.parent, p.observedChildren())
+	now := p.inputsOf(p.parent, p.req.Children.All())
 	now.children += childSum(a.live.UID(), known.version) - childSum(a.live.UID(), a.live.ResourceVersion())
 	return now == p.memory.inputs
 }
