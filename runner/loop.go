@@ -88,7 +88,9 @@ func (p *pass) prompted() bool {
 func (p *pass) suspect(r *result, prompted bool) bool {
 	a := r.action
 	key := loopKey{Parent: p.parent.UID(), Type: a.ref.Type, Object: a.ref.Key}
-	prompted = prompted && !(p.echoed(a, key) && p.loops.answered(time.Now(), key))
+	if prompted && p.echoed(a, key) {
+		prompted = !p.loops.answered(time.Now(), key)
+	}
 	var writes []loopWrite
 	switch a.verb {
 	case verbUpdate, verbApply, verbRecreate:
