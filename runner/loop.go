@@ -3,8 +3,6 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
-	"iter"
-	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -28,7 +26,7 @@ func (p *pass) inputsLeft() inputs {
 		}
 	}
 	var children []*resource.Resource
-	for child := range p.req.Children.All() {
+	for _, child := range p.observedChildren() {
 		ref := objectRef{child.Type(), child.Key()}
 		if live, ok := written[ref]; ok {
 			child = live
@@ -43,12 +41,12 @@ func (p *pass) inputsLeft() inputs {
 			children = append(children, live)
 		}
 	}
-	return p.inputsOf(p.parent, slices.Values(children))
+	return p.inputsOf(p.parent, children)
 }
 
-func (p *pass) inputsOf(parent *resource.Resource, children iter.Seq[*resource.Resource]) inputs {
+func (p *pass) inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
 	in := inputs{uid: parent.UID(), generation: parent.Generation(), parent: p.memory.parentSum(parent)}
-	for child := range children {
+	for _, child := range children {
 		in.children += childSum(child.UID(), child.ResourceVersion()) // in any order
 	}
 	return in
@@ -72,9 +70,10 @@ func childSum(uid types.UID, version string) uint64 {
 const followUps = 2
 
 // prompted says whether anyone but this operator has changed the parent or a
-// child since its last pass, or only just before that. It is asked once a pass.
-func (p *pass) prompted() bool {
-	if p.inputsOf(p.parent, p.req.Children.All()) != p.memory.inputs {
+// child, of which children are all, since its last pass, or only just before
+// that. It is asked once a pass.
+func (p *pass) prompted(children []*resource.Resource) bool {
+	if p.inputsOf(p.parent, children) != p.memory.inputs {
 		p.memory.followUps = followUps
 		return true
 	}
@@ -88,7 +87,7 @@ func (p *pass) prompted() bool {
 func (p *pass) suspect(r *result, prompted bool) bool {
 	a := r.action
 	key := loopKey{Parent: p.parent.UID(), Type: a.ref.Type, Object: a.ref.Key}
-	if prompted && p.echoed(a, key) {
+	if prompted && !a.restores && p.echoed(a, key) {
 		prompted = !p.loops.answered(time.Now(), key)
 	}
 	var writes []loopWrite
@@ -145,7 +144,7 @@ func (p *pass) echoed(a *action, key loopKey) bool {
 	if at := time.Now(); at.Sub(time.Unix(0, known.wrote)) > echoInterval && !p.loops.lasts(at, key) {
 		return false
 	}
-	now := p.inputsOf(p.parent, p.req.Children.All())
+	now := p.inputsOf(p.parent, p.observedChildren())
 	now.children += childSum(a.live.UID(), known.version) - childSum(a.live.UID(), a.live.ResourceVersion())
 	return now == p.memory.inputs
 }

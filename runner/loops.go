@@ -71,9 +71,9 @@ type loopDetector struct {
 
 // A loopHistory is what a loopDetector remembers of one object.
 type loopHistory struct {
-	writes   []loopEntry // the newest, at most limit
-	answered int         // writes that an answer prompted, modulo answersPerWrite
-	last     time.Time
+	writes   []loopEntry   // the newest, at most limit
+	answered int           // writes that an answer prompted, modulo answersPerWrite
+	last     time.Time     // of either
 	gap      time.Duration // between the last two
 	count    int           // since the loop began; 0: no loop
 }
@@ -136,6 +136,7 @@ func (d *loopDetector) wrote(now time.Time, key loopKey, w []loopWrite) (found *
 func (d *loopDetector) answered(now time.Time, key loopKey) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.sweepLocked(now)
 	h := d.historyLocked(now, key)
 	if h.count > 0 {
 		return true

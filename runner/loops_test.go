@@ -168,15 +168,17 @@ func TestLoopDetectorKeepsObjectsApart(t *testing.T) {
 }
 
 func TestLoopDetectorMemory(t *testing.T) {
-	d := newLoopDetector(5, time.Minute)
+	d, answers := newLoopDetector(5, time.Minute), newLoopDetector(5, time.Minute)
 	start := time.Now()
 	many := make([]loopWrite, 1000)
 	for i := range 3000 {
 		at := start.Add(time.Duration(i) * time.Second)
 		d.wrote(at, loopKey{Parent: types.UID(fmt.Sprint(i))}, many)
 		d.wrote(at, loopKey{Parent: "hot"}, many)
+		answers.answered(at, loopKey{Parent: types.UID(fmt.Sprint(i))})
 	}
 	require.Less(t, len(d.mu.parents), 130, "what was not written for a window is dropped")
+	require.Less(t, len(answers.mu.parents), 130, "nor is a rollout remembered")
 	for _, h := range d.mu.parents["hot"] {
 		require.Len(t, h.writes, 5)
 		require.Len(t, h.writes[0].fields, maxLoopFields)

@@ -114,7 +114,8 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 			return outcome{Err: true}, err
 		}
 	}
-	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
+	children := p.observedChildren()
+	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: children, memory: p.memory})
 	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, pass: p}
 	x.expectTerminating(p.memory.terminating)
 	p.results = x.run(ctx, &planned)
@@ -123,7 +124,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 		p.firstWrite = time.Unix(0, at)
 	}
 	p.tellWrites()
-	prompted := p.prompted() // no request has to wait for that
+	prompted := p.prompted(children) // no request has to wait for that
 	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
 	err = p.childErrors(&planned)
 	statusOut, statusErr := p.settleStatus(ctx, resp.Status, out.Again, err != nil, prompted)
