@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -208,7 +209,7 @@ func (s *stage) start(clusterWide bool) (stop func()) {
 		err := runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
 			RESTConfig:     s.user,
 			Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
-			LeaderElection: &runner.LeaderElection{Namespace: s.namespace, LeaseDuration: 3 * time.Second, RenewDeadline: 2 * time.Second, RetryPeriod: 300 * time.Millisecond},
+			LeaderElection: &runner.LeaderElection{Namespace: s.namespace, RetryPeriod: 300 * time.Millisecond},
 		})
 		if err != nil {
 			s.failed.Store(&err)
@@ -231,11 +232,13 @@ func (s *stage) said() string {
 func (s *stage) await(want, what string, condition func() bool) bool {
 	s.t.Helper()
 	told, met := false, false
-	require.Eventually(s.t, func() bool {
+	done := assert.Eventually(s.t, func() bool {
+		ended := s.failed.Load() != nil // before what it told is read
 		told = want != "" && strings.Contains(s.said(), want)
 		met = condition()
-		return told || met || want == "" && s.failed.Load() != nil
-	}, patience, 30*time.Millisecond, "%s: %s", what, s.said())
+		return told || met || ended
+	}, patience, 30*time.Millisecond, what)
+	require.True(s.t, done && (told || met), "%s: %s", what, s.said())
 	return met && !told
 }
 
