@@ -53,10 +53,10 @@ func TestC70_StartThatCannotWork(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begin := time.Now()
+			lost, begin := lostTime(t), time.Now()
 			p := startOperator(t, "c70-"+name, tc.kubeconfig, []string{tc.env})
 			require.Equal(t, 1, p.exit(patience))
-			require.Less(t, time.Since(begin), limit)
+			require.Less(t, time.Since(begin), limit+lost())
 			for _, text := range tc.says {
 				require.Contains(t, p.said(), text)
 			}
@@ -134,19 +134,20 @@ func TestC73_Replicas(t *testing.T) {
 	works(2, "one")
 	require.Empty(t, writes("two"))
 
-	told := time.Now()
+	lost := lostTime(t)
+	told, earlier := time.Now(), lost()
 	one.signal(syscall.SIGTERM)
 	require.Equal(t, 0, one.exit(patience))
 	two.says("msg=leading")
-	require.LessOrEqual(t, led("two").Sub(told), handOver+time.Second)
+	require.LessOrEqual(t, led("two").Sub(told), handOver+time.Second+lost()-earlier)
 	works(3, "two")
 
 	three := start("three")
 	three.says("waiting: the lease is held by another")
-	killed := time.Now()
+	killed, earlier := time.Now(), lost()
 	two.signal(syscall.SIGKILL)
 	three.says("msg=leading")
-	require.LessOrEqual(t, led("three").Sub(killed), leaseDuration+handOver)
+	require.LessOrEqual(t, led("three").Sub(killed), leaseDuration+handOver+lost()-earlier)
 	works(4, "three")
 
 	// A process that stands still for longer than the lease lasts finds out
