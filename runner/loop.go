@@ -26,7 +26,7 @@ func (p *pass) inputsLeft() inputs {
 		}
 	}
 	var children []*resource.Resource
-	for _, child := range p.observedChildren() {
+	for _, child := range p.children {
 		ref := objectRef{child.Type(), child.Key()}
 		if live, ok := written[ref]; ok {
 			child = live
@@ -41,11 +41,11 @@ func (p *pass) inputsLeft() inputs {
 			children = append(children, live)
 		}
 	}
-	return p.inputsOf(p.parent, children)
+	return p.inputsOf(children)
 }
 
-func (p *pass) inputsOf(parent *resource.Resource, children []*resource.Resource) inputs {
-	in := inputs{uid: parent.UID(), generation: parent.Generation(), parent: p.memory.parentSum(parent)}
+func (p *pass) inputsOf(children []*resource.Resource) inputs {
+	in := inputs{uid: p.parent.UID(), generation: p.parent.Generation(), parent: p.memory.parentSum(p.parent)}
 	for _, child := range children {
 		in.children += childSum(child.UID(), child.ResourceVersion()) // in any order
 	}
@@ -70,10 +70,9 @@ func childSum(uid types.UID, version string) uint64 {
 const followUps = 2
 
 // prompted says whether anyone but this operator has changed the parent or a
-// child, of which children are all, since its last pass, or only just before
-// that. It is asked once a pass.
-func (p *pass) prompted(children []*resource.Resource) bool {
-	if p.inputsOf(p.parent, children) != p.memory.inputs {
+// child since its last pass, or only just before that. It is asked once a pass.
+func (p *pass) prompted() bool {
+	if p.inputsOf(p.children) != p.memory.inputs {
 		p.memory.followUps = followUps
 		return true
 	}
@@ -144,7 +143,7 @@ func (p *pass) echoed(a *action, key loopKey) bool {
 	if at := time.Now(); at.Sub(time.Unix(0, known.wrote)) > echoInterval && !p.loops.lasts(at, key) {
 		return false
 	}
-	now := p.inputsOf(p.parent, p.observedChildren())
+	now := p.inputsOf(p.children)
 	now.children += childSum(a.live.UID(), known.version) - childSum(a.live.UID(), a.live.ResourceVersion())
 	return now == p.memory.inputs
 }

@@ -99,7 +99,7 @@ func (o *offlinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*p
 			return nil, err
 		}
 	}
-	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.observedChildren(), memory: p.memory})
+	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.children, memory: p.memory})
 	out := &probe.Planned{}
 	early, late := splitDeletes(planned.deletes)
 	for _, a := range slices.Concat(early, planned.writes, late) {

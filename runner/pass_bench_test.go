@@ -136,7 +136,8 @@ func BenchmarkUnchangedSteps(b *testing.B) {
 	b.Run("snapshot", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			e.snapshot(uid)
+			req, _ := e.snapshot(uid)
+			e.newPass(req)
 		}
 	})
 	b.Run("desire", func(b *testing.B) {
@@ -150,7 +151,7 @@ func BenchmarkUnchangedSteps(b *testing.B) {
 	b.Run("plan", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			planned := p.plan(planInput{parent: p.parent, desired: desired, children: p.observedChildren(), memory: p.memory})
+			planned := p.plan(planInput{parent: p.parent, desired: desired, children: p.children, memory: p.memory})
 			if len(planned.settled)+len(planned.writes)+len(planned.deletes) > 0 {
 				b.Fatal("something is to do")
 			}

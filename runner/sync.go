@@ -37,13 +37,14 @@ const (
 // A pass is one look at one parent.
 type pass struct {
 	*engine
-	lines   passLog
-	parent  *resource.Resource
-	req     *handler.SyncRequest
-	memory  *parentMemory
-	did     []string // what it did, for the log
-	would   []Change // what it would have done without DryRun
-	results []result
+	lines    passLog
+	parent   *resource.Resource
+	req      *handler.SyncRequest
+	children []*resource.Resource // of req, in their order
+	memory   *parentMemory
+	did      []string // what it did, for the log
+	would    []Change // what it would have done without DryRun
+	results  []result
 	// firstWrite is when the first write was answered; zero: none was.
 	firstWrite time.Time
 	// outdated: of a plan, the parent has changed since the snapshot.
@@ -71,6 +72,7 @@ func (r *engine) sync(ctx context.Context, d due) outcome {
 func (r *engine) newPass(req *handler.SyncRequest) *pass {
 	return &pass{
 		engine: r, parent: req.Parent, req: req, memory: r.memory.of(req.Parent.UID()),
+		children: slices.AppendSeq(make([]*resource.Resource, 0, req.Children.Len()), req.Children.All()),
 	}
 }
 
@@ -114,8 +116,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 			return outcome{Err: true}, err
 		}
 	}
-	children := p.observedChildren()
-	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: children, memory: p.memory})
+	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.children, memory: p.memory})
 	x := &executor{settings: p.settings, client: p.client, store: p.store, parent: p.parent, slots: p.slots, tracing: p.tracing, pass: p}
 	x.expectTerminating(p.memory.terminating)
 	p.results = x.run(ctx, &planned)
@@ -124,7 +125,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 		p.firstWrite = time.Unix(0, at)
 	}
 	p.tellWrites()
-	prompted := p.prompted(children) // no request has to wait for that
+	prompted := p.prompted() // no request has to wait for that
 	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
 	err = p.childErrors(&planned)
 	statusOut, statusErr := p.settleStatus(ctx, resp.Status, out.Again, err != nil, prompted)
@@ -137,14 +138,6 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	out.Err = err != nil
 	out.Permanent = err != nil && onlyRefusals(err)
 	return out, err
-}
-
-func (p *pass) observedChildren() []*resource.Resource {
-	children := make([]*resource.Resource, 0, p.req.Children.Len())
-	for child := range p.req.Children.All() {
-		children = append(children, child)
-	}
-	return children
 }
 
 // learn takes the results of a pass into memory and says what they ask of the
