@@ -164,7 +164,7 @@ func TestSessions(t *testing.T) {
 	assets, err := filepath.Abs(filepath.Join(root, ".cache/controlplane"))
 	require.NoError(t, err)
 	env := []string{
-		"KUBECONFIG=" + cluster.Kubeconfig(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off",
+		"KUBECONFIG=" + cluster.Kubeconfig(), "GOFLAGS=-mod=mod", "GOWORK=off",
 		"PATH=" + strings.Join([]string{os.Getenv("KUBEBUILDER_ASSETS"), assets, os.Getenv("PATH")}, string(os.PathListSeparator)),
 	}
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
