@@ -10,8 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// preconditions are those of a delete.
-type preconditions struct{ uid, version string }
+// deletion says how to delete.
+type deletion struct {
+	uid, version string // preconditions, unless empty
+	// foreground: the object stays until its dependents are gone.
+	foreground, dryRun bool
+}
 
 func (s *Server) delete(req *http.Request, k *Kind, r Request) (*http.Response, error) {
 	var opts metav1.DeleteOptions
@@ -20,15 +24,18 @@ func (s *Server) delete(req *http.Request, k *Kind, r Request) (*http.Response, 
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 	}
-	var p preconditions
+	d := deletion{
+		foreground: opts.PropagationPolicy != nil && *opts.PropagationPolicy == metav1.DeletePropagationForeground,
+		dryRun:     r.DryRun || len(opts.DryRun) > 0,
+	}
 	if opts.Preconditions != nil && opts.Preconditions.UID != nil {
-		p.uid = string(*opts.Preconditions.UID)
+		d.uid = string(*opts.Preconditions.UID)
 	}
 	if opts.Preconditions != nil && opts.Preconditions.ResourceVersion != nil {
-		p.version = *opts.Preconditions.ResourceVersion
+		d.version = *opts.Preconditions.ResourceVersion
 	}
 	s.mu.Lock()
-	was, left, err := s.deleteLocked(k, r.Key, p, r.DryRun || len(opts.DryRun) > 0)
+	was, left, err := s.deleteLocked(k, r.Key, d)
 	s.mu.Unlock()
 	switch {
 	case err != nil:
@@ -43,17 +50,21 @@ func (s *Server) delete(req *http.Request, k *Kind, r Request) (*http.Response, 
 }
 
 // deleteLocked returns what was, and what is left of it if it has finalizers.
-func (s *Server) deleteLocked(k *Kind, key types.NamespacedName, p preconditions, dryRun bool) (was, left *stored, err error) {
+func (s *Server) deleteLocked(k *Kind, key types.NamespacedName, d deletion) (was, left *stored, err error) {
 	if was, err = s.getLocked(k, key); err != nil {
 		return nil, nil, err
 	}
-	if p.uid != "" && p.uid != was.uid || p.version != "" && p.version != was.version {
+	if d.uid != "" && d.uid != was.uid || d.version != "" && d.version != was.version {
 		return nil, nil, apierrors.NewConflict(k.groupResource(), key.Name, errors.New("Precondition failed"))
 	}
 	object := was.tree()
 	meta := metaOf(object)
+	if d.foreground && !was.deleting {
+		held, _ := meta["finalizers"].([]any)
+		meta["finalizers"] = append(held, metav1.FinalizerDeleteDependents)
+	}
 	if len(finalizers(meta)) == 0 {
-		if !dryRun {
+		if !d.dryRun {
 			s.removeLocked(k, key, object)
 		}
 		return was, nil, nil
@@ -65,5 +76,5 @@ func (s *Server) deleteLocked(k *Kind, key types.NamespacedName, p preconditions
 	if k.Generation {
 		meta["generation"] = number(meta, "generation") + 1
 	}
-	return was, s.putLocked(k, key, object, dryRun), nil
+	return was, s.putLocked(k, key, object, d.dryRun), nil
 }

@@ -8,7 +8,7 @@
 // What it does it does as kube-apiserver does it: discovery of group versions,
 // get, list, pages (with 410 after a compaction), watch (WatchList, bookmarks,
 // selectors, 410 after a compaction), create, update, JSON and merge patches,
-// delete with preconditions, dry runs, resourceVersions and conflicts, writes
+// delete with preconditions and in the foreground, dry runs, resourceVersions and conflicts, writes
 // that change nothing, generations, finalizers, the status subresource,
 // validation of names.
 //

@@ -4,46 +4,67 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // CollectGarbage does once what the garbage collector does: objects whose
-// owners are all gone are deleted, in the background; of the others, references
-// to owners that are gone are taken off. It knows owners by their UIDs, and
-// leaves alone what is being deleted. Its work may leave more to collect.
+// owners are all gone, or waiting for them to go, are deleted, in the
+// background; of the others, references to such owners are taken off. Who has
+// waited for dependents, and has none left, is let go. It knows owners by their
+// UIDs, and leaves alone what is being deleted. Its work may leave more to
+// collect.
 func (s *Server) CollectGarbage() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	there := map[string]struct{}{}
-	for _, objects := range s.mu.objects {
-		for _, object := range objects {
-			there[object.uid] = struct{}{}
+	lives, owns := map[string]bool{}, map[string]bool{} // UIDs
+	s.eachLocked(func(_ *Kind, _ types.NamespacedName, object *stored) {
+		lives[object.uid] = !object.awaitsDependents()
+		for _, owner := range object.owners {
+			owns[owner] = true
 		}
-	}
+	})
+	s.eachLocked(func(k *Kind, key types.NamespacedName, object *stored) {
+		if object.awaitsDependents() && !owns[object.uid] {
+			tree := object.tree()
+			held, _ := metaOf(tree)["finalizers"].([]any)
+			metaOf(tree)["finalizers"] = slices.DeleteFunc(held, func(f any) bool { return f == metav1.FinalizerDeleteDependents })
+			_, _ = s.storeLocked(k, key, tree, writeAll, false) // it is there, and nothing else can be wrong
+			return
+		}
+		s.collectLocked(k, key, object, lives)
+	})
+}
+
+// eachLocked calls do for every object there is, which it may change.
+func (s *Server) eachLocked(do func(k *Kind, key types.NamespacedName, object *stored)) {
 	for _, k := range s.kinds {
 		for _, key := range slices.SortedFunc(maps.Keys(s.mu.objects[k]), compareKeys) {
-			s.collectLocked(k, key, there)
+			do(k, key, s.mu.objects[k][key])
 		}
 	}
 }
 
-func (s *Server) collectLocked(k *Kind, key types.NamespacedName, there map[string]struct{}) {
-	was := s.mu.objects[k][key]
-	gone := func(uid string) bool {
-		_, ok := there[uid]
-		return !ok
+func (s *stored) awaitsDependents() bool {
+	if !s.deleting {
+		return false
 	}
-	if was.deleting || !slices.ContainsFunc(was.owners, gone) {
+	_, ok := finalizers(metaOf(s.tree()))[metav1.FinalizerDeleteDependents]
+	return ok
+}
+
+func (s *Server) collectLocked(k *Kind, key types.NamespacedName, was *stored, lives map[string]bool) {
+	if was.deleting || !slices.ContainsFunc(was.owners, func(uid string) bool { return !lives[uid] }) {
 		return
 	}
 	object := was.tree()
 	refs, _ := metaOf(object)["ownerReferences"].([]any)
 	left := slices.DeleteFunc(refs, func(ref any) bool {
 		owner, _ := ref.(map[string]any)
-		return gone(text(owner, "uid"))
+		return !lives[text(owner, "uid")]
 	})
 	if len(left) == 0 {
-		_, _, _ = s.deleteLocked(k, key, preconditions{}, false) // it is there, and nothing else can be wrong
+		_, _, _ = s.deleteLocked(k, key, deletion{}) // it is there, and nothing else can be wrong
 		return
 	}
 	metaOf(object)["ownerReferences"] = left

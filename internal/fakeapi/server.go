@@ -253,13 +253,23 @@ func (s *Server) Change(t resource.Type, key types.NamespacedName, change func(o
 
 // Delete deletes an object for somebody who is no client.
 func (s *Server) Delete(t resource.Type, key types.NamespacedName) error {
+	return s.deleteAs(t, key, deletion{})
+}
+
+// DeleteInForeground lets an object stay until CollectGarbage has found that
+// its dependents are gone.
+func (s *Server) DeleteInForeground(t resource.Type, key types.NamespacedName) error {
+	return s.deleteAs(t, key, deletion{foreground: true})
+}
+
+func (s *Server) deleteAs(t resource.Type, key types.NamespacedName, how deletion) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.kind(t)
 	if k == nil {
 		return fmt.Errorf("%s: not served", t)
 	}
-	_, _, err := s.deleteLocked(k, key, preconditions{}, false)
+	_, _, err := s.deleteLocked(k, key, how)
 	return err
 }
 
