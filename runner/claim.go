@@ -87,6 +87,7 @@ func (x *executor) goingAway(ctx context.Context, live *resource.Resource, contr
 func (x *executor) takeIfParentLives(ctx context.Context, a *action, live *resource.Resource) result {
 	parent, err := x.client.get(ctx, x.types.parent, x.parent.Key())
 	if apierrors.IsNotFound(err) || err == nil && (parent.UID() != x.parent.UID() || parent.IsDeleting()) {
+		x.store.miss(x.parent.UID()) // what follows it isn't created again either
 		return result{await: true}
 	}
 	if err != nil {

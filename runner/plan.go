@@ -82,6 +82,10 @@ type plan struct {
 	refused []error
 }
 
+func (p *plan) creates() bool {
+	return slices.ContainsFunc(p.writes, func(a action) bool { return a.verb == verbCreate })
+}
+
 // plan decides what has to be done for the children to be as desired. It is a
 // pure function: no request, no clock, no log.
 func (s *settings) plan(in planInput) plan {

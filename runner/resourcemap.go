@@ -2,6 +2,7 @@ package runner
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -58,6 +59,8 @@ type resourceMap struct {
 		floors   map[objectRef]string                      // of those: their last resourceVersion; nothing older has the name
 		waiting  map[objectRef]map[types.UID]struct{}      // object -> parents that wait for it to go
 		departed map[types.UID]*resource.Resource          // parents gone from the watch, last state
+		asked    map[types.UID]struct{}                    // objects held that we have deleted
+		lost     map[types.UID]int                         // parent UID -> how many children it lost without our doing
 	}
 }
 
@@ -92,6 +95,8 @@ func newResourceMap(parent resource.Type, trackingLabel string) *resourceMap {
 	m.mu.floors = map[objectRef]string{}
 	m.mu.waiting = map[objectRef]map[types.UID]struct{}{}
 	m.mu.departed = map[types.UID]*resource.Resource{}
+	m.mu.asked = map[types.UID]struct{}{}
+	m.mu.lost = map[types.UID]int{}
 	return m
 }
 
@@ -197,14 +202,20 @@ func (m *resourceMap) wrote(res *resource.Resource) {
 func (m *resourceMap) wroteDelete(res, left *resource.Resource) {
 	if left != nil {
 		m.wrote(left)
-		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ref := refOf(res)
 	held := m.mu.objects[ref.Type][ref.Key]
-	if held == nil || held.UID() != res.UID() {
-		return // the watch was faster
+	if held == nil || held.UID() != res.UID() { // the watch was faster
+		if owner, ok := m.ownerOf(res); ok {
+			m.explainLocked(owner, 1)
+		}
+		return
+	}
+	m.mu.asked[types.UID(strings.Clone(string(res.UID())))] = struct{}{}
+	if left != nil {
+		return
 	}
 	gone := m.mu.deleted[ref.Type]
 	if gone == nil {
@@ -214,6 +225,28 @@ func (m *resourceMap) wroteDelete(res, left *resource.Resource) {
 	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}
 	m.mu.floors[ref] = held.ResourceVersion()
 	m.removeLocked(ref, held)
+}
+
+// lost returns how many children a parent has lost, which this operator hasn't
+// deleted, and which haven't been explained.
+func (m *resourceMap) lost(parent types.UID) int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.mu.lost[parent]
+}
+
+// miss counts a child that isn't held.
+func (m *resourceMap) miss(parent types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.missLocked(types.UID(strings.Clone(string(parent))))
+}
+
+// explain takes n off what lost returns.
+func (m *resourceMap) explain(parent types.UID, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.explainLocked(parent, n)
 }
 
 // await asks that a parent be named in the change in which a watch tells that

@@ -92,7 +92,9 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 	}
 	owner, owned := m.ownerOf(res)
 	if before != "" && before != owner {
-		c.Parents = append(c.Parents, m.unindexLocked(before, held))
+		before = m.unindexLocked(before, held)
+		c.Parents = append(c.Parents, before)
+		m.missLocked(before)
 	}
 	if owned {
 		family := m.indexLocked(owner, res)
@@ -106,9 +108,12 @@ func (m *resourceMap) setLocked(res *resource.Resource) change {
 func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) change {
 	delete(m.mu.objects[ref.Type], ref.Key)
 	m.mu.bytes[ref.Type] -= held.Size()
+	_, asked := m.mu.asked[held.UID()]
+	delete(m.mu.asked, held.UID())
 	var c change
 	if ref.Type == m.parentType {
 		delete(m.mu.parents, held.UID())
+		delete(m.mu.lost, held.UID())
 		if m.keepDeparted {
 			m.mu.departed[held.UID()] = held
 		}
@@ -116,9 +121,28 @@ func (m *resourceMap) removeLocked(ref objectRef, held *resource.Resource) chang
 		return c
 	}
 	if owner, ok := m.ownerOf(held); ok {
-		c.Parents = append(c.Parents, m.unindexLocked(owner, held))
+		owner = m.unindexLocked(owner, held)
+		c.Parents = append(c.Parents, owner)
+		if !asked {
+			m.missLocked(owner)
+		}
 	}
 	return c
+}
+
+// missLocked counts a child that a parent has lost.
+func (m *resourceMap) missLocked(parent types.UID) {
+	if _, there := m.mu.parents[parent]; there {
+		m.mu.lost[parent]++
+	}
+}
+
+func (m *resourceMap) explainLocked(parent types.UID, n int) {
+	if m.mu.lost[parent] <= n {
+		delete(m.mu.lost, parent)
+	} else {
+		m.mu.lost[parent] -= n
+	}
 }
 
 // confirmLocked takes away the tombstone of an object that we deleted.

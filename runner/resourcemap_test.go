@@ -303,6 +303,62 @@ func TestResourceMapWaiting(t *testing.T) {
 	}
 }
 
+func TestResourceMapLost(t *testing.T) {
+	all := stream{Type: k8s.ConfigMap}
+	child := func(version int, owner string) *resource.Resource {
+		return testObject(t, k8s.ConfigMap, "c", "u", version, owner)
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		do     func(m *resourceMap)
+		want   int
+	}{
+		"deleted":           {"by somebody", func(m *resourceMap) { m.observeDeleted(all, child(20, "p")) }, 1},
+		"missing in a list": {"by somebody, while there was no watch", func(m *resourceMap) { m.replace(all, nil, "20") }, 1},
+		"replaced": {"the watch has told of its successor only", func(m *resourceMap) {
+			m.replace(all, []*resource.Resource{testObject(t, k8s.ConfigMap, "c", "v", 20, "p")}, "20")
+		}, 1},
+		"orphaned":   {"it is no longer the parent's", func(m *resourceMap) { m.observe(all, child(20, "")) }, 1},
+		"changed":    {"it is still there", func(m *resourceMap) { m.observe(all, child(20, "p")) }, 0},
+		"own delete": {"the parent doesn't miss it", func(m *resourceMap) { m.wroteDelete(child(10, "p"), nil); m.observeDeleted(all, child(20, "p")) }, 0},
+		"own delete, answer late": {"the watch told of it before", func(m *resourceMap) {
+			m.observeDeleted(all, child(20, "p"))
+			m.wroteDelete(child(10, "p"), nil)
+		}, 0},
+		"own delete, with finalizers": {"it goes later", func(m *resourceMap) {
+			m.wroteDelete(child(10, "p"), child(15, "p"))
+			m.observeDeleted(all, child(20, "p"))
+		}, 0},
+		"of a parent that is gone": {"nobody misses it", func(m *resourceMap) {
+			m.observeDeleted(stream{Type: testParentType()}, testObject(t, testParentType(), "p", "p", 19, ""))
+			m.observeDeleted(all, child(20, "p"))
+		}, 0},
+		"then the parent": {"nobody misses it any more", func(m *resourceMap) {
+			m.observeDeleted(all, child(20, "p"))
+			m.observeDeleted(stream{Type: testParentType()}, testObject(t, testParentType(), "p", "p", 21, ""))
+		}, 0},
+		"explained": {"one more was lost meanwhile", func(m *resourceMap) {
+			m.observeDeleted(all, child(20, "p"))
+			m.miss("p")
+			m.explain("p", 1)
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newResourceMap(testParentType(), testTracking)
+			m.observe(stream{Type: testParentType()}, testObject(t, testParentType(), "p", "p", 1, ""))
+			m.observe(all, child(10, "p"))
+			tc.do(m)
+			require.Equal(t, tc.want, m.lost("p"), tc.reason)
+			if tc.want == 0 {
+				require.Empty(t, m.mu.lost)
+			}
+			if _, held := m.object(testRef(k8s.ConfigMap, "c")); !held {
+				require.Empty(t, m.mu.asked)
+			}
+		})
+	}
+}
+
 // Two sources, a watch that delivers in order but late and the answers to our
 // own writes that come whenever they like, never show a state older than the
 // newest own write, and agree with the server in the end.

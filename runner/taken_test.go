@@ -1,0 +1,125 @@
+package runner
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A parent is deleted and the garbage collector takes its child, of which the
+// operator learns before it learns of the parent's deletion.
+func TestTaken_AlongWithTheParent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason     string
+		finalizers []any
+		namesake   bool
+	}{
+		"Foreground": {"it waits for its children to go", []any{metav1.FinalizerDeleteDependents}, false},
+		"Background": {"it is gone", nil, false},
+		"Namesake":   {"it is gone, and the one of its name isn't it", nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				server := rigServer()
+				r := startRig(t, server, rigConfig(), handler.SyncFunc(copier))
+				createParent(t, server, "one", "v1", tc.finalizers...)
+				elapse(time.Second)
+				before := server.Writes()
+
+				server.Hold(testParentType())
+				require.NoError(t, server.Delete(testParentType(), rigKey("one")))
+				require.NoError(t, server.Delete(k8s.ConfigMap, rigKey("one")))
+				if tc.namesake {
+					r.create("one", "v2")
+				}
+				elapse(time.Minute)
+				require.Equal(t, before, server.Writes(), tc.reason)
+				require.Empty(t, r.errors("one"), "it is no error")
+
+				server.Release()
+				elapse(time.Minute)
+				require.Equal(t, tc.namesake, r.get(k8s.ConfigMap, "one") != nil, "what is desired by whom is there")
+				r.stop()
+			})
+		})
+	}
+}
+
+// What somebody has deleted is there again at once, and the parent is read
+// once a pass for that; else it isn't read at all.
+func TestTaken_FromAParentThatStays(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := rigServer()
+		cfg := rigConfig()
+		cfg.Children[0].Strategy = config.Recreate
+		r := startRig(t, server, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			value, _ := req.Parent.Field("spec", "value")
+			return &handler.SyncResponse{Children: []any{copied("a", value), copied("b", value)}}, nil
+		}))
+		r.create("one", "v1")
+		elapse(time.Second)
+		r.setSpec("one", "v2")
+		elapse(time.Second)
+		value, _ := r.get(k8s.ConfigMap, "a").Field("data", "value")
+		require.Equal(t, "v2", value)
+		require.Empty(t, parentReads(server), "it was the operator that deleted them")
+
+		server.Hold(k8s.ConfigMap)
+		require.NoError(t, server.Delete(k8s.ConfigMap, rigKey("a")))
+		require.NoError(t, server.Delete(k8s.ConfigMap, rigKey("b")))
+		server.Release()
+		synctest.Wait()
+		require.NotNil(t, r.get(k8s.ConfigMap, "a"))
+		require.NotNil(t, r.get(k8s.ConfigMap, "b"))
+		require.Len(t, parentReads(server), 1, "of a pass that creates both")
+		r.stop()
+	})
+}
+
+// Whether the parent stays can't be told: nothing is created, the error says
+// which rule is missing, and it is tried again.
+func TestTaken_ParentThatMayNotBeRead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		server := rigServer()
+		r := startRig(t, server, rigConfig(), handler.SyncFunc(copier))
+		r.create("one", "v1")
+		elapse(time.Second)
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			if req.Verb == "get" && req.Type == testParentType() {
+				return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}
+			}
+			return nil
+		}})
+		require.NoError(t, server.Delete(k8s.ConfigMap, rigKey("one")))
+		elapse(time.Minute)
+		require.Nil(t, r.get(k8s.ConfigMap, "one"))
+		require.NotEmpty(t, r.errors("one"))
+		require.ErrorContains(t, r.errors("one")[0], `read the parent, which has lost children: no; add the rule {apiGroups: ["example.com"], resources: ["parents"], verbs: ["get"]}`)
+
+		server.SetHooks(fakeapi.Hooks{})
+		elapse(10 * time.Minute)
+		require.NotNil(t, r.get(k8s.ConfigMap, "one"))
+		r.stop()
+	})
+}
+
+func parentReads(server *fakeapi.Server) []fakeapi.Request {
+	var reads []fakeapi.Request
+	for _, req := range server.Requests() {
+		if req.Verb == "get" && req.Type == testParentType() {
+			reads = append(reads, req)
+		}
+	}
+	return reads
+}
