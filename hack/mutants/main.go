@@ -39,6 +39,7 @@ func mutants() []mutant {
 		one("finalizer before the handler", "runner/finalize.go", "return append(held, p.finalizer)", "return held"),
 		one("finalize until finalized", "runner/finalize.go", "if resp.Finalized {", "if true {"),
 		one("delete suppression in a failed pass", "runner/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
+		one("children that went with their parent", "runner/sync.go", "	if planned.creates() {\n", "	if false {\n"),
 		one("foreign objects", "runner/claim.go", "free := controller == nil && (ours || a.kind.child.Adopt)", "free := controller == nil"),
 		{"the lease check", []edit{
 			{"runner/link.go", "		if !g.lease.held() {\n", "		if false {\n"},

@@ -69,6 +69,7 @@ func writeScript(seed uint64) *script {
 			return []string{"cut-lease", fmt.Sprint("replica-", rng.IntN(s.Replicas)), fmt.Sprint(12+rng.IntN(30), "s")}
 		},
 		func() []string { return []string{"delete", "Parent/" + parent()} },
+		func() []string { return []string{"delete-in-foreground", "Parent/" + parent()} },
 		func() []string { return []string{"lag", pick("Parent", "ConfigMap", "Secret", "Part")} },
 		func() []string { return []string{"catch-up"} },
 	}
@@ -219,6 +220,8 @@ func (w *world) actOn(verb, arg, value string) {
 	switch verb {
 	case "delete":
 		_ = w.server.Delete(t, key)
+	case "delete-in-foreground":
+		_ = w.server.DeleteInForeground(t, key)
 	case "label":
 		w.change(arg, func(o map[string]any) { nested(meta(o), "labels")["example.com/by"] = value })
 	case "put-aside":

@@ -35,6 +35,7 @@ func (w *world) changed(was, is map[string]any) {
 		delete(w.mu.allocated, before.Metadata.UID) // is whose the parent is now
 	}
 	w.noteLeaderLocked(is)
+	w.noteEndLocked(before, after, is == nil)
 	if was == nil {
 		w.mu.first[after.Metadata.UID] = is
 	}
@@ -56,6 +57,38 @@ func (w *world) changed(was, is map[string]any) {
 		w.violated("Parent %s, %s, lost its finalizer while it wasn't being deleted", before.Metadata.Name, before.Metadata.UID)
 	case is == nil && allocated:
 		w.violated("Parent %s, %s, is gone, and what was allocated for it has leaked", before.Metadata.Name, before.Metadata.UID)
+	}
+}
+
+// noteEndLocked notes which parents end, and which children with them.
+func (w *world) noteEndLocked(before, after brief, gone bool) {
+	parent := types.UID(before.Metadata.Labels[tracking])
+	switch _, ending := w.mu.ending[parent]; {
+	case before.Kind == parentType().Kind && (gone || after.Metadata.DeletionTimestamp != ""):
+		w.mu.ending[before.Metadata.UID] = struct{}{}
+	case gone && ending:
+		w.mu.followed[familyKey(before)] = before.Metadata.UID
+	}
+}
+
+// familyKey is the key of a child of one instance of its parent.
+func familyKey(child brief) string {
+	return child.Metadata.Labels[tracking] + "/" + child.Kind + " " + child.Metadata.Namespace + "/" + child.Metadata.Name
+}
+
+// checkAgain sees to it that what a process has once known of, and what went
+// along with its parent, isn't created again.
+func (p *process) checkAgain(name string, child brief) {
+	p.world.mu.Lock()
+	was, followed := p.world.mu.followed[familyKey(child)]
+	p.world.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, own := p.mu.deleting[was]
+	_, shown := p.mu.shown[was]
+	told := p.mu.told[child.Kind+" "+child.Metadata.Namespace+"/"+child.Metadata.Name].uid == was
+	if followed && !own && (shown || told) {
+		p.violated("%s: %s, though %s went along with its parent", p.replica, name, was)
 	}
 }
 
@@ -102,6 +135,10 @@ func briefOf(o map[string]any) brief {
 // and against what guards it.
 func (p *process) checkWrite(req *http.Request, name string, body []byte) {
 	switch req.Method {
+	case http.MethodPost:
+		if !req.URL.Query().Has("dryRun") {
+			p.checkAgain(name, metaIn(body))
+		}
 	case http.MethodPut:
 		if metaIn(body).Metadata.ResourceVersion == "" {
 			p.violated("%s: %s is an update of whatever is there", p.replica, name)
@@ -111,7 +148,11 @@ func (p *process) checkWrite(req *http.Request, name string, body []byte) {
 		var opts metav1.DeleteOptions
 		if json.Unmarshal(body, &opts) != nil || opts.Preconditions == nil || opts.Preconditions.UID == nil {
 			p.violated("%s: %s is a deletion of whatever is there", p.replica, name)
+			return
 		}
+		p.mu.Lock()
+		p.mu.deleting[*opts.Preconditions.UID] = struct{}{}
+		p.mu.Unlock()
 	}
 }
 

@@ -177,7 +177,7 @@ func frameOutcomes() []string    { return []string{frameEnd, frameHalf, frameGon
 func noted() []string {
 	return []string{
 		sawExpired, sawExpiredPage, sawBookmark, sawRelist, sawPage, sawRefused, sawHandover, sawStandby,
-		"create", "set", "delete Parent", "delete child", "label Parent", "label child", "hold Parent", "hold child",
+		"create", "set", "delete Parent", "delete-in-foreground Parent", "delete child", "label Parent", "label child", "hold Parent", "hold child",
 		"let-go Parent", "let-go child", "put-aside Parent", "clear-status", "tamper child", "cut-lease", "strip child", "orphan child",
 		"unmark child", "replace child", "revert child", "occupy child", "copy child",
 		"compact", "break-watches", "bookmark", "outage", "kill", "stop", "lag", "catch-up",

@@ -203,6 +203,7 @@ func (o *operator) checkSnapshot(req *handler.SyncRequest) {
 	}
 	for child := range req.Children.All() {
 		check(child)
+		o.mu.shown[child.UID()] = struct{}{}
 		if c := metaController(child); c != req.Parent.UID() {
 			o.violated("%s is shown as child of %s, but its controller is %q", child, req.Parent.UID(), c)
 		}

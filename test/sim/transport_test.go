@@ -30,12 +30,13 @@ type process struct {
 
 	mu struct {
 		sync.Mutex
-		told    map[string]seen        // newest state that an answer to a write has told, by kind and key
-		deleted map[types.UID]struct{} // told to be gone
-		syncing map[types.UID]struct{}
-		shown   map[types.UID]struct{} // parents
-		lists   map[string]int         // by name
-		passes  map[string]*pass       // the last of each parent, by its name
+		told     map[string]seen        // newest state that an answer to a write has told, by kind and key
+		deleting map[types.UID]struct{} // it has asked for that
+		deleted  map[types.UID]struct{} // told to be gone
+		syncing  map[types.UID]struct{}
+		shown    map[types.UID]struct{} // parents and children
+		lists    map[string]int         // by name
+		passes   map[string]*pass       // the last of each parent, by its name
 	}
 }
 

@@ -58,6 +58,8 @@ type world struct {
 		letGo      map[types.UID]struct{}       // objects that a foreign finalizer was taken off
 		theirs     map[types.UID]struct{}       // children that may have more than is desired: fields that others have set
 		first      map[types.UID]map[string]any // objects as they were created
+		ending     map[types.UID]struct{}       // parents that are being deleted, or gone
+		followed   map[string]types.UID         // children that went after their parents had begun to, by familyKey
 		requests   []string
 		seen       map[string]int // faults that aren't drawn, by kind
 		led        string         // who held the lease last
@@ -92,6 +94,7 @@ func run(s *script, f *faults) *report {
 	w.mu.cut = map[string]time.Time{}
 	w.mu.seen = map[string]int{}
 	w.mu.first = map[types.UID]map[string]any{}
+	w.mu.ending, w.mu.followed = map[types.UID]struct{}{}, map[string]types.UID{}
 	w.mu.foreign, w.mu.theirs = map[types.UID]string{}, map[types.UID]struct{}{}
 
 	ctx, stop := context.WithCancel(context.Background())
@@ -175,6 +178,7 @@ func (w *world) replica(ctx context.Context, name string) {
 		pctx, cancel := context.WithCancel(ctx)
 		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{})}
 		p.mu.passes = map[string]*pass{}
+		p.mu.deleting = map[types.UID]struct{}{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
 		p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
 		w.mu.Lock()
