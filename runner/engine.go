@@ -43,6 +43,7 @@ type engine struct {
 	metrics *metrics
 	tracing *tracing      // nil: no spans are made
 	slots   chan struct{} // one for each write under way
+	listing chan struct{} // who is in parentGoesByList
 	log     *slog.Logger
 }
 
@@ -58,6 +59,7 @@ func newEngine(cfg config.Operator, h handler.Handler, types *catalog, c *client
 		events:   sink,
 		history:  &history{},
 		slots:    make(chan struct{}, maxWrites),
+		listing:  make(chan struct{}, 1),
 		log:      log,
 	}
 	e.store.keepDeparted = cfg.ParentSelector != ""

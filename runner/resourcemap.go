@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -233,6 +234,21 @@ func (m *resourceMap) lost(parent types.UID) int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.mu.lost[parent]
+}
+
+// losses returns what lost does for each parent.
+func (m *resourceMap) losses() map[types.UID]int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return maps.Clone(m.mu.lost)
+}
+
+// lostMany says whether so many parents have lost children that a list of all
+// tells of them sooner than they do.
+func (m *resourceMap) lostMany() bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return len(m.mu.lost) >= max(manyLost, len(m.mu.parents)/listedPerRead)
 }
 
 // miss counts a child that isn't held.

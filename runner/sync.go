@@ -118,7 +118,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	}
 	planned := p.plan(planInput{parent: p.parent, desired: desired, keepAll: resp.KeepChildren, children: p.children, memory: p.memory})
 	if planned.creates() {
-		switch goes, err := p.parentGoes(ctx); {
+		switch goes, err := p.parentGoes(ctx, p.parent); {
 		case err != nil:
 			return outcome{Err: true}, err
 		case goes:
@@ -146,29 +146,6 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (outcome, er
 	out.Err = err != nil
 	out.Permanent = err != nil && onlyRefusals(err)
 	return out, err
-}
-
-// parentGoes says whether it is for the parent's deletion that it has lost
-// children, which aren't to be created again then. The API server is asked,
-// since the watches of parents and of children aren't in step: that a child has
-// gone may be known before its parent's deletion is.
-func (p *pass) parentGoes(ctx context.Context) (bool, error) {
-	uid := p.parent.UID()
-	lost := p.store.lost(uid)
-	if lost == 0 {
-		return false, nil
-	}
-	parent, err := p.client.get(ctx, p.types.parent, p.parent.Key())
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("read the parent, which has lost children: %w", forbidden(p.types.parent, "get", err))
-	case parent.UID() != uid || parent.IsDeleting():
-		return true, nil
-	}
-	p.store.explain(uid, lost)
-	return false, nil
 }
 
 // learn takes the results of a pass into memory and says what they ask of the

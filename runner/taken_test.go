@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -83,6 +84,52 @@ func TestTaken_FromAParentThatStays(t *testing.T) {
 		require.NotNil(t, r.get(k8s.ConfigMap, "a"))
 		require.NotNil(t, r.get(k8s.ConfigMap, "b"))
 		require.Len(t, parentReads(server), 1, "of a pass that creates both")
+		r.stop()
+	})
+}
+
+// Many parents lose their children at a time: of those that stay, each child
+// is there again, of those that go, none, and lists are few.
+func TestTaken_FromMany(t *testing.T) {
+	const count, going = 200, 20
+	bubble(t, func(t *testing.T) {
+		server := rigServer()
+		cfg := rigConfig()
+		cfg.Namespaces = []string{"elsewhere", "ns"}
+		r := startRig(t, server, cfg, handler.SyncFunc(copier))
+		for i := range count {
+			var finalizers []any
+			if i < going {
+				finalizers = []any{metav1.FinalizerDeleteDependents}
+			}
+			createParent(t, server, fmt.Sprint("p", i), "v1", finalizers...)
+		}
+		elapse(time.Second)
+		require.Len(t, server.List(k8s.ConfigMap), count)
+		from := len(server.Requests())
+
+		server.Hold(testParentType(), k8s.ConfigMap)
+		for i := range count {
+			if i < going {
+				require.NoError(t, server.Delete(testParentType(), rigKey(fmt.Sprint("p", i))))
+			}
+			require.NoError(t, server.Delete(k8s.ConfigMap, rigKey(fmt.Sprint("p", i))))
+		}
+		server.Release()
+		server.Hold(testParentType())
+		elapse(time.Minute)
+		for i := range count {
+			require.Equal(t, i >= going, r.get(k8s.ConfigMap, fmt.Sprint("p", i)) != nil, "p%d", i)
+		}
+		reads := map[string]int{}
+		for _, req := range server.Requests()[from:] {
+			if req.Type == testParentType() {
+				reads[req.Verb]++
+			}
+		}
+		require.NotZero(t, reads["list"])
+		require.Less(t, reads["get"]+reads["list"], count/2)
+		server.Release()
 		r.stop()
 	})
 }

@@ -1,0 +1,73 @@
+package runner
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/roperator/roperator/resource"
+)
+
+const (
+	// manyLost is how many parents must have lost children for a list to tell
+	// of them all: fewer are read one by one.
+	manyLost = 32
+	// listedPerRead is how many parents can be listed for what it takes to read
+	// one.
+	listedPerRead = 16
+)
+
+// parentGoes says whether it is for the parent's deletion that it has lost
+// children, which aren't to be created again then. The API server is asked,
+// since the watches of parents and of children aren't in step: that a child has
+// gone may be known before its parent's deletion is.
+func (r *engine) parentGoes(ctx context.Context, parent *resource.Resource) (bool, error) {
+	uid := parent.UID()
+	lost := r.store.lost(uid)
+	if lost == 0 {
+		return false, nil
+	}
+	if r.store.lostMany() {
+		return r.parentGoesByList(ctx, parent)
+	}
+	now, err := r.client.get(ctx, r.types.parent, parent.Key())
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read the parent, which has lost children: %w", forbidden(r.types.parent, "get", err))
+	case now.UID() != uid || now.IsDeleting():
+		return true, nil
+	}
+	r.store.explain(uid, lost)
+	return false, nil
+}
+
+// parentGoesByList is parentGoes where many parents have lost children: one list
+// of the parents tells of all who have until now. Who comes meanwhile waits for
+// it, and may then know enough.
+func (r *engine) parentGoesByList(ctx context.Context, parent *resource.Resource) (bool, error) {
+	select {
+	case r.listing <- struct{}{}:
+		defer func() { <-r.listing }()
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if r.store.lost(parent.UID()) > 0 {
+		losses := r.store.losses()
+		for _, w := range r.watchers(nil) {
+			if w.kind != r.types.parent {
+				continue
+			}
+			if err := w.refresh(ctx); err != nil {
+				return false, forbidden(w.kind, "list", err)
+			}
+		}
+		for uid, n := range losses {
+			r.store.explain(uid, n)
+		}
+	}
+	now, ok := r.store.parent(parent.UID())
+	return !ok || now.IsDeleting(), nil
+}
