@@ -43,7 +43,7 @@ type engine struct {
 	metrics *metrics
 	tracing *tracing      // nil: no spans are made
 	slots   chan struct{} // one for each write under way
-	listing chan struct{} // who is in parentGoesByList
+	listing chan struct{} // who is in listParents
 	log     *slog.Logger
 }
 

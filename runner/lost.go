@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/resource"
 )
@@ -25,11 +26,15 @@ const (
 func (r *engine) parentGoes(ctx context.Context, parent *resource.Resource) (bool, error) {
 	uid := parent.UID()
 	lost := r.store.lost(uid)
-	if lost == 0 {
-		return false, nil
+	if lost > 0 && r.store.lostMany() {
+		if err := r.listParents(ctx, uid); err != nil {
+			return false, err
+		}
+		lost = r.store.lost(uid)
 	}
-	if r.store.lostMany() {
-		return r.parentGoesByList(ctx, parent)
+	if lost == 0 { // or no longer: a list has told since the snapshot
+		known, ok := r.store.parent(uid)
+		return !ok || known.IsDeleting(), nil
 	}
 	now, err := r.client.get(ctx, r.types.parent, parent.Key())
 	switch {
@@ -44,30 +49,29 @@ func (r *engine) parentGoes(ctx context.Context, parent *resource.Resource) (boo
 	return false, nil
 }
 
-// parentGoesByList is parentGoes where many parents have lost children: one list
-// of the parents tells of all who have until now. Who comes meanwhile waits for
-// it, and may then know enough.
-func (r *engine) parentGoesByList(ctx context.Context, parent *resource.Resource) (bool, error) {
+// listParents brings the store up to date for all parents that have lost
+// children until now, unless another pass has done so for this one meanwhile.
+func (r *engine) listParents(ctx context.Context, uid types.UID) error {
 	select {
 	case r.listing <- struct{}{}:
 		defer func() { <-r.listing }()
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return ctx.Err()
 	}
-	if r.store.lost(parent.UID()) > 0 {
-		losses := r.store.losses()
-		for _, w := range r.watchers(nil) {
-			if w.kind != r.types.parent {
-				continue
-			}
-			if err := w.refresh(ctx); err != nil {
-				return false, forbidden(w.kind, "list", err)
-			}
+	if r.store.lost(uid) == 0 {
+		return nil
+	}
+	losses := r.store.losses()
+	for _, w := range r.watchers(nil) {
+		if w.kind != r.types.parent {
+			continue
 		}
-		for uid, n := range losses {
-			r.store.explain(uid, n)
+		if err := w.refresh(ctx); err != nil {
+			return forbidden(w.kind, "list", err)
 		}
 	}
-	now, ok := r.store.parent(parent.UID())
-	return !ok || now.IsDeleting(), nil
+	for uid, n := range losses {
+		r.store.explain(uid, n)
+	}
+	return nil
 }

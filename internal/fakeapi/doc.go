@@ -8,9 +8,9 @@
 // What it does it does as kube-apiserver does it: discovery of group versions,
 // get, list, pages (with 410 after a compaction), watch (WatchList, bookmarks,
 // selectors, 410 after a compaction), create, update, JSON and merge patches,
-// delete with preconditions and in the foreground, dry runs, resourceVersions and conflicts, writes
-// that change nothing, generations, finalizers, the status subresource,
-// validation of names.
+// delete with preconditions and in the foreground, dry runs, resourceVersions
+// and conflicts, writes that change nothing, generations, finalizers, the
+// status subresource, validation of names.
 //
 // It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
 // collector but CollectGarbage, no server-side apply (415), no field selectors
