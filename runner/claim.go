@@ -85,13 +85,13 @@ func (x *executor) goingAway(ctx context.Context, live *resource.Resource, contr
 // takeIfParentLives takes an object without a controller, unless the parent
 // is being deleted: then it would be handed to the garbage collector.
 func (x *executor) takeIfParentLives(ctx context.Context, a *action, live *resource.Resource) result {
-	parent, err := x.client.get(ctx, x.types.parent, x.parent.Key())
-	if apierrors.IsNotFound(err) || err == nil && (parent.UID() != x.parent.UID() || parent.IsDeleting()) {
+	goes, err := x.pass.readParentGoes(ctx, x.parent)
+	switch {
+	case err != nil:
+		return result{err: err}
+	case goes:
 		x.store.miss(x.parent.UID()) // what follows it isn't created again either
 		return result{await: true}
-	}
-	if err != nil {
-		return result{err: err}
 	}
 	return x.take(ctx, a, live)
 }

@@ -36,17 +36,23 @@ func (r *engine) parentGoes(ctx context.Context, parent *resource.Resource) (boo
 		known, ok := r.store.parent(uid)
 		return !ok || known.IsDeleting(), nil
 	}
+	goes, err := r.readParentGoes(ctx, parent)
+	if err == nil && !goes {
+		r.store.explain(uid, lost)
+	}
+	return goes, err
+}
+
+// readParentGoes reads whether a parent is being deleted or gone.
+func (r *engine) readParentGoes(ctx context.Context, parent *resource.Resource) (bool, error) {
 	now, err := r.client.get(ctx, r.types.parent, parent.Key())
-	switch {
-	case apierrors.IsNotFound(err):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("read the parent, which has lost children: %w", forbidden(r.types.parent, "get", err))
-	case now.UID() != uid || now.IsDeleting():
+	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
-	r.store.explain(uid, lost)
-	return false, nil
+	if err != nil {
+		return false, fmt.Errorf("read whether the parent stays: %w", forbidden(r.types.parent, "get", err))
+	}
+	return now.UID() != parent.UID() || now.IsDeleting(), nil
 }
 
 // listParents brings the store up to date for all parents that have lost
