@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 )
 
 // A busyAPI refuses the first create of a ConfigMap with 429 and a Retry-After, as API

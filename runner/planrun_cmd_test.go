@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/fakeapi"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 )
 
 func TestPlanCommand(t *testing.T) {

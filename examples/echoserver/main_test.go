@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/transcript"
+	"github.com/roperator/roperator/internal/testing/transcript"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )

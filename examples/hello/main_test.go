@@ -19,7 +19,7 @@ import (
 
 	v1 "github.com/roperator/roperator/examples/hello/api/v1"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/transcript"
+	"github.com/roperator/roperator/internal/testing/transcript"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )

@@ -17,7 +17,7 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/failable"
-	"github.com/roperator/roperator/internal/transcript"
+	"github.com/roperator/roperator/internal/testing/transcript"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/klog/v2"
 
-	"github.com/roperator/roperator/internal/plane"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 func TestMain(m *testing.M) {

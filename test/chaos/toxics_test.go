@@ -12,7 +12,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"github.com/roperator/roperator/internal/plane"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // A route is the connection of a replica: to the API server itself, or to the

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/roperator/roperator/internal/plane"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 //go:embed testdata/crd.yaml

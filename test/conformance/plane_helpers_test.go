@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/roperator/roperator/internal/plane"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // An ownPlane is a control plane of a scenario's own, whose processes it may

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/roperator/roperator/internal/transcript"
+	"github.com/roperator/roperator/internal/testing/transcript"
 	"github.com/roperator/roperator/testkit"
 )
 

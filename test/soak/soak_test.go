@@ -15,7 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/plane"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // ignoreAbsent is for an object that isn't there yet.
