@@ -1,12 +1,27 @@
 package runner
 
 import (
-	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func discardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+// A configuration with mistakes is told of, whatever is asked for.
+func TestCommandLineBadConfiguration(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
+		contexts: [{name: c, context: {cluster: c}}], current-context: c}`), 0o600))
+	for _, subcommand := range []string{"run", "plan", "manifests", "release-finalizers"} {
+		var stdout, stderr strings.Builder
+		code := program(config.Operator{}, handler.SyncFunc(nil)).Do([]string{subcommand, "--kubeconfig=" + kubeconfig}, &stdout, &stderr)
+		require.NotZero(t, code)
+		require.Contains(t, stderr.String(), "Name", subcommand)
+		require.Empty(t, stdout.String())
+	}
+}

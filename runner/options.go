@@ -1,25 +1,19 @@
 package runner
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.opentelemetry.io/otel/trace"
 	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/defaults"
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/lead"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/observe"
 )
-
-// defaultShutdownTimeout is how long running passes may go on after a Runner
-// was told to stop.
-const defaultShutdownTimeout = 30 * time.Second
 
 // Options are what a Runner needs besides the operator's configuration. The
 // zero value is usable.
@@ -48,8 +42,6 @@ type Options struct {
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s.
 	ShutdownTimeout time.Duration
-	// Probe is for this module's testkit.
-	Probe *probe.Probe
 }
 
 // A Spec is one of several operators of a process.
@@ -58,77 +50,35 @@ type Spec struct {
 	Handler handler.Handler
 }
 
-func newRunner(opts Options, specs ...Spec) (*Runner, error) {
-	if opts.Logger == nil {
-		opts.Logger = slog.Default()
-	}
-	if opts.ShutdownTimeout == 0 {
-		opts.ShutdownTimeout = defaultShutdownTimeout
-	}
-	r := &Runner{opts: opts, log: opts.Logger}
-	if err := r.addOperators(specs); err != nil {
-		return nil, err
-	}
-	if err := r.setMetrics(); err != nil {
-		return nil, err
-	}
-	if err := r.opts.LeaderElection.validate(); err != nil {
-		return nil, err
-	}
-	if r.opts.Probe != nil {
-		planner, err := r.operators[0].offlinePlanner()
-		if err != nil {
-			return nil, err
-		}
-		r.opts.Probe.AttachPlanner(planner)
-	}
-	if r.opts.RESTConfig == nil {
-		rc, _, err := loadRESTConfig("", "")
-		if err != nil {
-			return nil, err
-		}
-		r.opts.RESTConfig = rc
-	}
-	return r, nil
+// LeaderElection says how replicas take turns, by a Lease
+// (coordination.k8s.io/v1). The zero value is usable.
+//
+// A replica that stops hands over: its running passes end, then it gives up
+// the lease, and another takes over within 2.2 times RetryPeriod. After a crash
+// that takes up to LeaseDuration longer. One that couldn't renew the lease for
+// RenewDeadline, or finds that another has it, starts no further write, and
+// stops with an error.
+type LeaderElection struct {
+	// Namespace and Name are the Lease's. Default: the namespace that the Pod
+	// is in, else "default", and the operator's name.
+	Namespace, Name string
+	// Identity tells this replica from the others. Default: the host's name,
+	// which is the Pod's, and something random.
+	Identity string
+	// LeaseDuration (default 15 s) must be longer than RenewDeadline (10 s), and
+	// that longer than 1.2 times RetryPeriod (2 s).
+	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// addOperators joins every mistake in the specs.
-func (r *Runner) addOperators(specs []Spec) error {
-	if len(specs) == 0 {
-		return errors.New("runner: there is no operator to run")
+// manager returns the options as the manager takes them.
+func (o Options) manager() manager.Options {
+	out := manager.Options{
+		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider,
+		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
 	}
-	var errs []error
-	names := map[string]bool{}
-	for _, s := range specs {
-		switch err := s.Config.Validate(); {
-		case err != nil:
-			errs = append(errs, err)
-			continue
-		case s.Handler == nil:
-			errs = append(errs, fmt.Errorf("runner: the handler of operator %q is nil", s.Config.Name))
-			continue
-		case names[s.Config.Name]:
-			errs = append(errs, fmt.Errorf("runner: two operators have the name %q", s.Config.Name))
-			continue
-		}
-		names[s.Config.Name] = true
-		r.operators = append(r.operators, &operator{
-			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &r.opts, log: r.log.With("controller", s.Config.Name),
-		})
+	if o.LeaderElection != nil {
+		election := lead.Config(*o.LeaderElection)
+		out.LeaderElection = &election
 	}
-	return errors.Join(errs...)
-}
-
-func (r *Runner) setMetrics() error {
-	if r.opts.Metrics == nil {
-		own := prometheus.NewRegistry()
-		own.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-		r.opts.Metrics, r.gatherer = own, own
-		return nil
-	}
-	r.gatherer, _ = r.opts.Metrics.(prometheus.Gatherer)
-	if r.gatherer == nil && r.opts.MetricsAddress != "" {
-		return fmt.Errorf("runner: MetricsAddress is set, but Metrics, a %T, can't be read: use a *prometheus.Registry, or serve the metrics yourself", r.opts.Metrics)
-	}
-	return nil
+	return out
 }

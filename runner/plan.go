@@ -1,211 +1,106 @@
 package runner
 
 import (
-	"cmp"
-	"slices"
-	"strings"
+	"context"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/resource"
 )
 
-// A verb is what is to be done with one child.
-type verb string
-
-const (
-	verbCreate   verb = "create"
-	verbUpdate   verb = "update"   // replace it under its resourceVersion
-	verbApply    verb = "apply"    // server-side apply
-	verbRecreate verb = "recreate" // delete it now, create it once it is gone
-	verbMark     verb = "mark"     // it satisfies the desired state; only the mark is old
-	verbVerify   verb = "verify"   // find out by a dry run whether it really differs
-	verbDelete   verb = "delete"   // it is no longer desired
-)
-
-// An action is one step of a pass.
-type action struct {
-	verb verb
-	kind *kind
-	ref  objectRef
-	live *resource.Resource // nil: there is none
-	want *desiredChild      // nil: delete
-	// decoded is what liveObject returns.
-	decoded map[string]any
-	// diffs are the reasons, former what an earlier desired state had set.
-	diffs  []difference
-	former *applied
-	// explained are the paths of differences that the server made itself when
-	// it accepted the desired state.
-	explained []string
-	// unknown: nothing is remembered of the child.
-	unknown bool
-	// restores: the desired state is the one that was accepted before, so
-	// that someone else has changed the child since.
-	restores bool
+// A Change is what an operator would do to one object: a child, or the parent
+// itself.
+type Change struct {
+	// Parent is whose pass would do it.
+	Parent types.NamespacedName
+	// Object and Type name what would be changed. Those of the parent mean its
+	// status and its finalizers.
+	Object types.NamespacedName
+	Type   resource.Type
+	// Verb is "create", "update", "recreate", which deletes the object and
+	// creates it once it is gone, or "delete". Of a parent that is being
+	// deleted it is "finalize" if the handler's Finalize would be called.
+	Verb string
+	// Fields say what would change, in the order of their paths. Of a create it
+	// is one without a path, with the object as the handler wants it: what the
+	// engine adds is left out. A delete and a finalize have none.
+	Fields []FieldChange
 }
 
-// liveObject returns the live object, decoded once for all who only read it.
-func (a *action) liveObject() map[string]any {
-	if a.decoded == nil {
-		a.decoded = a.live.Unstructured().Object
+// A FieldChange is a field of a live object that would change.
+type FieldChange struct {
+	// Path reads like spec.template.spec.containers[name="app"].image. Empty,
+	// it means the object as a whole.
+	Path string
+	// Live is the value it has, Desired the value it would have, as JSON
+	// values; nil where there is none. Values of Secrets are "(hidden)".
+	Live, Desired any
+}
+
+// MarshalJSON returns an object with the fields parent, object, type, verb and
+// fields, the last a list of path, live and desired, in which null means
+// absent: what the subcommand plan prints with -o json.
+func (c Change) MarshalJSON() ([]byte, error) {
+	out := plan.Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb}
+	for _, f := range c.Fields {
+		out.Fields = append(out.Fields, plan.FieldChange(f))
 	}
-	return a.decoded
+	return out.MarshalJSON()
 }
 
-// settledPaths are the paths at which a write leaves the live values: the
-// server wouldn't take ours, or make the same of them again. A path that
-// differs further down isn't settled.
-func (a *action) settledPaths() []string {
-	return slices.DeleteFunc(slices.Clone(a.explained), func(path string) bool {
-		return slices.ContainsFunc(a.diffs, func(d difference) bool {
-			below, ok := strings.CutPrefix(d.Path, path)
-			return ok && (below == "" || below[0] == '.' || below[0] == '[')
-		})
-	})
-}
-
-// A planInput is all that decides about the children of one parent.
-type planInput struct {
-	parent   *resource.Resource
-	desired  []*desiredChild
-	keepAll  bool                 // the children are left as they are
-	children []*resource.Resource // in the order of handler.Children
-	memory   *parentMemory
-}
-
-// A plan is what one pass does to the children.
-type plan struct {
-	writes  []action // in the order of the types
-	deletes []action
-	// settled are children that were compared and found to be as desired.
-	settled []action
-	// refused are errors of earlier tries that would only be repeated.
-	refused []error
-}
-
-func (p *plan) creates() bool {
-	return slices.ContainsFunc(p.writes, func(a action) bool { return a.verb == verbCreate })
-}
-
-// plan decides what has to be done for the children to be as desired. It is a
-// pure function: no request, no clock, no log.
-func (s *settings) plan(in planInput) plan {
-	var p plan
-	if in.keepAll {
-		return p
+// changesOf returns changes as the engine foresees them in the words of this
+// package.
+func changesOf(foreseen []plan.Change) []Change {
+	if foreseen == nil {
+		return nil
 	}
-	wanted := make([]bool, len(in.children))
-	var byOrder [][]action
-	next := 0 // mostly, desired children come in an order like that of the live ones
-	for _, d := range in.desired {
-		var was *resource.Resource
-		if i, ok := find(in.children, d.ref, next); ok {
-			was, wanted[i], next = in.children[i], true, i+1
+	out := make([]Change, 0, len(foreseen))
+	for _, c := range foreseen {
+		change := Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb}
+		for _, f := range c.Fields {
+			change.Fields = append(change.Fields, FieldChange(f))
 		}
-		if d.keep {
-			continue
-		}
-		remembered := in.memory.remembered(d)
-		if err := remembered.refuses(d, was); err != nil {
-			p.refused = append(p.refused, err)
-			continue
-		}
-		known := remembered.of(was)
-		if leftAlone(d, was, known) {
-			continue
-		}
-		if err := s.load(d, in.parent); err != nil {
-			p.refused = append(p.refused, err)
-			continue
-		}
-		a, ok := s.decide(d, was, known)
-		switch {
-		case !ok:
-		case a.verb == "":
-			p.settled = append(p.settled, a)
-		default:
-			if byOrder == nil {
-				byOrder = make([][]action, len(s.types.children))
-			}
-			byOrder[d.kind.order] = append(byOrder[d.kind.order], a)
-		}
+		out = append(out, change)
 	}
-	for _, actions := range byOrder {
-		p.writes = append(p.writes, actions...)
-	}
-	for i, child := range in.children {
-		if wanted[i] || child.IsDeleting() {
-			continue
-		}
-		if k := s.types.byType[child.Type()]; k != nil {
-			p.deletes = append(p.deletes, action{verb: verbDelete, kind: k, ref: refOf(child), live: child})
-		}
-	}
-	return p
+	return out
 }
 
-// find returns the place of an object in a list as planInput has it; hint is
-// where it is looked for first.
-func find(sorted []*resource.Resource, ref objectRef, hint int) (int, bool) {
-	if hint < len(sorted) && compareRef(sorted[hint], ref) == 0 {
-		return hint, true
-	}
-	return slices.BinarySearchFunc(sorted, ref, compareRef)
+// Plan returns what this build of the operator would do if it ran now: one pass
+// over every parent in which nothing is written. It lists the parents and the
+// children, calls the handler's Sync for each parent as Run would, and asks the
+// API server by dry runs what would become of the answers, so that fields which
+// the server or a webhook only writes differently aren't listed. No Event, no
+// finalizer, no lease is written, and Finalize isn't called.
+//
+// What follows only from the state after these changes isn't in the plan. So
+// the parent's status is in it only if the children stay as they are. The
+// engine's own mark on a child doesn't count as a change: an operator that
+// starts on an empty plan may write it.
+//
+// The order is that of the parents' namespaces and names, and within a parent
+// that of the writes. A parent whose pass would fail doesn't keep the others
+// from being planned: the error joins what went wrong, naming each parent, and
+// the changes are those of all that would be done.
+//
+// Plan uses opts.RESTConfig and opts.Logger. It needs the rights to list what
+// the operator watches, and, as a dry run is authorized like the write itself,
+// to create and update its children.
+func Plan(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) ([]Change, error) {
+	foreseen, err := foresee(ctx, cfg, h, opts)
+	return changesOf(foreseen), err
 }
 
-// compareRef orders as handler.Children are.
-func compareRef(res *resource.Resource, ref objectRef) int {
-	if t := res.Type(); t != ref.Type {
-		return cmp.Or(strings.Compare(t.APIVersion, ref.Type.APIVersion), strings.Compare(t.Kind, ref.Type.Kind))
+// foresee is Plan in the engine's words.
+func foresee(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) ([]plan.Change, error) {
+	cfg.DryRun = true
+	opts.Metrics = prometheus.NewRegistry() // read by nobody, and not the user's
+	r, err := New(cfg, h, opts)
+	if err != nil {
+		return nil, err
 	}
-	return cmp.Or(strings.Compare(res.Namespace(), ref.Key.Namespace), strings.Compare(res.Name(), ref.Key.Name))
-}
-
-// leftAlone says that a child needs nothing whatever a comparison would find:
-// it is going, and created again once it is gone, or was compared as it is.
-func leftAlone(d *desiredChild, live *resource.Resource, known *childMemory) bool {
-	return live != nil && (live.IsDeleting() || known.settled(d, live))
-}
-
-// decide says what one desired child needs, false if nothing. An action
-// without a verb is a child that was compared and is as desired.
-func (s *settings) decide(d *desiredChild, live *resource.Resource, known *childMemory) (action, bool) {
-	a := action{kind: d.kind, ref: d.ref, live: live, want: d}
-	switch {
-	case live == nil:
-		a.verb = verbCreate
-		return a, true
-	case leftAlone(d, live, known):
-		return action{}, false
-	}
-	mark := s.readMark(live)
-	a.unknown = known == nil
-	var diffs []difference
-	switch {
-	case mark.hash != d.hash: // it was meant to be something else
-		a.former = mark.applied
-		diffs = d.kind.comparison.collect(a.liveObject(), d.object, a.former)
-	case !covers(live, d.object):
-		diffs = d.kind.comparison.compare(a.liveObject(), d.object, nil)
-	}
-	for _, diff := range diffs {
-		if known.explains(diff) {
-			a.explained = append(a.explained, diff.Path)
-		} else {
-			a.diffs = append(a.diffs, diff)
-		}
-	}
-	a.restores = known != nil && known.hash == d.hash
-	switch {
-	case len(a.diffs) == 0 && mark.hash == d.hash:
-		return a, true
-	case len(a.diffs) == 0:
-		a.verb = verbMark
-	case d.kind.child.Strategy == onDelete:
-		return action{}, false
-	case known == nil && mark.hash == d.hash:
-		a.verb = verbVerify
-	default:
-		a.verb = writeVerb(d.kind)
-	}
-	return a, true
+	return r.manager.Plan(ctx)
 }

@@ -18,7 +18,8 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -127,9 +128,9 @@ func (k *Kit) await(limit time.Duration, done wait.ConditionWithContextFunc) err
 
 // engine returns that of the operator that was started last; stopped, it can
 // still be asked.
-func (k *Kit) engine() (probe.Engine, error) {
+func (k *Kit) engine() (*reconcile.Engine, error) {
 	if k.op != nil {
-		if e := k.op.probe.Engine(); e != nil {
+		if e := k.op.manager.Engine(); e != nil {
 			return e, nil
 		}
 	}
@@ -152,7 +153,7 @@ func dropEmptyStatus(obj any, encoded map[string]any) {
 }
 
 // formatDifferences returns a line for each field.
-func formatDifferences(t resource.Type, differences []probe.Difference) string {
+func formatDifferences(t resource.Type, differences []merge.Difference) string {
 	lines := make([]string, 0, len(differences))
 	for _, d := range differences {
 		live, wanted := formatValue(d.Live), formatValue(d.Desired)

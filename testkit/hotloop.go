@@ -10,8 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/fieldpath"
-	"github.com/roperator/roperator/internal/probe"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -53,13 +53,13 @@ func (e *HotLoopError) Error() string {
 const maxValues = 5
 
 // conflictLoop reports what the engine has found.
-func (k *Kit) conflictLoop(engine probe.Engine, l probe.Loop, begin activity, within time.Duration) *HotLoopError {
+func (k *Kit) conflictLoop(engine *reconcile.Engine, l reconcile.Loop, begin activity, within time.Duration) *HotLoopError {
 	e := &HotLoopError{
-		Type: l.Type, Object: l.Object, Path: l.Path, Values: l.Values,
+		Type: l.Key.Type, Object: l.Key.Object, Path: l.Path, Values: l.Values,
 		Passes: engine.Activity().Passes - begin.Passes, Within: within.Round(time.Millisecond),
 	}
 	for _, w := range k.writes.all()[begin.writes:] {
-		if w.Type == l.Type && (w.Key == l.Object || l.Object.Name == "") {
+		if w.Type == l.Key.Type && (w.Key == l.Key.Object || l.Key.Object.Name == "") {
 			e.Writes++
 		}
 	}
@@ -67,7 +67,7 @@ func (k *Kit) conflictLoop(engine probe.Engine, l probe.Loop, begin activity, wi
 }
 
 // hotLoop says what the operator's writes since begin show.
-func (k *Kit) hotLoop(engine probe.Engine, begin activity, within time.Duration) *HotLoopError {
+func (k *Kit) hotLoop(engine *reconcile.Engine, begin activity, within time.Duration) *HotLoopError {
 	e := &HotLoopError{Within: within, Passes: engine.Activity().Passes - begin.Passes}
 	since := k.writes.all()[begin.writes:]
 	e.Writes = len(since)

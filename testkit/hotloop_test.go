@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -144,7 +144,7 @@ func TestHotLoopErrorText(t *testing.T) {
 
 func TestFormatDifferences(t *testing.T) {
 	t.Parallel()
-	differences := []probe.Difference{
+	differences := []merge.Difference{
 		{Path: "data.a", Live: "hunter1", Desired: "hunter2"},
 		{Path: "data.b", Desired: "hunter2"},
 		{Path: "type", Live: "Opaque", Desired: "other"},
@@ -155,7 +155,7 @@ func TestFormatDifferences(t *testing.T) {
 	require.Equal(t, `  data.a: live (not shown), want (not shown)
   data.b: live absent, want (not shown)
   type: live "Opaque", want "other"`, formatDifferences(k8s.Secret, differences))
-	long := formatDifferences(k8s.ConfigMap, []probe.Difference{{Path: "data.a", Live: strings.Repeat("x", 5000)}})
+	long := formatDifferences(k8s.ConfigMap, []merge.Difference{{Path: "data.a", Live: strings.Repeat("x", 5000)}})
 	require.Less(t, len(long), 700)
 	require.Contains(t, long, "(5002 bytes)")
 }

@@ -16,7 +16,9 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/lead"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/runner"
 )
 
@@ -26,34 +28,47 @@ const (
 	dialTimeout      = 30 * time.Second // as client-go's
 )
 
-// An operator is one run of a runner.
+// An operator is one run of an operator.
 type operator struct {
-	runner *runner.Runner
-	probe  *probe.Probe
-	cancel context.CancelFunc
-	done   chan struct{} // closed when Start has returned; err is set then
-	err    error
+	manager *manager.Manager
+	cancel  context.CancelFunc
+	done    chan struct{} // closed when Start has returned; err is set then
+	err     error
 
 	// Known to the test's goroutine only.
 	told      bool // that it ended of itself
 	loopsTold int  // how many of the engine's loops Settle has returned
 }
 
-// startOperator runs the operator until its stop.
+// startOperator runs the operator until its stop. It wires the engine as the
+// runner does, and keeps hold of it.
 func startOperator(cfg config.Operator, h handler.Handler, opts runner.Options) (*operator, error) {
-	op := &operator{probe: &probe.Probe{}, done: make(chan struct{})}
-	opts.Probe = op.probe
+	op := &operator{done: make(chan struct{})}
 	var err error
-	if op.runner, err = runner.New(cfg, h, opts); err != nil {
+	if op.manager, err = manager.New(managerOptions(opts), manager.Spec{Config: cfg, Handler: h}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	op.cancel = cancel
 	go func() {
 		defer close(op.done)
-		op.err = op.runner.Start(ctx)
+		op.err = op.manager.Start(ctx)
 	}()
 	return op, nil
+}
+
+// managerOptions returns a runner's options as the engine takes them, with its
+// history kept.
+func managerOptions(opts runner.Options) manager.Options {
+	out := manager.Options{
+		RESTConfig: opts.RESTConfig, Logger: opts.Logger, Metrics: observe.NewRegistry(opts.Metrics), TracerProvider: opts.TracerProvider,
+		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true,
+	}
+	if opts.LeaderElection != nil {
+		election := lead.Config(*opts.LeaderElection)
+		out.LeaderElection = &election
+	}
+	return out
 }
 
 // runnerOptions returns the options for a run: the user's, with the Kit's
@@ -88,10 +103,10 @@ func (o *operator) awaitReady() error {
 	ctx, cancel := timeout(readyTimeout)
 	defer cancel()
 	err := wait.PollUntilContextCancel(ctx, pollInterval/5, true, func(context.Context) (bool, error) {
-		return o.runner.Ready() == nil && o.probe.Engine() != nil, o.ended()
+		return o.manager.Ready() == nil && o.manager.Engine() != nil, o.ended()
 	})
 	if wait.Interrupted(err) {
-		return fmt.Errorf("not ready after %v: %w", readyTimeout, o.runner.Ready())
+		return fmt.Errorf("not ready after %v: %w", readyTimeout, o.manager.Ready())
 	}
 	return err
 }

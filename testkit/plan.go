@@ -14,8 +14,11 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/encode"
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/runner"
 )
@@ -25,9 +28,9 @@ import (
 // Whatever wasn't expected by the end of the test fails it.
 type Plan struct {
 	t       testing.TB
-	planner probe.Planner
+	planner *reconcile.OfflinePlanner
 	parent  *resource.Resource
-	planned *probe.Planned
+	planned *reconcile.Planned
 
 	met       []bool // which of the actions were expected
 	statusMet bool
@@ -52,12 +55,11 @@ type Plan struct {
 // is taken for namespaced.
 func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, children ...any) *Plan {
 	t.Helper()
-	p := &probe.Probe{}
-	if _, err := runner.New(cfg, h, runner.Options{RESTConfig: &rest.Config{}, Probe: p}); err != nil {
+	planner, err := offlinePlanner(cfg, h)
+	if err != nil {
 		t.Fatalf("testkit: sync: %v", err)
 	}
-	plan := &Plan{t: t, planner: p.Planner()}
-	var err error
+	plan := &Plan{t: t, planner: planner}
 	if plan.parent, err = plan.observedParent(cfg, parent); err != nil {
 		t.Fatalf("testkit: sync: parent: %v", err)
 	}
@@ -77,6 +79,15 @@ func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, chil
 	plan.met = make([]bool, len(plan.planned.Actions))
 	t.Cleanup(plan.nothingElse)
 	return plan
+}
+
+// offlinePlanner returns the engine up to its first request.
+func offlinePlanner(cfg config.Operator, h handler.Handler) (*reconcile.OfflinePlanner, error) {
+	// A runner is made for what it finds wrong.
+	if _, err := runner.New(cfg, h, runner.Options{RESTConfig: &rest.Config{}}); err != nil {
+		return nil, err
+	}
+	return reconcile.NewOfflinePlanner(defaults.Apply(cfg), h)
 }
 
 // observedParent fills in what an API server and the engine would have set.
@@ -251,7 +262,7 @@ func keyOf(object map[string]any) types.NamespacedName {
 }
 
 // formatPlanned is formatDifferences for what isn't live yet.
-func formatPlanned(t resource.Type, differences []probe.Difference) string {
+func formatPlanned(t resource.Type, differences []merge.Difference) string {
 	return strings.ReplaceAll(formatDifferences(t, differences), ": live ", ": planned ")
 }
 
@@ -315,7 +326,7 @@ func (p *Plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-func formatAction(a probe.Action) string {
+func formatAction(a plan.ForeseenAction) string {
 	var line strings.Builder
 	line.WriteString("  " + a.Verb + " " + describe(a.Type, keyOf(a.Object)))
 	for _, d := range a.Fields {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -75,7 +75,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 	case !wait.Interrupted(err):
 		return fmt.Errorf("settle: %w", err)
 	case missing != "":
-		return errors.Join(fmt.Errorf("settle: after %v the operator hasn't observed %s", limit, missing), k.op.runner.Ready())
+		return errors.Join(fmt.Errorf("settle: after %v the operator hasn't observed %s", limit, missing), k.op.manager.Ready())
 	}
 	return k.hotLoop(engine, begin, limit)
 }
@@ -94,11 +94,11 @@ func (k *Kit) Passes() int {
 
 // An activity is what Settle watches.
 type activity struct {
-	probe.Activity
+	reconcile.Activity
 	writes, loops int
 }
 
-func (k *Kit) activity(engine probe.Engine) activity {
+func (k *Kit) activity(engine *reconcile.Engine) activity {
 	return activity{Activity: engine.Activity(), writes: k.writes.count(), loops: len(engine.Loops())}
 }
 
@@ -170,7 +170,7 @@ func (k *Kit) unobserved(ctx context.Context) (string, error) {
 }
 
 // observed says whether the store is at least as new as the write.
-func (k *Kit) observed(ctx context.Context, engine probe.Engine, w ownWrite) (bool, error) {
+func (k *Kit) observed(ctx context.Context, engine *reconcile.Engine, w ownWrite) (bool, error) {
 	watched, selected, err := k.selects(w.ref, w.labels)
 	if err != nil || !watched {
 		return err == nil, err

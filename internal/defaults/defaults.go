@@ -13,6 +13,8 @@ const (
 	MaxErrorBackoff = 10 * time.Minute
 	// MaxConcurrentSyncs is the default of config.Operator.MaxConcurrentSyncs.
 	MaxConcurrentSyncs = 16
+	// ShutdownTimeout is the default of runner.Options.ShutdownTimeout.
+	ShutdownTimeout = 30 * time.Second
 )
 
 // Apply returns a copy of o in which each field that has a default is set. The

@@ -17,11 +17,11 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
-	"github.com/roperator/roperator/internal/probe"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
-	"github.com/roperator/roperator/runner"
 )
 
 const (
@@ -87,30 +87,31 @@ func metaOf(object map[string]any) map[string]any {
 
 // An operator is one that runs.
 type operator struct {
-	t      *testing.T
-	probe  *probe.Probe
-	calls  atomic.Int64
-	resync atomic.Int64 // what the handler asks for, in ns
-	cancel context.CancelFunc
-	ended  chan error
+	t       *testing.T
+	manager *manager.Manager
+	calls   atomic.Int64
+	resync  atomic.Int64 // what the handler asks for, in ns
+	cancel  context.CancelFunc
+	ended   chan error
 }
 
 func start(t *testing.T, cfg *rest.Config) *operator {
 	t.Helper()
-	o := &operator{t: t, probe: &probe.Probe{}, ended: make(chan error, 1)}
-	r, err := runner.New(config.Operator{
+	o := &operator{t: t, ended: make(chan error, 1)}
+	var err error
+	o.manager, err = manager.New(manager.Options{
+		RESTConfig: cfg, Logger: slog.New(slog.DiscardHandler), Metrics: observe.NewRegistry(prometheus.NewRegistry()),
+	}, manager.Spec{Handler: handler.SyncFunc(o.sync), Config: config.Operator{
 		Name: "scale", Parent: parentType(),
 		Children: []config.Child{
 			{Type: k8s.ConfigMap, Strategy: config.Replace},
 			{Type: k8s.Service, Strategy: config.Replace},
 		},
-	}, handler.SyncFunc(o.sync), runner.Options{
-		RESTConfig: cfg, Probe: o.probe, Logger: slog.New(slog.DiscardHandler), Metrics: prometheus.NewRegistry(),
-	})
+	}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
-	go func() { o.ended <- r.Start(ctx) }()
+	go func() { o.ended <- o.manager.Start(ctx) }()
 	return o
 }
 
@@ -153,7 +154,7 @@ func (o *operator) sync(_ context.Context, req *handler.SyncRequest) (*handler.S
 
 // passes returns how many have ended.
 func (o *operator) passes() int64 {
-	if e := o.probe.Engine(); e != nil {
+	if e := o.manager.Engine(); e != nil {
 		return int64(e.Activity().Passes)
 	}
 	return 0
@@ -161,7 +162,7 @@ func (o *operator) passes() int64 {
 
 // settled says whether nothing is left to do.
 func (o *operator) settled() bool {
-	e := o.probe.Engine()
+	e := o.manager.Engine()
 	if e == nil {
 		return false
 	}

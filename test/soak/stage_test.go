@@ -19,11 +19,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/plane"
-	"github.com/roperator/roperator/internal/probe"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
-	"github.com/roperator/roperator/runner"
 )
 
 //go:embed testdata/crd.yaml
@@ -70,7 +69,7 @@ func (c *client) of(resource string) dynamic.ResourceInterface {
 type stage struct {
 	api     *client
 	metrics string // where it is served
-	probe   *probe.Probe
+	manager *manager.Manager
 	runner  *running
 	lives   atomic.Int64 // of parents that have come
 }
@@ -112,10 +111,9 @@ func (s *stage) start(cfg *rest.Config, operators int) error {
 		return err
 	}
 	s.metrics = "127.0.0.1:" + port
-	s.probe = &probe.Probe{}
-	var specs []runner.Spec
+	var specs []manager.Spec
 	for i := range operators {
-		specs = append(specs, runner.Spec{
+		specs = append(specs, manager.Spec{
 			Config: config.Operator{
 				Name:     fmt.Sprint("soak-", i),
 				Parent:   resource.Type{APIVersion: "soak.roperator.com/v1", Kind: "Parent"},
@@ -126,13 +124,17 @@ func (s *stage) start(cfg *rest.Config, operators int) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s.runner = &running{stop: stop, ended: make(chan error, 1)}
-	opts := runner.Options{RESTConfig: cfg, Logger: slog.New(slog.DiscardHandler), MetricsAddress: s.metrics, Probe: s.probe}
-	go func() { s.runner.ended <- runner.RunAll(ctx, opts, specs...) }() // until stop
+	opts := manager.Options{RESTConfig: cfg, Logger: slog.New(slog.DiscardHandler), MetricsAddress: s.metrics}
+	if s.manager, err = manager.New(opts, specs...); err != nil {
+		stop()
+		return err
+	}
+	go func() { s.runner.ended <- s.manager.Start(ctx) }() // until stop
 	return nil
 }
 
 // sizes are those of the first operator.
-func (s *stage) sizes() map[string]int { return s.probe.Engine().Sizes() }
+func (s *stage) sizes() map[string]int { return s.manager.Engine().Sizes() }
 
 // settle returns when everybody who came has gone, and nothing is going on.
 func (s *stage) settle(ctx context.Context, objects int) error {
@@ -145,7 +147,7 @@ func (s *stage) settle(ctx context.Context, objects int) error {
 			return fmt.Errorf("the operators have ended: %w", err)
 		default:
 		}
-		engine := s.probe.Engine()
+		engine := s.manager.Engine()
 		if engine == nil {
 			return errors.New("no operator runs yet")
 		}

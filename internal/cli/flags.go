@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/roperator/roperator/config"
+)
+
+// flags are what the command line may say.
+type flags struct {
+	kubeconfig, context, namespace string
+	maxConcurrentSyncs             int
+	dryRun, leaderElect            bool
+	metricsAddress, healthAddress  string
+	logLevel                       slog.Level
+	logFormat                      string
+}
+
+// common registers the flags that every subcommand has.
+func (f *flags) common(fs *flag.FlagSet) {
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig (default: in-cluster, else $KUBECONFIG, else ~/.kube/config)")
+	fs.StringVar(&f.context, "context", "", "context of the kubeconfig to use (default: its current one)")
+	fs.StringVar(&f.namespace, "namespace", "", "restrict the operator to this namespace (default: as configured)")
+	fs.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
+	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
+}
+
+func (f *flags) check(rest []string) error {
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unknown argument %q", rest[0])
+	case f.logFormat != "text" && f.logFormat != "json":
+		return fmt.Errorf("--log-format: %q is neither text nor json", f.logFormat)
+	case f.maxConcurrentSyncs < 0:
+		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
+	}
+	return nil
+}
+
+func (f *flags) logger(w io.Writer) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: f.logLevel}
+	if f.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, opts))
+	}
+	return slog.New(slog.NewTextHandler(w, opts))
+}
+
+// apply returns cfg as the flags change it.
+func (f *flags) apply(cfg config.Operator) config.Operator {
+	if f.namespace != "" {
+		cfg.Namespaces = []string{f.namespace}
+	}
+	if f.maxConcurrentSyncs > 0 {
+		cfg.MaxConcurrentSyncs = f.maxConcurrentSyncs
+	}
+	cfg.DryRun = cfg.DryRun || f.dryRun
+	return cfg
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/roperator/roperator/internal/defaults"
+)
+
+const (
+	metricsPort = 8080
+	healthPort  = 8081
+	// terminationGracePeriod leaves the operator time beyond its shutdown
+	// timeout, to hand over the lease.
+	terminationGracePeriod = int64(defaults.ShutdownTimeout/time.Second) + 15 // in seconds
+)
+
+func (in *installation) deployment() *appsv1.Deployment {
+	replicas := int32(in.replicas)
+	return &appsv1.Deployment{
+		TypeMeta: typeMeta("apps/v1", "Deployment"), ObjectMeta: in.meta(in.operator),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: in.labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{
+					Labels:      in.labels,
+					Annotations: map[string]string{"kubectl.kubernetes.io/default-container": "operator"},
+				},
+				Spec: in.pod(),
+			},
+		},
+	}
+}
+
+func (in *installation) pod() corev1.PodSpec {
+	spec := corev1.PodSpec{
+		ServiceAccountName:            in.operator,
+		NodeSelector:                  map[string]string{corev1.LabelOSStable: "linux"},
+		TerminationGracePeriodSeconds: new(terminationGracePeriod),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot:   new(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
+		Containers: []corev1.Container{in.container()},
+	}
+	if in.replicas > 1 {
+		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: in.labels},
+		}}
+	}
+	return spec
+}
+
+func (in *installation) container() corev1.Container {
+	probe := func(path string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
+	}
+	return corev1.Container{
+		Name:  "operator",
+		Image: in.image,
+		Args:  append([]string{"--leader-elect"}, in.args...),
+		Ports: []corev1.ContainerPort{
+			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
+		},
+		LivenessProbe:  probe("/healthz"),
+		ReadinessProbe: probe("/readyz"),
+		// To start with: what an operator needs depends on how many objects it
+		// watches.
+		Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    *resource.NewMilliQuantity(10, resource.DecimalSI),
+				corev1.ResourceMemory: *resource.NewQuantity(64<<20, resource.BinarySI),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(512<<20, resource.BinarySI)},
+		},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		// What the last lines of the log say is what kubectl describe shows of
+		// an operator that has failed.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+// disruptionBudget lets a node be drained, one replica at a time.
+func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
+	one := intstr.FromInt32(1)
+	return &policyv1.PodDisruptionBudget{
+		TypeMeta: typeMeta("policy/v1", "PodDisruptionBudget"), ObjectMeta: in.meta(in.operator),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: &one,
+			Selector:       &metav1.LabelSelector{MatchLabels: in.labels},
+		},
+	}
+}
+
+func (in *installation) metricsService() *corev1.Service {
+	return &corev1.Service{
+		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.operator, "-metrics")),
+		Spec: corev1.ServiceSpec{
+			Selector: in.labels,
+			Ports: []corev1.ServicePort{{
+				Name: "metrics", Port: metricsPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("metrics"),
+			}},
+		},
+	}
+}
+
+// monitor asks the Prometheus Operator to scrape every replica.
+func (in *installation) monitor() map[string]any {
+	return map[string]any{
+		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
+		"metadata": in.meta(in.operator),
+		"spec": map[string]any{
+			"selector":  map[string]any{"matchLabels": in.labels},
+			"endpoints": []any{map[string]any{"port": "metrics"}},
+		},
+	}
+}

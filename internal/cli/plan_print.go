@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
+)
+
+// printPlanJSON prints a plan as a JSON array.
+func printPlanJSON(w io.Writer, changes []plan.Change) error {
+	if changes == nil {
+		changes = []plan.Change{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(changes)
+}
+
+// printPlan prints a plan for people. parent is the kind of the parents.
+func printPlan(w io.Writer, parent string, changes []plan.Change) error {
+	var b strings.Builder
+	for _, c := range changes {
+		fmt.Fprintf(&b, "%s: %s", object.Ref{Type: c.Type, Key: c.Object}, c.Verb)
+		if c.Type.Kind != parent || c.Object != c.Parent {
+			fmt.Fprintf(&b, " (for %s %s)", parent, object.KeyText(c.Parent))
+		}
+		b.WriteByte('\n')
+		for _, f := range c.Fields {
+			if err := printField(&b, f); err != nil {
+				return fmt.Errorf("%s: %s: %w", object.Ref{Type: c.Type, Key: c.Object}, f.Path, err)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString(summary(changes))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// summary is the last line of a plan.
+func summary(changes []plan.Change) string {
+	if len(changes) == 0 {
+		return "Nothing to do.\n"
+	}
+	counts := map[string]int{}
+	verbs := []string{string(plan.VerbCreate), string(plan.VerbUpdate), string(plan.VerbRecreate), string(plan.VerbDelete), "finalize"}
+	parents := map[types.NamespacedName]struct{}{}
+	for _, c := range changes {
+		counts[c.Verb]++
+		parents[c.Parent] = struct{}{}
+	}
+	var parts []string
+	for _, v := range verbs {
+		if n := counts[v]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d to %s", n, v))
+		}
+	}
+	return fmt.Sprintf("%s for %s: %s.\n", counted(len(changes), "change"), counted(len(parents), "parent"), strings.Join(parts, ", "))
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// printField prints the live value after "-" and the desired one after "+".
+func printField(b *strings.Builder, f plan.FieldChange) error {
+	was, isText := f.Live.(string)
+	will, areTexts := f.Desired.(string)
+	if isText && areTexts && (strings.Contains(was, "\n") || strings.Contains(will, "\n")) {
+		printLines(b, f.Path, was, will)
+		return nil
+	}
+	for _, side := range []struct {
+		sign  string
+		value any
+	}{{"-", f.Live}, {"+", f.Desired}} {
+		if side.value == nil {
+			continue
+		}
+		lines, err := valueLines(f.Path, side.value)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			fmt.Fprintf(b, "  %s %s\n", side.sign, line)
+		}
+	}
+	return nil
+}
+
+// valueLines prints a value: a scalar or something empty on the line of its
+// path, what has parts as YAML below.
+func valueLines(path string, value any) ([]string, error) {
+	composite := false
+	switch v := value.(type) {
+	case map[string]any:
+		composite = len(v) > 0
+	case []any:
+		composite = len(v) > 0
+	}
+	if !composite {
+		var b strings.Builder
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		err := e.Encode(value)
+		return []string{printable(path + ": " + strings.TrimSuffix(b.String(), "\n"))}, err
+	}
+	raw, err := yaml.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var lines []string
+	indent := ""
+	if path != "" {
+		lines, indent = append(lines, printable(path+":")), "  "
+	}
+	for line := range strings.Lines(string(raw)) {
+		lines = append(lines, printable(indent+strings.TrimSuffix(line, "\n")))
+	}
+	return lines, nil
+}
+
+// printLines prints in which lines a text would change, with the lines before
+// and after.
+func printLines(b *strings.Builder, path, was, will string) {
+	before, after := textLines(was), textLines(will)
+	head := 0
+	for head < len(before) && head < len(after) && before[head] == after[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(before)-head && tail < len(after)-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
+		tail++
+	}
+	line := func(sign string, lines []string) {
+		for _, text := range lines {
+			fmt.Fprintf(b, "  %s   %s\n", sign, printable(text))
+		}
+	}
+	fmt.Fprintf(b, "    %s: from line %d\n", printable(path), head+1)
+	line(" ", before[max(0, head-1):head])
+	line("-", before[head:len(before)-tail])
+	line("+", after[head:len(after)-tail])
+	line(" ", before[len(before)-tail:min(len(before), len(before)-tail+1)])
+}
+
+// textLines splits a text into lines, of which one tells if the last has no
+// end.
+func textLines(text string) []string {
+	lines := strings.Split(text, "\n")
+	if last := len(lines) - 1; lines[last] == "" {
+		return lines[:last]
+	}
+	return slices.Concat(lines, []string{"(no newline at the end)"})
+}
+
+// printable escapes what a terminal would take for a command.
+func printable(text string) string {
+	if !strings.ContainsFunc(text, unprintable) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unprintable(r) {
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/testing/sample"
+)
+
+func TestCommandLine(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "kubeconfig")
+	for name, tc := range map[string]struct {
+		reason         string
+		args           string
+		code           int
+		stdout, stderr string // what they contain; "": nothing at all
+	}{
+		"Help":               {"of the whole", "--help", 0, "release-finalizers  take the operator's finalizers off every parent\n", ""},
+		"HelpShort":          {"the same", "-h", 0, "-kubeconfig", ""},
+		"HelpOfRun":          {"its own flags", "run --help", 0, "-max-concurrent-syncs", ""},
+		"HelpOfPlan":         {"what the exit codes mean", "plan --help", 0, "Exit code: 0 if there is nothing to do", ""},
+		"HelpOfManifests":    {"its own flags", "manifests --help", 0, "-install-namespace", ""},
+		"HelpOfRelease":      {"what to do before", "release-finalizers --help", 0, "Stop the operator first", ""},
+		"UnknownSubcommand":  {"and what there is", "destroy", 2, "", `hello: unknown subcommand "destroy"`},
+		"UnknownFlag":        {"and which there are", "--nonsense", 2, "", "flag provided but not defined: -nonsense"},
+		"FlagOfAnother":      {"a flag belongs to its subcommand", "plan --image=x", 2, "", "flag provided but not defined: -image"},
+		"Argument":           {"there are none", "plan everything", 2, "", `unknown argument "everything"`},
+		"LogFormat":          {"only two", "run --log-format=xml", 2, "", `--log-format: "xml" is neither text nor json`},
+		"Output":             {"only two", "plan -o yaml", 2, "", "neither text nor json"},
+		"Replicas":           {"a number", "manifests --replicas=-1", 2, "", "not a number of Pods"},
+		"InstallNamespace":   {"a namespace", "manifests --install-namespace=a/b", 2, "", "install-namespace"},
+		"RunUnreachable":     {"nothing to talk to", "--kubeconfig=" + missing, 1, "", missing},
+		"PlanUnreachable":    {"its own exit code", "plan --kubeconfig=" + missing, 2, "", missing},
+		"ReleaseUnreachable": {"as for run", "release-finalizers --kubeconfig=" + missing, 1, "", missing},
+		"Manifests":          {"needs no API server", "manifests --image=i --kubeconfig=" + missing, 0, "namespace: hello-system", ""},
+		"ManifestsNoImage":   {"one can still apply it", "manifests", 0, "image: hello:latest", "name it by --image"},
+		"ManifestsOptions": {
+			"all at once", "manifests --image=i --install-namespace=inst --replicas=3 --service-monitor", 0, "replicas: 3", "",
+		},
+		"ManifestsNamespace": {"the flag restricts the operator, installed too", "manifests --image=i --namespace=one", 0, "- --namespace=one", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			code := (&Program{Config: sample.Operator()}).Do(strings.Fields(tc.args), &stdout, &stderr)
+			require.Equal(t, tc.code, code, "%s: %s", tc.reason, stderr.String())
+			for said, want := range map[*strings.Builder]string{&stdout: tc.stdout, &stderr: tc.stderr} {
+				require.Contains(t, said.String(), want, tc.reason)
+				if want == "" {
+					require.Empty(t, said.String(), tc.reason)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// claim decides what to do about an object that already exists under the name
+// of a child to be created: it may be ours with its labels removed by hand, be
+// held by a parent that is going away, be free to adopt, or be foreign.
+func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
+	if err != nil {
+		return Result{Err: err}, nil // gone again: the next pass creates it
+	}
+	controller := object.ControllerOf(live)
+	tracked, _ := live.Label(x.Config.TrackingLabel)
+	owned, _ := live.Label(x.Config.OwnershipLabel)
+	ours := tracked == string(x.Parent.UID()) && owned == x.Config.Name
+	controlled := controller != nil && controller.UID == x.Parent.UID()
+	free := controller == nil && (ours || a.Kind.Child.Adopt)
+	switch {
+	case live.IsDeleting() && (owned == x.Config.Name || controlled || free):
+		if owned == x.Config.Name && tracked != "" {
+			x.Store.Wrote(live) // watched, so its going will be noticed
+		}
+		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
+	case controlled && ours:
+		// An earlier create of ours succeeded without our learning of it.
+		x.Store.Wrote(live)
+		return Result{Live: live, Await: true, Wrote: true}, nil
+	case controlled && owned != "" && owned != x.Config.Name:
+		// Another operator has the same parents, and wants the same child.
+		return Result{Err: x.nameTaken(a, "operator "+owned+" manages it")}, nil
+	case controlled:
+		return x.take(ctx, a, live)
+	case free:
+		return x.takeIfParentLives(ctx, a, live)
+	case controller != nil && owned == x.Config.Name && tracked == string(controller.UID):
+		going, err := x.goingAway(ctx, live, controller)
+		if err != nil {
+			return Result{Err: err}, nil
+		}
+		if going {
+			return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
+		}
+	}
+	holder := ""
+	if controller != nil {
+		holder = "its controller is " + controller.Kind + " " + controller.Name
+	}
+	return Result{Err: x.nameTaken(a, holder)}, nil
+}
+
+// nameTaken is an error. If the holder is a child of this operator too, its
+// going is a change for this parent.
+func (x *Executor) nameTaken(a *plan.Action, holder string) error {
+	x.Store.Await(a.Ref, x.Parent.UID())
+	return &NameTakenError{what: a.Ref.String(), operator: x.Config.Name, holder: holder}
+}
+
+// goingAway says whether the parent that controls an object is being deleted
+// or already gone.
+func (x *Executor) goingAway(ctx context.Context, live *resource.Resource, controller *metav1.OwnerReference) (bool, error) {
+	if held, ok := x.Store.Parent(controller.UID); ok {
+		return held.IsDeleting(), nil
+	}
+	key := types.NamespacedName{Namespace: x.Parent.Namespace(), Name: controller.Name}
+	other, err := x.Client.Get(ctx, x.Types.Parent, key)
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read the parent of %s: %w", object.RefOf(live), err)
+	}
+	return other.UID() != controller.UID || other.IsDeleting(), nil
+}
+
+// takeIfParentLives takes an object without a controller, unless the parent
+// is being deleted: then it would be handed to the garbage collector.
+func (x *Executor) takeIfParentLives(ctx context.Context, a *plan.Action, live *resource.Resource) (Result, plan.Finding) {
+	goes, err := x.Owner.Goes(ctx)
+	switch {
+	case err != nil:
+		return Result{Err: err}, nil
+	case goes:
+		x.Store.Miss(x.Parent.UID()) // what follows it isn't created again either
+		return Result{Await: true}, nil
+	}
+	return x.take(ctx, a, live)
+}
+
+// take gives an object the operator's labels and owner reference. What else
+// differs in it is left to the next pass.
+func (x *Executor) take(ctx context.Context, a *plan.Action, live *resource.Resource) (Result, plan.Finding) {
+	body, err := plan.ClaimPatch(x.Settings, live, x.Parent)
+	if err != nil {
+		return Result{Err: err}, nil
+	}
+	if x.Config.DryRun {
+		return x.rehearseTake(ctx, a, live, body)
+	}
+	taken, err := x.Client.Patch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, body)
+	if err != nil {
+		return Result{Err: err}, nil
+	}
+	x.Store.Wrote(taken)
+	return Result{Live: taken, Wrote: true, Claimed: true}, nil
+}

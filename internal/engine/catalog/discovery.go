@@ -1,0 +1,129 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/resource"
+)
+
+// discoveryTimeout bounds the requests of a discovery, so that an API server
+// that can't be reached is an error rather than a silent hang.
+const discoveryTimeout = 8 * time.Second
+
+// Discover asks the API server how it serves the types of cfg, and how objects
+// of these types are compared. A type that isn't served is an error.
+func Discover(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
+	return discoverTypes(ctx, rc, httpClient, cfg)
+}
+
+// DiscoverParent is discover for the parent's type alone. Those of the children
+// needn't be served any more.
+func DiscoverParent(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
+	cfg.Children = nil
+	return discoverTypes(ctx, rc, httpClient, cfg)
+}
+
+func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	dc, err := discovery.NewDiscoveryClientForConfigAndClient(rc, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	served := map[string]*metav1.APIResourceList{}
+	c, err := newCatalog(cfg, func(t resource.Type) (*Kind, error) {
+		k, err := discoverKind(ctx, dc, t, served)
+		if err != nil {
+			return nil, unreachable(rc.Host, err)
+		}
+		return k, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range c.Children {
+		if k.Builtin = listkeys.For(k.Type); k.Builtin != nil {
+			err = k.compareAs(k.Builtin)
+		} else {
+			err = k.compareAs(customSchema(ctx, dc, k.Type))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// discoverKind returns nil if the type isn't served. The API server's answers
+// are kept in served, by API version, so that each is asked for once.
+func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, served map[string]*metav1.APIResourceList) (*Kind, error) {
+	list := served[t.APIVersion]
+	if list == nil {
+		var err error
+		list, err = dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		served[t.APIVersion] = list
+	}
+	gv := t.GroupVersionKind().GroupVersion()
+	var found *Kind
+	hasStatus := map[string]bool{} // by plural
+	for _, r := range list.APIResources {
+		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
+			hasStatus[name] = hasStatus[name] || sub == "status"
+		} else if r.Kind == t.Kind {
+			found = &Kind{Type: t, GVR: gv.WithResource(r.Name), Namespaced: r.Namespaced}
+		}
+	}
+	if found == nil {
+		return nil, nil
+	}
+	found.HasStatus = hasStatus[found.GVR.Resource]
+	return found, nil
+}
+
+func notServed(t resource.Type) error {
+	gvk := t.GroupVersionKind()
+	if !strings.Contains(gvk.Group, ".") {
+		return fmt.Errorf("%s: the API server doesn't serve this type; check apiVersion and kind, or the version of the cluster", t)
+	}
+	return fmt.Errorf("%s: the API server doesn't serve this type; install the CustomResourceDefinition of kind %s in group %s (kubectl apply -f …) and see that it serves version %s",
+		t, gvk.Kind, gvk.Group, gvk.Version)
+}
+
+func unreachable(host string, err error) error {
+	var netErr net.Error
+	var urlErr *url.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &netErr) || errors.As(err, &urlErr) {
+		return fmt.Errorf("API server %s can't be reached: %w; check that it runs and that the kubeconfig names it", host, err)
+	}
+	return fmt.Errorf("API server %s: discovery: %w", host, err)
+}
+
+// Forbidden returns a refusal by RBAC with the rule that the request, verb on
+// this type, lacks. Any other error is returned as it is.
+func Forbidden(k *Kind, verb string, err error) error {
+	if _, ok := errors.AsType[*apierror.ForbiddenError](err); ok || !apierrors.IsForbidden(err) {
+		return err
+	}
+	return &apierror.ForbiddenError{Err: err, Rule: k.Rule(verb)}
+}

@@ -1,0 +1,263 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/resource"
+)
+
+// maxWarnings bounds how many distinct warnings of the API server are
+// remembered, so as to log each once.
+const maxWarnings = 1000
+
+// bodySize is how much most bodies take.
+const bodySize = 1 << 10
+
+// A Client sends requests to the API server. It deals in JSON as it comes
+// over the wire, so that nothing is decoded that nobody asked for. It is safe
+// for concurrent use.
+type Client struct {
+	rest         rest.Interface
+	params       runtime.ParameterCodec
+	fieldManager string
+	agent        string // empty: the transport says who asks
+	log          *slog.Logger
+	metrics      *observe.Metrics // nil: nothing is counted
+
+	mu struct {
+		sync.Mutex
+		warned map[string]struct{} // child type + warning text
+	}
+}
+
+// New returns a client for requests of an operator, which is their field
+// manager. m counts dry runs; it may be nil.
+func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, log *slog.Logger) (*Client, error) {
+	cfg := rest.CopyConfig(l.Config)
+	cfg.NegotiatedSerializer = wireSerializer{}
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
+	cfg.WarningHandler = rest.NoWarnings{} // client.send logs them, each once
+	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("client: %w", err)
+	}
+	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m}
+	c.mu.warned = map[string]struct{}{}
+	if cfg.UserAgent == "" {
+		c.agent = userAgent(operator)
+	}
+	return c, nil
+}
+
+// request begins a request. It says who asks, though the transport would: that
+// would have to copy the request.
+func (c *Client) request(verb string) *rest.Request {
+	req := c.rest.Verb(verb)
+	if c.agent != "" {
+		req.SetHeader("User-Agent", c.agent)
+	}
+	return req
+}
+
+// do sends a request, of which client-go logs no body.
+func (c *Client) do(ctx context.Context, req *rest.Request) rest.Result {
+	return req.Do(withoutBodies(ctx))
+}
+
+// BodyOf returns an object as it is sent.
+func BodyOf(object any) ([]byte, error) {
+	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	return body, nil
+}
+
+func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
+	return c.send(ctx, k, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
+}
+
+func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, object any) (*resource.Resource, error) {
+	body, err := BodyOf(object)
+	if err != nil {
+		return nil, err
+	}
+	return c.send(ctx, k, c.write(c.request(http.MethodPost), false).AbsPath(k.Path(namespace, "", "")...).Body(body))
+}
+
+// ManagedFields reads the metadata of an object with its managedFields, which a
+// resource doesn't hold.
+func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
+	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
+	if err := res.Error(); err != nil {
+		return nil, err
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var live metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &live); err != nil {
+		return nil, fmt.Errorf("managedFields: decode: %w", err)
+	}
+	return &live, nil
+}
+
+// DryCreate returns what a create would make of an object. It isn't a resource,
+// as it has no resourceVersion.
+func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace string, object any) (map[string]any, error) {
+	body, err := BodyOf(object)
+	if err != nil {
+		return nil, err
+	}
+	c.metrics.Tried(k.Type)
+	res := c.do(ctx, c.write(c.request(http.MethodPost), true).AbsPath(k.Path(namespace, "", "")...).Body(body))
+	c.warn(ctx, k, res)
+	if err := res.Error(); err != nil { // Raw would say less of it
+		return nil, apierror.WithRule(err)
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	var made map[string]any
+	if err := kjson.Unmarshal(raw, &made); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
+	return made, nil
+}
+
+// Update replaces an object, or its subresource, under the resourceVersion
+// that object carries.
+func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.NamespacedName, subresource string, object any, dryRun bool) (*resource.Resource, error) {
+	body, err := BodyOf(object)
+	if err != nil {
+		return nil, err
+	}
+	if dryRun {
+		c.metrics.Tried(k.Type)
+	}
+	return c.send(ctx, k, c.write(c.request(http.MethodPut), dryRun).AbsPath(k.Path(key.Namespace, key.Name, subresource)...).Body(body))
+}
+
+func (c *Client) Patch(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
+	return c.patchOrTry(ctx, k, key, pt, body, false)
+}
+
+// DryPatch returns what a patch would make of an object.
+func (c *Client) DryPatch(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
+	return c.patchOrTry(ctx, k, key, pt, body, true)
+}
+
+func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte, dryRun bool) (*resource.Resource, error) {
+	if dryRun {
+		c.metrics.Tried(k.Type)
+	}
+	req := c.write(c.request(http.MethodPatch).SetHeader("Content-Type", string(pt)), dryRun)
+	if pt == types.ApplyYAMLPatchType {
+		req = req.Param("force", "true")
+	}
+	return c.send(ctx, k, req.AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
+}
+
+// Delete deletes the object with this UID in the background. It returns the
+// object as it stands while it is being deleted, nil if it is gone.
+func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID) (*resource.Resource, error) {
+	body, err := json.Marshal(metav1.DeleteOptions{
+		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions:     &metav1.Preconditions{UID: &uid},
+		PropagationPolicy: new(metav1.DeletePropagationBackground),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	res := c.do(ctx, c.request(http.MethodDelete).AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
+	if err := res.Error(); err != nil {
+		return nil, apierror.WithRule(err)
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	// Types differ in what they answer: a Status, the object that was, or the
+	// object that remains. Only the latter has a deletionTimestamp.
+	if left, err := resource.New(raw); err == nil && left.UID() == uid && left.IsDeleting() {
+		return left, nil
+	}
+	return nil, nil
+}
+
+func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
+	req = req.Param("fieldManager", c.fieldManager)
+	if dryRun {
+		req = req.Param("dryRun", metav1.DryRunAll)
+	}
+	return req
+}
+
+func (c *Client) send(ctx context.Context, k *catalog.Kind, req *rest.Request) (*resource.Resource, error) {
+	res := c.do(ctx, req)
+	c.warn(ctx, k, res)
+	if err := res.Error(); err != nil {
+		return nil, apierror.WithRule(err)
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	return resource.New(raw)
+}
+
+// warn logs the warnings that came with an answer, each text once per type.
+func (c *Client) warn(ctx context.Context, k *catalog.Kind, res rest.Result) {
+	for _, w := range res.Warnings() {
+		id := k.Type.String() + "\x00" + w.Text
+		c.mu.Lock()
+		_, known := c.mu.warned[id]
+		if !known && len(c.mu.warned) < maxWarnings {
+			c.mu.warned[id] = struct{}{}
+		}
+		c.mu.Unlock()
+		if !known {
+			text := w.Text
+			if k.Secret() {
+				text = "(hidden, since it may quote a Secret)"
+			}
+			c.log.WarnContext(ctx, "API server warned about a request", "type", k.Type.String(), "warning", text)
+		}
+	}
+}
+
+func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (*wireList, error) {
+	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
+	if err := res.Error(); err != nil {
+		return nil, err
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	return decodeList(k.Type, raw)
+}
+
+func (c *Client) Watch(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(withoutBodies(ctx))
+}

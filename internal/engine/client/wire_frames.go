@@ -1,0 +1,203 @@
+package client
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/roperator/roperator/internal/jsonvalue"
+)
+
+// A watch is a stream of JSON objects. client-go's own reading of it decodes
+// each of them twice, and is where most of the time of an event went.
+
+const (
+	// maxEvent is how long a watch event may be, in bytes: ten times what etcd
+	// stores of an object by default.
+	maxEvent = 16 << 20
+	// frameBuffer is the free space with which a stream is read; a buffer that
+	// one long event made longer than keptBuffer is given back after it.
+	frameBuffer = 8 << 10
+	keptBuffer  = 64 << 10
+)
+
+// A framer cuts a stream of JSON objects into frames.
+type framer struct{}
+
+func (framer) NewFrameReader(body io.ReadCloser) io.ReadCloser { return &frameReader{body: body} }
+func (framer) NewFrameWriter(w io.Writer) io.Writer            { return w }
+
+// A frameReader returns one JSON object with each Read: of objects, it counts
+// the brackets, and leaves it to the decoder to refuse what is malformed
+// within. It isn't safe for concurrent use, apart from Close.
+type frameReader struct {
+	body io.ReadCloser
+	mem  []byte // all of the buffer
+	buf  []byte // what has been read of body and not been returned; a part of mem
+	pos  int    // how far buf has been looked at, of the frame that begins at 0
+	rest []byte // of a frame that was longer than what it was to be read into; a part of buf
+	used int    // how much of buf has been returned
+
+	depth    int
+	inString bool
+}
+
+func (r *frameReader) Close() error { return r.body.Close() }
+
+// Read returns a frame, or as much of it as data holds with io.ErrShortBuffer,
+// and the rest of it with the next Read. A stream that ends within a frame is
+// io.ErrUnexpectedEOF.
+func (r *frameReader) Read(data []byte) (int, error) {
+	if len(r.rest) == 0 {
+		if err := r.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(data, r.rest)
+	if r.rest = r.rest[n:]; len(r.rest) > 0 {
+		return n, io.ErrShortBuffer
+	}
+	return n, nil
+}
+
+// next reads a whole frame into rest.
+func (r *frameReader) next() error {
+	r.buf, r.used = r.buf[r.used:], 0
+	r.pos, r.depth, r.inString = 0, 0, false
+	r.skipSpace()
+	for {
+		ends, err := r.scan()
+		if err != nil {
+			return err
+		}
+		if ends {
+			r.used, r.rest = r.pos, r.buf[:r.pos]
+			return nil
+		}
+		if len(r.buf) > maxEvent {
+			return fmt.Errorf("watch: an event is longer than %d bytes", maxEvent)
+		}
+		if err := r.fill(); err != nil {
+			if errors.Is(err, io.EOF) && len(r.buf) > 0 {
+				return io.ErrUnexpectedEOF
+			}
+			return err
+		}
+		if r.depth == 0 {
+			r.skipSpace()
+		}
+	}
+}
+
+func (r *frameReader) skipSpace() { r.buf = bytes.TrimLeft(r.buf, " \t\r\n") }
+
+// fill reads some more of the body.
+func (r *frameReader) fill() error {
+	if len(r.buf) == 0 && len(r.mem) > keptBuffer {
+		r.mem, r.buf = nil, nil
+	}
+	if cap(r.buf)-len(r.buf) < frameBuffer/2 {
+		mem := r.mem
+		if len(mem) < frameBuffer || len(r.buf) > len(mem)/2 {
+			mem = make([]byte, max(2*len(mem), frameBuffer))
+		}
+		r.buf = mem[:copy(mem, r.buf)]
+		r.mem = mem
+	}
+	for range 100 { // readers may return nothing, but not for ever
+		n, err := r.body.Read(r.buf[len(r.buf):cap(r.buf)])
+		r.buf = r.buf[:len(r.buf)+n]
+		if n > 0 {
+			return nil // the error comes again
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// scan looks at what has been read since the last scan, and says whether the
+// frame ends in it, at pos.
+func (r *frameReader) scan() (ends bool, err error) {
+	for r.pos < len(r.buf) {
+		if r.inString {
+			quote := bytes.IndexByte(r.buf[r.pos:], '"')
+			if quote < 0 {
+				r.pos = len(r.buf)
+				return false, nil
+			}
+			r.pos += quote + 1
+			r.inString = jsonvalue.Escaped(r.buf[:r.pos-1])
+			continue
+		}
+		c := r.buf[r.pos]
+		if r.depth == 0 && c != '{' {
+			return false, errors.New("watch: malformed stream: an event doesn't begin with {")
+		}
+		r.pos++
+		switch c {
+		case '"':
+			r.inString = true
+		case '{', '[':
+			r.depth++
+		case '}', ']':
+			if r.depth--; r.depth == 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// An eventCodec decodes frames into metav1.WatchEvents, whose raw object is a
+// part of the frame; wireCodec validates it.
+type eventCodec struct{}
+
+func (eventCodec) Identifier() runtime.Identifier { return "roperator-events" }
+
+func (eventCodec) Encode(obj runtime.Object, w io.Writer) error {
+	return json.NewEncoder(w).Encode(obj)
+}
+
+func (eventCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	event, ok := into.(*metav1.WatchEvent)
+	if !ok {
+		return nil, nil, fmt.Errorf("watch: decode into %T: not a WatchEvent", into)
+	}
+	gvk := metav1.SchemeGroupVersion.WithKind("WatchEvent")
+	if t, raw, ok := splitEvent(data); ok {
+		event.Type, event.Object.Raw = string(t), raw
+		return event, &gvk, nil
+	}
+	if err := kjson.Unmarshal(data, event); err != nil {
+		return nil, nil, errors.New("watch: malformed event") // the error might quote it
+	}
+	return event, &gvk, nil
+}
+
+// splitEvent splits an event that is written as kube-apiserver writes it. What
+// it returns is the event's object if it is valid JSON, and only then is the
+// event.
+func splitEvent(data []byte) (t watch.EventType, object []byte, ok bool) {
+	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
+	if !ok {
+		return "", nil, false
+	}
+	for _, t := range []watch.EventType{watch.Added, watch.Modified, watch.Deleted, watch.Bookmark, watch.Error} {
+		if after, ok := bytes.CutPrefix(rest, []byte(t)); ok {
+			after, ok = bytes.CutPrefix(after, []byte(`","object":`))
+			object, closed := bytes.CutSuffix(after, []byte(`}`))
+			return t, object, ok && closed
+		}
+	}
+	return "", nil, false
+}

@@ -1,0 +1,323 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/lead"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/watch"
+)
+
+// Options are what runner.Options say. The zero value is usable.
+type Options struct {
+	RESTConfig                    *rest.Config
+	Logger                        *slog.Logger
+	Metrics                       *observe.Registry
+	TracerProvider                trace.TracerProvider
+	LeaderElection                *lead.Config
+	MetricsAddress, HealthAddress string
+	ShutdownTimeout               time.Duration
+	// KeepHistory is that of the engines, for tests.
+	KeepHistory bool
+}
+
+// An Spec is one of the operators of a process.
+type Spec struct {
+	Config  config.Operator
+	Handler handler.Handler
+}
+
+// A Manager runs one operator or several.
+type Manager struct {
+	opts      Options
+	log       *slog.Logger
+	operators []*operator
+
+	mu struct {
+		sync.Mutex
+		started bool
+		lease   *lead.Lease // as soon as there is one
+	}
+}
+
+// New returns a manager, or an error that joins every mistake in the
+// specs. It makes no request.
+func New(opts Options, specs ...Spec) (*Manager, error) {
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	if opts.ShutdownTimeout == 0 {
+		opts.ShutdownTimeout = defaults.ShutdownTimeout
+	}
+	if opts.Metrics == nil {
+		opts.Metrics = observe.NewRegistry(nil)
+	}
+	m := &Manager{opts: opts, log: opts.Logger}
+	if err := m.addOperators(specs); err != nil {
+		return nil, err
+	}
+	if opts.MetricsAddress != "" {
+		if err := opts.Metrics.Readable(); err != nil {
+			return nil, err
+		}
+	}
+	if opts.LeaderElection != nil {
+		if err := opts.LeaderElection.Validate(); err != nil {
+			return nil, err
+		}
+	}
+	if opts.RESTConfig == nil {
+		rc, _, err := client.LoadRESTConfig("", "")
+		if err != nil {
+			return nil, err
+		}
+		m.opts.RESTConfig = rc
+	}
+	return m, nil
+}
+
+// addOperators joins every mistake in the specs.
+func (m *Manager) addOperators(specs []Spec) error {
+	if len(specs) == 0 {
+		return errors.New("runner: there is no operator to run")
+	}
+	var errs []error
+	names := map[string]bool{}
+	for _, s := range specs {
+		switch err := s.Config.Validate(); {
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case s.Handler == nil:
+			errs = append(errs, fmt.Errorf("runner: the handler of operator %q is nil", s.Config.Name))
+			continue
+		case names[s.Config.Name]:
+			errs = append(errs, fmt.Errorf("runner: two operators have the name %q", s.Config.Name))
+			continue
+		}
+		names[s.Config.Name] = true
+		m.operators = append(m.operators, &operator{
+			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &m.opts, log: m.log.With("controller", s.Config.Name),
+		})
+	}
+	return errors.Join(errs...)
+}
+
+// Start runs the operators until ctx ends, and returns nil then; otherwise the
+// error says why they stopped. It returns after every goroutine has ended. A
+// manager can be started once.
+func (m *Manager) Start(ctx context.Context) error {
+	m.mu.Lock()
+	again := m.mu.started
+	m.mu.started = true
+	m.mu.Unlock()
+	if again {
+		return errors.New("runner: started before; make a new one")
+	}
+	server, err := m.serve(ctx)
+	if err != nil {
+		return err
+	}
+	defer server.close()
+	l, err := client.Connect(m.opts.RESTConfig)
+	if err != nil {
+		return err
+	}
+	var lock *lead.Lease
+	if m.elects() {
+		if lock, err = m.newLease(l); err != nil {
+			return err
+		}
+		l = l.Under(lock)
+	}
+	engines, err := m.newEngines(ctx, l)
+	defer closeAll(engines)
+	if err != nil || engines == nil {
+		return err
+	}
+	return m.run(ctx, engines, lock)
+}
+
+// Ready returns nil if every operator has started and mirrors every type it
+// watches, else what is missing. A replica that waits for the lease is ready: it
+// can take over at once.
+func (m *Manager) Ready() error {
+	var errs []error
+	for _, c := range m.checks() {
+		errs = append(errs, c.err)
+	}
+	return errors.Join(errs...)
+}
+
+// Engine returns the engine of the first operator, nil before it has started.
+func (m *Manager) Engine() *reconcile.Engine {
+	o := m.operators[0]
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.engine
+}
+
+// A check is one thing that must be so for an operator to be ready.
+type check struct {
+	name string
+	err  error
+}
+
+func (m *Manager) checks() []check {
+	var checks []check
+	for _, o := range m.operators {
+		watchers := o.running()
+		if watchers == nil {
+			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
+		}
+		for _, w := range watchers {
+			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.Name(), w.Ready()})
+		}
+	}
+	return checks
+}
+
+// elects says whether a lease is needed: for anything but dry runs.
+func (m *Manager) elects() bool {
+	if m.opts.LeaderElection == nil {
+		return false
+	}
+	for _, o := range m.operators {
+		if !o.cfg.DryRun {
+			return true
+		}
+	}
+	m.log.Info("no leader election in a dry run")
+	return false
+}
+
+// newLease returns the lease of the election, on which /healthz looks from then
+// on.
+func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
+	settings := m.opts.LeaderElection.WithDefaults(m.operators[0].cfg.Name)
+	created, err := lead.NewLease(settings, l.Config, l.As(settings.Name, nil), m.log)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.lease = created
+	return created, nil
+}
+
+// newEngines connects every operator to the API server; nil without an error if
+// ctx ended. Those that were connected are returned also with an error.
+func (m *Manager) newEngines(ctx context.Context, l *client.Link) ([]*reconcile.Engine, error) {
+	engines, errs := make([]*reconcile.Engine, len(m.operators)), make([]error, len(m.operators))
+	var wg sync.WaitGroup
+	for i, o := range m.operators {
+		wg.Go(func() { engines[i], errs[i] = o.connect(ctx, l) })
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if err == nil && ctx.Err() != nil {
+		closeAll(engines)
+		return nil, nil //nolint:nilerr,nilnil // told to stop
+	}
+	return engines, err
+}
+
+func closeAll(engines []*reconcile.Engine) {
+	for _, e := range engines {
+		if e != nil {
+			e.Close()
+		}
+	}
+}
+
+// run starts the watches, and the workers when every type is mirrored and the
+// lease is held.
+func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *lead.Lease) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	var wg sync.WaitGroup
+	var all []*watch.Watcher
+	for i, e := range engines {
+		e.WarnNoStatus()
+		watchers := e.Watchers(stop)
+		m.operators[i].began(e, watchers)
+		for _, w := range watchers {
+			wg.Go(func() { w.Run(ctx) })
+		}
+		all = append(all, watchers...)
+	}
+	var err error
+	if awaitSynced(ctx, all) {
+		for _, e := range engines {
+			e.Begin(ctx)
+		}
+		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) {
+			if lock == nil || m.refresh(ctx, all) {
+				m.work(ctx, passes, engines)
+			}
+		})
+	}
+	stop(nil)
+	wg.Wait()
+	if err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); outer.Err() == nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	for _, o := range m.operators {
+		o.log.Info("stopped")
+	}
+	return nil
+}
+
+// work makes the passes of all operators until ctx ends, and cuts short those
+// that are still running when passes ends. It returns after the last Event.
+func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine) {
+	var wg sync.WaitGroup
+	for _, e := range engines {
+		wg.Go(func() { e.Work(ctx, passes, m.opts.ShutdownTimeout) })
+	}
+	wg.Wait()
+}
+
+// refresh brings the stores up to date with what another replica has done while
+// it held the lease: a handler must not be shown a parent that it has finalized,
+// however far the watches have come. It returns false if ctx ended.
+func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher) bool {
+	for _, w := range watchers {
+		for err := w.Refresh(ctx); err != nil; err = w.Refresh(ctx) {
+			m.log.WarnContext(ctx, "can't begin to lead yet, retrying", "error", err)
+			select {
+			case <-ctx.Done():
+				return false
+			case <-time.After(time.Second):
+			}
+		}
+	}
+	return ctx.Err() == nil
+}
+
+func awaitSynced(ctx context.Context, watchers []*watch.Watcher) bool {
+	for _, w := range watchers {
+		select {
+		case <-w.Synced():
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}

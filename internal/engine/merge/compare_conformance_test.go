@@ -1,0 +1,417 @@
+package merge
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// liveDeployment is what an API server and its controllers made of
+// desiredDeployment, with a sidecar that a webhook injected.
+const liveDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  uid: 0e5b6e1c-8a55-4f5a-9d5e-8d3d3b1f2a11
+  resourceVersion: "4711"
+  generation: 3
+  creationTimestamp: "2026-01-02T03:04:05Z"
+  annotations: {deployment.kubernetes.io/revision: "3", example.com/note: ours}
+  labels: {app: web, team: other}
+  managedFields: [{manager: shop, operation: Update}]
+  ownerReferences:
+  - {apiVersion: example.com/v1, kind: Shop, name: shop, uid: parent, controller: true, blockOwnerDeletion: true}
+spec:
+  progressDeadlineSeconds: 600
+  replicas: 2
+  revisionHistoryLimit: 10
+  selector: {matchLabels: {app: web}}
+  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}
+  template:
+    metadata:
+      labels: {app: web, sidecar: injected}
+    spec:
+      containers:
+      - name: proxy
+        image: proxy:7
+        ports: [{containerPort: 15090, protocol: TCP, name: proxy}]
+      - name: app
+        image: web:1
+        imagePullPolicy: IfNotPresent
+        args: [--port, "8080"]
+        env:
+        - {name: POD_NAME, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}
+        - {name: LEVEL, value: debug}
+        - {name: PROXY, value: injected}
+        ports:
+        - {containerPort: 8080, protocol: TCP, name: http}
+        - {containerPort: 8080, protocol: UDP, name: quic}
+        resources: {limits: {memory: 1Gi}}
+        livenessProbe: {httpGet: {path: /, port: 8080, scheme: HTTP}, failureThreshold: 3, periodSeconds: 10, successThreshold: 1, timeoutSeconds: 1}
+        terminationMessagePath: /dev/termination-log
+        terminationMessagePolicy: File
+        volumeMounts:
+        - {name: data, mountPath: /data}
+        - {name: data, mountPath: /logs, subPath: logs}
+        - {name: token, mountPath: /var/run/secrets, readOnly: true}
+      initContainers:
+      - {name: proxy-init, image: proxy:7}
+      - {name: migrate, image: web:1, imagePullPolicy: IfNotPresent, resources: {}}
+      dnsPolicy: ClusterFirst
+      restartPolicy: Always
+      schedulerName: default-scheduler
+      securityContext: {}
+      terminationGracePeriodSeconds: 30
+      tolerations: [{key: node, operator: Exists, effect: NoSchedule}]
+      volumes:
+      - {name: data, emptyDir: {}}
+      - {name: conf, configMap: {name: conf, defaultMode: 420}}
+      - {name: token, projected: {defaultMode: 420}}
+status: {replicas: 2, observedGeneration: 3}
+`
+
+const desiredDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  creationTimestamp: null
+  annotations: {example.com/note: ours}
+  labels: {app: web}
+  ownerReferences:
+  - {apiVersion: example.com/v1, kind: Shop, name: shop, uid: parent, controller: true, blockOwnerDeletion: true}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  strategy: {}
+  template:
+    metadata:
+      creationTimestamp: null
+      labels: {app: web}
+    spec:
+      initContainers:
+      - {name: migrate, image: web:1, resources: {}}
+      containers:
+      - name: app
+        image: web:1
+        args: [--port, "8080"]
+        env:
+        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        - {name: LEVEL, value: debug}
+        ports:
+        - {containerPort: 8080, name: http}
+        - {containerPort: 8080, protocol: UDP, name: quic}
+        resources: {limits: {memory: 1Gi}}
+        livenessProbe: {httpGet: {path: /, port: 8080}}
+        volumeMounts:
+        - {name: data, mountPath: /data}
+        - {name: data, mountPath: /logs, subPath: logs}
+      tolerations: [{key: node, operator: Exists}]
+      volumes:
+      - {name: data, emptyDir: {}}
+      - {name: conf, configMap: {name: conf}}
+status: {}
+`
+
+// changeDeployment replaces parts of one of the two, each of which must be
+// there.
+func changeDeployment(tb testing.TB, text string, oldAndNew ...string) string {
+	tb.Helper()
+	for pair := range slices.Chunk(oldAndNew, 2) {
+		require.Contains(tb, text, pair[0])
+		text = strings.Replace(text, pair[0], pair[1], 1)
+	}
+	return text
+}
+
+func TestComparisonConformance(t *testing.T) {
+	const service = `
+metadata: {name: dns}
+spec:
+  clusterIP: 10.0.0.10
+  clusterIPs: [10.0.0.10]
+  internalTrafficPolicy: Cluster
+  ipFamilies: [IPv4]
+  ipFamilyPolicy: SingleStack
+  ports:
+  - {name: dns-tcp, port: 53, protocol: TCP, targetPort: 5353}
+  - {name: dns, port: 53, protocol: UDP, targetPort: 5353}
+  selector: {app: dns}
+  sessionAffinity: None
+  type: ClusterIP
+status: {loadBalancer: {}}
+`
+	app := `spec.template.spec.containers[name="app"].`
+	runCompareCases(t, map[string]compareCase{
+		"C10 C14 C16 C17 C19 C20 Deployment": {
+			reason: "Defaults at every level, nested null timestamps, an empty status, one port number in two protocols, two mounts of " +
+				"one volume, and injected containers are no differences.",
+			of:      k8s.Deployment,
+			live:    liveDeployment,
+			desired: desiredDeployment,
+			earlier: desiredDeployment,
+		},
+		"C10 Service": {
+			reason:  "Nor are a Service's.",
+			of:      k8s.Service,
+			live:    service,
+			desired: `spec: {selector: {app: dns}, ports: [{name: dns-tcp, port: 53, targetPort: 5353}, {name: dns, port: 53, protocol: UDP, targetPort: 5353}]}`,
+		},
+		"C10 CronJob": {
+			reason: "Nor a CronJob's.",
+			of:     k8s.CronJob,
+			live: `spec: {schedule: "* * * * *", concurrencyPolicy: Allow, suspend: false, jobTemplate: {metadata: {}, spec: {template: {metadata: {}, spec: {
+			  containers: [{name: a, image: b, imagePullPolicy: Always, resources: {}}], restartPolicy: Never, dnsPolicy: ClusterFirst}}}}}`,
+			desired: `spec: {schedule: "* * * * *", jobTemplate: {metadata: {creationTimestamp: null}, spec: {template: {metadata: {creationTimestamp: null}, spec: {
+			  containers: [{name: a, image: b, resources: {}}], restartPolicy: Never}}}}}`,
+		},
+		"C10 StatefulSet": {
+			reason: "Nor a StatefulSet's, whose claims are a list without keys.",
+			of:     k8s.StatefulSet,
+			live: `spec: {serviceName: a, replicas: 1, podManagementPolicy: OrderedReady, volumeClaimTemplates: [{apiVersion: v1, kind: PersistentVolumeClaim,
+			  metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeMode: Filesystem}, status: {phase: Pending}}]}`,
+			desired: `spec: {serviceName: a, volumeClaimTemplates: [{metadata: {name: data, creationTimestamp: null},
+			  spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}`,
+		},
+		"C11 EmptyValue": {
+			reason:  "That the server dropped an empty value is for the engine to remember.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, env: [{name: A}]}]}`,
+			desired: `spec: {containers: [{name: a, env: [{name: A, value: ""}]}]}`,
+			want:    []string{`spec.containers[name="a"].env[name="A"].value: none -> ""`},
+			merged:  `spec: {containers: [{name: a, env: [{name: A, value: ""}]}]}`,
+		},
+		"C12 Tolerations": {
+			reason:  "So are tolerations that admission appended.",
+			of:      k8s.Pod,
+			live:    `spec: {tolerations: [{key: a}, {key: node.kubernetes.io/not-ready, tolerationSeconds: 300}]}`,
+			desired: `spec: {tolerations: [{key: a}]}`,
+			want:    []string{`spec.tolerations: [{"key":"a"},{"key":"node.kubernetes.io/not-ready","tolerationSeconds":300}] -> [{"key":"a"}]`},
+			merged:  `spec: {tolerations: [{key: a}]}`,
+		},
+		"C18 Pruned": {
+			reason:  "And fields that a CRD's schema doesn't have.",
+			live:    `spec: {a: 1}`,
+			desired: `spec: {a: 1, b: {c: 1}}`,
+			want:    []string{`spec.b: none -> {"c":1}`},
+			merged:  `spec: {a: 1, b: {c: 1}}`,
+		},
+		"C20 ImageChange": {
+			reason:  "The sidecar stays when our image changes.",
+			of:      k8s.Deployment,
+			live:    liveDeployment,
+			desired: changeDeployment(t, desiredDeployment, "image: web:1\n", "image: web:2\n"),
+			earlier: desiredDeployment,
+			want:    []string{app + `image: "web:1" -> "web:2"`},
+			merged:  changeDeployment(t, liveDeployment, "image: web:1\n", "image: web:2\n"),
+		},
+		"C30 Dropped": {
+			reason: "What the desired state lost disappears: a field, a label, an annotation, items of lists. What others set stays.",
+			of:     k8s.Deployment,
+			live:   liveDeployment,
+			desired: changeDeployment(t, desiredDeployment,
+				"  annotations: {example.com/note: ours}\n", "", "  labels: {app: web}\n", "", "  replicas: 2\n", "",
+				`        - {name: LEVEL, value: debug}`+"\n", "", `        args: [--port, "8080"]`+"\n", "",
+				"        - {containerPort: 8080, protocol: UDP, name: quic}\n", "",
+				"        livenessProbe: {httpGet: {path: /, port: 8080}}\n", "",
+				"      tolerations: [{key: node, operator: Exists}]\n", "",
+				"      - {name: conf, configMap: {name: conf}}\n", ""),
+			earlier: desiredDeployment,
+			want: []string{
+				`metadata.annotations["example.com/note"]: "ours" removed`,
+				`metadata.labels.app: "web" removed`,
+				`spec.replicas: 2 removed`,
+				app + `args: ["--port","8080"] removed`,
+				app + `env[name="LEVEL"]: {"name":"LEVEL","value":"debug"} removed`,
+				app + `livenessProbe: {"failureThreshold":3,"httpGet":{"path":"/","port":8080,"scheme":"HTTP"},"periodSeconds":10,` +
+					`"successThreshold":1,"timeoutSeconds":1} removed`,
+				app + `ports[containerPort=8080,protocol="UDP"]: {"containerPort":8080,"name":"quic","protocol":"UDP"} removed`,
+				`spec.template.spec.tolerations: [{"effect":"NoSchedule","key":"node","operator":"Exists"}] removed`,
+				`spec.template.spec.volumes[name="conf"]: {"configMap":{"defaultMode":420,"name":"conf"},"name":"conf"} removed`,
+			},
+			merged: changeDeployment(t, liveDeployment,
+				`, example.com/note: ours}`, "}", "{app: web, team: other}", "{team: other}", "  replicas: 2\n", "",
+				`        - {name: LEVEL, value: debug}`+"\n", "", `        args: [--port, "8080"]`+"\n", "",
+				"        - {containerPort: 8080, protocol: UDP, name: quic}\n", "",
+				"        livenessProbe: {httpGet: {path: /, port: 8080, scheme: HTTP}, failureThreshold: 3, periodSeconds: 10, successThreshold: 1, timeoutSeconds: 1}\n", "",
+				"      tolerations: [{key: node, operator: Exists, effect: NoSchedule}]\n", "",
+				"      - {name: conf, configMap: {name: conf, defaultMode: 420}}\n", ""),
+		},
+		"C32 ServiceDrift": {
+			reason: "Drift is reverted, defaults and what was allocated stay.",
+			of:     k8s.Service,
+			live: changeDeployment(t, service, "selector: {app: dns}", "selector: {app: else}", "port: 53, protocol: UDP, targetPort: 5353",
+				"port: 54, protocol: UDP, targetPort: 1", "type: ClusterIP", "type: NodePort"),
+			desired: `spec: {type: ClusterIP, selector: {app: dns}, ports: [{name: dns-tcp, port: 53}, {name: dns, port: 53, protocol: UDP, targetPort: 5353}]}`,
+			want: []string{
+				`spec.ports[port=53,protocol="UDP"].port: 54 -> 53`, `spec.ports[port=53,protocol="UDP"].targetPort: 1 -> 5353`,
+				`spec.selector.app: "else" -> "dns"`, `spec.type: "NodePort" -> "ClusterIP"`,
+			},
+			merged: service,
+		},
+		"C32 ConfigMapDrift": {
+			reason:  "Also where it is data, or a label, or was taken away.",
+			of:      k8s.ConfigMap,
+			live:    `{metadata: {labels: {a: x}}, data: {a: x}}`,
+			desired: `{metadata: {labels: {a: b}}, data: {a: b, c: d}}`,
+			want:    []string{`data.a: "x" -> "b"`, `data.c: none -> "d"`, `metadata.labels.a: "x" -> "b"`},
+			merged:  `{metadata: {labels: {a: b}}, data: {a: b, c: d}}`,
+		},
+	})
+}
+
+// C15: a handler may return the observed child itself. C22: of any kind.
+func TestComparisonWithItself(t *testing.T) {
+	pod := corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{
+			Name: "a", Image: "b", Args: []string{"c"}, Env: []corev1.EnvVar{{Name: "A"}},
+			Ports: []corev1.ContainerPort{{ContainerPort: 53, Protocol: "TCP"}, {ContainerPort: 53, Protocol: "UDP"}},
+		}}},
+	}
+	meta := metav1.ObjectMeta{Name: "x", UID: "u", ResourceVersion: "1", Finalizers: []string{"a/b"}}
+	for kind, object := range map[resource.Type]any{
+		k8s.Pod:         &corev1.Pod{ObjectMeta: meta, Spec: pod.Spec, Status: corev1.PodStatus{Phase: "Running"}},
+		k8s.Deployment:  &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Template: pod}},
+		k8s.StatefulSet: &appsv1.StatefulSet{ObjectMeta: meta, Spec: appsv1.StatefulSetSpec{Template: pod}},
+		k8s.DaemonSet:   &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Template: pod}},
+		k8s.ReplicaSet:  &appsv1.ReplicaSet{ObjectMeta: meta, Spec: appsv1.ReplicaSetSpec{Template: pod}},
+		k8s.Job:         &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Template: pod}},
+		k8s.CronJob:     &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: pod}}}},
+	} {
+		t.Run(kind.Kind, func(t *testing.T) {
+			live, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+			require.NoError(t, err)
+			desired := runtime.DeepCopyJSON(live)
+			c := Comparison{Schema: schemaOf(t, kind)}
+			former := NewFieldSet(desired, c.Schema)
+			require.Nil(t, c.Compare(live, desired, former))
+			require.Equal(t, live, c.Merge(live, desired, former))
+			require.Nil(t, c.Compare(live, map[string]any{}, nil), "desiring nothing is satisfied by anything")
+		})
+	}
+}
+
+// C31: what a new build dropped is found by the mark alone, of big ConfigMaps too.
+func TestComparisonBigConfigMaps(t *testing.T) {
+	many := map[string]any{}
+	for i := range 19_000 {
+		many[fmt.Sprint("key-", i)] = strings.Repeat("x", 40)
+	}
+	fewer := maps.Clone(many)
+	delete(fewer, "key-7")
+	delete(fewer, "key-18999")
+	big := map[string]any{"value": strings.Repeat("x", 900_000), "old": "x"}
+	cases := map[string]struct {
+		reason           string
+		earlier, desired map[string]any
+		want             []string
+	}{
+		"OneBigValue": {"Values aren't recorded.", big, map[string]any{"value": big["value"]}, []string{`data.old`}},
+		"ManyKeys":    {"The keys don't fit, so that data is owned whole.", many, fewer, []string{`data.key-18999`, `data.key-7`}},
+		"NoKeys":      {"Also if nothing is left.", many, map[string]any{}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			c := Comparison{Schema: schemaOf(t, k8s.ConfigMap)}
+			live := map[string]any{"metadata": map[string]any{"name": "x", "labels": map[string]any{"theirs": "x"}}, "data": tc.earlier}
+			start := time.Now()
+			mark := NewFieldSet(map[string]any{"data": tc.earlier}, c.Schema).Encode(16 << 10)
+			former, err := ParseFieldSet(mark)
+			require.NoError(t, err)
+			desired := map[string]any{"data": tc.desired}
+			differences := c.Compare(live, desired, former)
+			merged := c.Merge(live, desired, former)
+			require.Less(t, time.Since(start), 5*time.Second, "takes some milliseconds")
+
+			require.Equal(t, tc.desired, merged["data"])
+			require.Equal(t, live["metadata"], merged["metadata"])
+			for _, d := range differences {
+				require.True(t, d.Removed)
+			}
+			if tc.want == nil {
+				require.Len(t, differences, len(tc.earlier))
+				return
+			}
+			require.Len(t, differences, len(tc.want))
+			for i, d := range differences {
+				require.Equal(t, tc.want[i], d.Path)
+			}
+		})
+	}
+}
+
+// A settled child costs nothing but the walk, and little more with containers
+// of others in front of its own.
+func TestComparisonAllocatesNothing(t *testing.T) {
+	c := Comparison{Schema: schemaOf(t, k8s.Deployment)}
+	desired := sample.YAML(t, desiredDeployment)
+	injected := sample.YAML(t, liveDeployment)
+	live := sample.YAML(t, changeDeployment(t, liveDeployment, "      - {name: proxy-init, image: proxy:7}\n", "",
+		"      - name: proxy\n        image: proxy:7\n        ports: [{containerPort: 15090, protocol: TCP, name: proxy}]\n", ""))
+	require.Zero(t, testing.AllocsPerRun(100, func() { c.Compare(live, desired, nil) }))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.Compare(injected, desired, nil) }), 6.0)
+}
+
+// BenchmarkCompareUnchanged compares the 100 children of a settled parent.
+func BenchmarkCompareUnchanged(b *testing.B) {
+	live, desired := sample.YAML(b, liveDeployment), sample.YAML(b, desiredDeployment)
+	c := Comparison{Schema: schemaOf(b, k8s.Deployment)}
+	former := NewFieldSet(desired, c.Schema)
+	for name, mark := range map[string]*FieldSet{"NoMark": nil, "Mark": former} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for range 100 {
+					if c.Compare(live, desired, mark) != nil {
+						b.Fatal("differs")
+					}
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkMergeChanged(b *testing.B) {
+	live, desired := sample.YAML(b, liveDeployment), sample.YAML(b, strings.Replace(desiredDeployment, "web:1", "web:2", 1))
+	c := Comparison{Schema: schemaOf(b, k8s.Deployment)}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Merge(live, desired, nil)
+	}
+}
+
+func BenchmarkMark(b *testing.B) {
+	desired := sample.YAML(b, desiredDeployment)
+	many := map[string]any{}
+	for i := range 19_000 {
+		many[fmt.Sprint("key-", i)] = "x"
+	}
+	for name, object := range map[string]map[string]any{"Deployment": desired, "ManyKeys": {"data": many}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := ParseFieldSet(NewFieldSet(object, nil).Encode(16 << 10)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package merge
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/testing/sample"
+)
+
+// fuzzSchema nests in itself through every kind of node.
+func fuzzSchema() *listkeys.Node {
+	n := &listkeys.Node{Kind: listkeys.Struct}
+	n.Fields = map[string]*listkeys.Node{
+		"keyed":    {Kind: listkeys.List, Keys: []string{"name"}, Elem: n},
+		"env":      {Kind: listkeys.List, Keys: []string{"name"}, Elem: n},
+		"ports":    {Kind: listkeys.List, Keys: []string{"port", "protocol"}, KeyDefaults: map[string]any{"protocol": "TCP"}, Elem: n},
+		"set":      {Kind: listkeys.List, Set: true},
+		"whole":    {Kind: listkeys.List, Elem: n, Atomic: true},
+		"map":      {Kind: listkeys.Map, Elem: n},
+		"union":    {Kind: listkeys.Struct, RetainKeys: true, Fields: n.Fields},
+		"name":     {Kind: listkeys.Scalar},
+		"port":     {Kind: listkeys.IntOrString},
+		"protocol": {Kind: listkeys.Scalar},
+		"value":    {Kind: listkeys.Quantity},
+	}
+	n.Fields["union"].Fields = n.Fields
+	return n
+}
+
+// Indexes are left out where items have keys: they mean nothing among several
+// items with the same keys.
+var fuzzIgnores = []string{
+	"spec.value", "keyed[*].value", "keyed[name=a]", "ports[port=1,protocol=TCP].value", "whole[*].map", "set[*]", "map[*].value",
+	"whole[0]", "spec.union.value", "metadata.annotations", "metadata.labels.a", "spec", "union.free.value",
+	"metadata.finalizers[*]", "free[*]", "free[*].value",
+}
+
+// checkCompareMerge holds compare, merge and the marks to their promises.
+func checkCompareMerge(t *testing.T, data []byte) {
+	t.Helper()
+	s := &sample.ByteSource{Data: data}
+	c := Comparison{}
+	if s.Below(4) > 0 {
+		c.Schema = fuzzSchema()
+	}
+	for range s.Below(3) {
+		path, err := fieldpath.Parse(fuzzIgnores[s.Below(len(fuzzIgnores))])
+		require.NoError(t, err)
+		c.Ignore = append(c.Ignore, path)
+	}
+	earlier := s.Root(nil)
+	live := s.Root(earlier)
+	desired := s.Root(live)
+	limit := []int{1 << 20, 0, 1, 20, 60, 200}[s.Below(6)]
+
+	exact := NewFieldSet(earlier, c.Schema)
+	text := exact.Encode(limit)
+	require.LessOrEqual(t, len(text), limit)
+	former, err := ParseFieldSet(text)
+	require.NoError(t, err, text)
+	require.Equal(t, text, former.Encode(limit), "encoding is stable")
+	if limit == 1<<20 {
+		require.Equal(t, text, exact.Encode(limit))
+	}
+	if limit > 1 {
+		requireAppliedCovers(t, former, exact)
+	}
+	if s.Below(6) == 0 {
+		former = nil
+	}
+
+	liveCopy, desiredCopy := runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(desired)
+	differences := c.Compare(live, desired, former)
+	require.Equal(t, differences, c.Compare(live, desired, former), "deterministic")
+	liveText, err := jsonvalue.Append(nil, live)
+	require.NoError(t, err)
+	if jsonvalue.Covers(string(liveText), desired) {
+		require.Empty(t, c.Compare(live, desired, nil), "what is covered has no difference")
+	}
+	merged := c.Merge(live, desired, former)
+	describe := func() string {
+		all, _ := json.MarshalIndent(map[string]any{"ignore": c.Ignore, "schema": c.Schema != nil, "live": live, "desired": desired, "merged": merged, "former": text}, "", " ")
+		return string(all)
+	}
+	require.Equal(t, len(differences) == 0, reflect.DeepEqual(live, merged), "a difference is what merge changes: %v\n%s", differences, describe())
+	again := c.Compare(merged, desired, former)
+	require.Empty(t, again, "merged satisfies desired\n%s", describe())
+	require.Equal(t, merged, c.Merge(merged, desired, former), "idempotent")
+	require.Equal(t, liveCopy, live, "live is untouched")
+	require.Equal(t, desiredCopy, desired, "desired is untouched")
+	for _, key := range []string{"apiVersion", "kind", "status"} {
+		require.Equal(t, live[key], merged[key])
+	}
+	for _, path := range c.Ignore {
+		requireIgnoredKept(t, live, merged, path)
+	}
+}
+
+// requireIgnoredKept checks ignored paths that have only fields.
+func requireIgnoredKept(t *testing.T, live, merged any, path fieldpath.Path) {
+	t.Helper()
+	for _, step := range path {
+		was, isObject := live.(map[string]any)
+		is, stillObject := merged.(map[string]any)
+		if !isObject || !stillObject || step.Field == "" {
+			return
+		}
+		live, merged = was[step.Field], is[step.Field]
+	}
+	if live != nil {
+		require.Equal(t, live, merged, "%s is ignored", path)
+	}
+}
+
+// requireAppliedCovers checks that a says of everything in b that it is ours, but for
+// what may be forgotten of metadata.
+func requireAppliedCovers(t *testing.T, a, b *FieldSet) {
+	t.Helper()
+	for _, field := range b.fields {
+		if field.name != "metadata" {
+			require.True(t, a.owns() || fieldSetCovers(a.fields.get(field.name), field.value), field.name)
+		}
+	}
+}
+
+func fieldSetCovers(a, b *FieldSet) bool {
+	switch {
+	case a.owns():
+		return true
+	case a == nil || a.kind != b.kind || len(a.items) != len(b.items):
+		return false
+	}
+	for _, field := range b.fields {
+		if !fieldSetCovers(a.fields.get(field.name), field.value) {
+			return false
+		}
+	}
+	for i, item := range b.items {
+		if !fieldSetCovers(a.items[i], item) {
+			return false
+		}
+	}
+	return true
+}
+
+func FuzzCompareMerge(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(sample.RandomDecisions(rand.New(rand.NewPCG(seed, 1))))
+	}
+	f.Fuzz(checkCompareMerge)
+}
+
+// TestCompareMergeProperties runs what the fuzzer checks on random input.
+func TestCompareMergeProperties(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	n := 4000
+	if testing.Short() {
+		n = 1000
+	}
+	for range n {
+		data := sample.RandomDecisions(r)
+		checkCompareMerge(t, data)
+	}
+}
+
+// FuzzDecodeApplied feeds marks that anybody may have written.
+func FuzzDecodeApplied(f *testing.F) {
+	for _, text := range []string{
+		"", "*", "data*,metadata{labels{app}}", `spec{ports[port|protocol:#53|TCP{name}],args[],rules({host},,"a b"<c>)}`,
+		"a{b", "a[:", `"`, "a((((", "a]", "a{}}",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := ParseFieldSet(text)
+		if err != nil {
+			return
+		}
+		again, err := ParseFieldSet(a.Encode(maxText))
+		require.NoError(t, err)
+		require.Equal(t, a.Encode(100), again.Encode(100))
+		live := map[string]any{"spec": map[string]any{"ports": []any{map[string]any{"port": int64(53)}}}, "a": []any{"b", nil, map[string]any{}}}
+		c := Comparison{}
+		require.Empty(t, c.Compare(c.Merge(live, nil, a), nil, a))
+	})
+}

@@ -1,0 +1,347 @@
+package merge
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+func TestComparisonKeyedLists(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"OnlyLiveItems": {
+			reason:  "Items that only the live list has are ignored.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: proxy}, {name: app, image: a:1, imagePullPolicy: Always}, {name: log}]}`,
+			desired: `spec: {containers: [{name: app, image: a:1}]}`,
+		},
+		"ChangeInPlace": {
+			reason:  "A changed item stays where it is, and so do the others.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: proxy}, {name: app, image: a:1, imagePullPolicy: Always}, {name: log}]}`,
+			desired: `spec: {containers: [{name: app, image: a:2}]}`,
+			want:    []string{`spec.containers[name="app"].image: "a:1" -> "a:2"`},
+			merged:  `spec: {containers: [{name: proxy}, {name: app, image: a:2, imagePullPolicy: Always}, {name: log}]}`,
+		},
+		"Addition": {
+			reason:  "Desired items come in their order, items of others stay behind their neighbours.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: head}, {name: a}, {name: x}, {name: c}, {name: tail}]}`,
+			desired: `spec: {containers: [{name: a}, {name: b}, {name: c}, {name: d}]}`,
+			want:    []string{`spec.containers[name="b"]: none -> {"name":"b"}`, `spec.containers[name="d"]: none -> {"name":"d"}`},
+			merged:  `spec: {containers: [{name: head}, {name: a}, {name: x}, {name: b}, {name: c}, {name: tail}, {name: d}]}`,
+		},
+		"MissingList": {
+			reason:  "A missing list is one difference.",
+			of:      k8s.Pod,
+			live:    `spec: {}`,
+			desired: `spec: {containers: [{name: a}]}`,
+			want:    []string{`spec.containers: none -> [{"name":"a"}]`},
+			merged:  `spec: {containers: [{name: a}]}`,
+		},
+		"EmptyDesired": {
+			reason:  "An empty desired list wants an empty list, a keyed one too.",
+			of:      k8s.Pod,
+			live:    `spec: {imagePullSecrets: [{name: a}], tolerations: []}`,
+			desired: `spec: {imagePullSecrets: [], tolerations: [], volumes: []}`,
+			want:    []string{`spec.imagePullSecrets: [{"name":"a"}] -> []`},
+			merged:  `spec: {imagePullSecrets: [], tolerations: []}`,
+		},
+		"OrderWithoutMeaning": {
+			reason:  "The order of most keyed lists doesn't count.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: b}, {name: a}]}`,
+			desired: `spec: {containers: [{name: a}, {name: b}]}`,
+		},
+		"OrderOfInitContainers": {
+			reason:  "initContainers run in their order.",
+			of:      k8s.Pod,
+			live:    `spec: {initContainers: [{name: x}, {name: b}, {name: z}, {name: a}]}`,
+			desired: `spec: {initContainers: [{name: a}, {name: b}]}`,
+			want: []string{
+				`spec.initContainers: [{"name":"x"},{"name":"b"},{"name":"z"},{"name":"a"}] -> [{"name":"a"},{"name":"b"}]`,
+			},
+			merged: `spec: {initContainers: [{name: x}, {name: a}, {name: b}, {name: z}]}`,
+		},
+		"OrderOfEnv": {
+			reason:  "A variable may refer to those before it.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: app, env: [{name: B, value: $(A)}, {name: A, value: "1"}]}]}`,
+			desired: `spec: {containers: [{name: app, env: [{name: A, value: "2"}, {name: B, value: $(A)}]}]}`,
+			want: []string{
+				`spec.containers[name="app"].env[name="A"].value: "1" -> "2"`,
+				`spec.containers[name="app"].env: [{"name":"B","value":"$(A)"},{"name":"A","value":"1"}] -> [{"name":"A","value":"2"},{"name":"B","value":"$(A)"}]`,
+			},
+			merged: `spec: {containers: [{name: app, env: [{name: A, value: "2"}, {name: B, value: $(A)}]}]}`,
+		},
+		"OrderAmongOthers": {
+			reason:  "Others' items in between don't disturb it.",
+			of:      k8s.Pod,
+			live:    `spec: {initContainers: [{name: x}, {name: a}, {name: y1}, {name: b}]}`,
+			desired: `spec: {initContainers: [{name: a}, {name: b}]}`,
+		},
+		"SeveralKeys": {
+			reason:  "All keys count, and a missing one has its default on either side.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 53, name: tcp, targetPort: 1}, {port: 53, protocol: UDP, name: udp, targetPort: 1}]}`,
+			desired: `spec: {ports: [{port: 53, protocol: UDP, targetPort: 2}, {port: 53, protocol: TCP, targetPort: 3}]}`,
+			want: []string{
+				`spec.ports[port=53,protocol="UDP"].targetPort: 1 -> 2`,
+				`spec.ports[port=53,protocol="TCP"].protocol: none -> "TCP"`,
+				`spec.ports[port=53,protocol="TCP"].targetPort: 1 -> 3`,
+			},
+			merged: `spec: {ports: [{port: 53, protocol: TCP, name: tcp, targetPort: 3}, {port: 53, protocol: UDP, name: udp, targetPort: 2}]}`,
+		},
+		"SameKeysTwice": {
+			reason:  "Items with the same keys are taken in their order.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "2"}, {name: A, value: "3"}]}]}`,
+			desired: `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "4"}]}]}`,
+			want:    []string{`spec.containers[name="a"].env[1].value: "2" -> "4"`},
+			merged:  `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "4"}, {name: A, value: "3"}]}]}`,
+		},
+		"Twins": {
+			reason:  "Others' items with the keys of ours don't come before ours when the list is put in order.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: B}, {name: A, value: "2"}, {name: X}]}]}`,
+			desired: `spec: {containers: [{name: a, env: [{name: B}, {name: A, value: "1"}]}]}`,
+			want: []string{
+				`spec.containers[name="a"].env: [{"name":"A","value":"1"},{"name":"B"},{"name":"A","value":"2"},{"name":"X"}] -> [{"name":"B"},{"name":"A","value":"1"}]`,
+			},
+			merged: `spec: {containers: [{name: a, env: [{name: B}, {name: X}, {name: A, value: "1"}, {name: A, value: "2"}]}]}`,
+		},
+		"MovedPort": {
+			reason:  "A port whose number was changed by hand is the same port: two of one name would be invalid.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 81, protocol: UDP, name: http, nodePort: 30000}, {port: 443, protocol: TCP, name: https}]}`,
+			desired: `spec: {ports: [{port: 443, name: https}, {port: 80, name: http}]}`,
+			want: []string{
+				`spec.ports[port=80,protocol="TCP"].port: 81 -> 80`, `spec.ports[port=80,protocol="TCP"].protocol: "UDP" -> "TCP"`,
+			},
+			merged: `spec: {ports: [{port: 443, protocol: TCP, name: https}, {port: 80, protocol: TCP, name: http, nodePort: 30000}]}`,
+		},
+		"MovedSolePort": {
+			reason:  "So is the only one, which needs no name.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 81, protocol: TCP, nodePort: 30000}]}`,
+			desired: `spec: {ports: [{port: 80}]}`,
+			want:    []string{`spec.ports[port=80,protocol="TCP"].port: 81 -> 80`},
+			merged:  `spec: {ports: [{port: 80, protocol: TCP, nodePort: 30000}]}`,
+		},
+		"MovedByUs": {
+			reason:  "A port that we renumber keeps its node port, and loses what we drop.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 80, protocol: TCP, name: http, nodePort: 30000, appProtocol: http}]}`,
+			earlier: `spec: {ports: [{port: 80, name: http, appProtocol: http}]}`,
+			desired: `spec: {ports: [{port: 8080, name: http}]}`,
+			want: []string{
+				`spec.ports[port=8080,protocol="TCP"].appProtocol: "http" removed`, `spec.ports[port=8080,protocol="TCP"].port: 80 -> 8080`,
+			},
+			merged: `spec: {ports: [{port: 8080, protocol: TCP, name: http, nodePort: 30000}]}`,
+		},
+		"NotOursToMove": {
+			reason:  "A port that wasn't ours is never taken.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, ports: [{containerPort: 15090, protocol: TCP}]}]}`,
+			earlier: `spec: {containers: [{name: a}]}`,
+			desired: `spec: {containers: [{name: a, ports: [{containerPort: 80}]}]}`,
+			want:    []string{`spec.containers[name="a"].ports[containerPort=80,protocol="TCP"]: none -> {"containerPort":80}`},
+			merged:  `spec: {containers: [{name: a, ports: [{containerPort: 15090, protocol: TCP}, {containerPort: 80}]}]}`,
+		},
+		"IncompleteKeys": {
+			reason:  "An item without all of its keys is found by those it has, but isn't taken for another.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 81, protocol: TCP}]}`,
+			desired: `spec: {ports: [{targetPort: 1}]}`,
+			want:    []string{`spec.ports[port=null,protocol="TCP"]: none -> {"targetPort":1}`},
+			merged:  `spec: {ports: [{port: 81, protocol: TCP}, {targetPort: 1}]}`,
+		},
+		"ItemsOfAnotherType": {
+			reason:  "A live list in which nothing can be found is replaced.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a}, b]}`,
+			desired: `spec: {containers: [{name: a}, {name: b}]}`,
+			want:    []string{`spec.containers: [{"name":"a"},"b"] -> [{"name":"a"},{"name":"b"}]`},
+			merged:  `spec: {containers: [{name: a}, {name: b}]}`,
+		},
+		"DesiredItemsOfAnotherType": {
+			reason:  "A desired list without keys is compared whole.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a}, {name: b}]}`,
+			desired: `spec: {containers: [{name: a}, b]}`,
+			want:    []string{`spec.containers[1]: {"name":"b"} -> "b"`},
+			merged:  `spec: {containers: [{name: a}, b]}`,
+		},
+		"LongLists": {
+			reason:  "Long lists are indexed; the result is the same.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, env: [` + namedItems("x", 0, 5) + `,` + namedItems("A", 40, 80) + `,` + namedItems("A", 0, 40) + `]}]}`,
+			desired: `spec: {containers: [{name: a, env: [` + namedItems("A", 40, 81) + `]}]}`,
+			want:    []string{`spec.containers[name="a"].env[name="A80"]: none -> {"name":"A80"}`},
+			merged: `spec: {containers: [{name: a, env: [` + namedItems("x", 0, 5) + `,` + namedItems("A", 40, 80) + `,` + namedItems("A", 0, 40) + `,` +
+				namedItems("A", 80, 81) + `]}]}`,
+		},
+	})
+}
+
+func TestComparisonListsByShape(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"UniqueNames": {
+			reason:  "Without schema, objects that all have a unique string name are found by it.",
+			live:    `spec: {list: [{name: x}, {name: a, v: 1}]}`,
+			desired: `spec: {list: [{name: a, v: 2}]}`,
+			want:    []string{`spec.list[name="a"].v: 1 -> 2`},
+			merged:  `spec: {list: [{name: x}, {name: a, v: 2}]}`,
+		},
+		"SameNames": {
+			reason:  "Names that aren't unique are no keys.",
+			live:    `spec: {list: [{name: a}, {name: a}, {name: b}]}`,
+			desired: `spec: {list: [{name: a}, {name: b}]}`,
+			want:    []string{`spec.list: [{"name":"a"},{"name":"a"},{"name":"b"}] -> [{"name":"a"},{"name":"b"}]`},
+			merged:  `spec: {list: [{name: a}, {name: b}]}`,
+		},
+		"NotAllNames": {
+			reason:  "Nor are names that some items lack.",
+			live:    `spec: {list: [{name: a, v: 1}, {v: 2}]}`,
+			desired: `spec: {list: [{name: a, v: 1}, {name: b}]}`,
+			want:    []string{`spec.list[1].name: none -> "b"`},
+			merged:  `spec: {list: [{name: a, v: 1}, {name: b}]}`,
+		},
+		"Numbers": {
+			reason:  "Nor are numbers.",
+			live:    `spec: {list: [{name: 1}, {name: 2}]}`,
+			desired: `spec: {list: [{name: 1}]}`,
+			want:    []string{`spec.list: [{"name":1},{"name":2}] -> [{"name":1}]`},
+			merged:  `spec: {list: [{name: 1}]}`,
+		},
+		"LongLists": {
+			reason:  "The same for long lists.",
+			live:    `{a: [` + namedItems("A", 0, 50) + `], b: [` + namedItems("A", 0, 40) + `,` + namedItems("A", 0, 1) + `]}`,
+			desired: `{a: [` + namedItems("A", 10, 50) + `], b: [` + namedItems("A", 0, 40) + `,{name: B}]}`,
+			want:    []string{`b[40].name: "A0" -> "B"`},
+			merged:  `{a: [` + namedItems("A", 0, 50) + `], b: [` + namedItems("A", 0, 40) + `,{name: B}]}`,
+		},
+	})
+}
+
+func TestComparisonWholeLists(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"Equal": {
+			reason:  "Length and order agree, items may have more keys than desired.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, args: [x, z]}], tolerations: [{key: a, operator: Equal}]}`,
+			desired: `spec: {containers: [{name: a, args: [x, z]}], tolerations: [{key: a}]}`,
+		},
+		"Element": {
+			reason:  "A list of the same length is compared element by element.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, args: [x, z]}]}`,
+			desired: `spec: {containers: [{name: a, args: [x, w]}]}`,
+			want:    []string{`spec.containers[name="a"].args[1]: "z" -> "w"`},
+			merged:  `spec: {containers: [{name: a, args: [x, w]}]}`,
+		},
+		"Length": {
+			reason:  "Another length is one difference.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, args: [x, z]}]}`,
+			desired: `spec: {containers: [{name: a, args: [z]}]}`,
+			want:    []string{`spec.containers[name="a"].args: ["x","z"] -> ["z"]`},
+			merged:  `spec: {containers: [{name: a, args: [z]}]}`,
+		},
+		"NullElement": {
+			reason:  "A desired null says nothing about its element.",
+			live:    `spec: [1, 2]`,
+			desired: `spec: [null, 3]`,
+			want:    []string{`spec[1]: 2 -> 3`},
+			merged:  `spec: [1, 3]`,
+		},
+		"ItemWithin": {
+			reason:  "An item that differs further down is another item, too: its defaults may follow from what it said.",
+			of:      k8s.HorizontalPodAutoscaler,
+			live:    `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}, other: 1}]}`,
+			desired: `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]}`,
+			want:    []string{`spec.metrics[0].resource.target.averageUtilization: 50 -> 60`},
+			merged:  `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]}`,
+		},
+		"AnotherItem": {
+			reason:  "An item that differs itself is another item: what the live one had besides doesn't apply to it.",
+			of:      k8s.Pod,
+			live:    `spec: {tolerations: [{key: a, operator: Equal, value: v}, {key: b, operator: Exists, effect: NoSchedule}]}`,
+			desired: `spec: {tolerations: [{key: z, operator: Exists}, {key: b, operator: Exists}]}`,
+			want:    []string{`spec.tolerations[0].key: "a" -> "z"`, `spec.tolerations[0].operator: "Equal" -> "Exists"`},
+			merged:  `spec: {tolerations: [{key: z, operator: Exists}, {key: b, operator: Exists, effect: NoSchedule}]}`,
+		},
+		"AnotherPeer": {
+			reason:  "Two selectors in one item would mean something else than either.",
+			of:      k8s.NetworkPolicy,
+			live:    `spec: {ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}`,
+			desired: `spec: {ingress: [{from: [{namespaceSelector: {}}]}]}`,
+			want:    []string{`spec.ingress[0].from[0].namespaceSelector: none -> {}`},
+			merged:  `spec: {ingress: [{from: [{namespaceSelector: {}}]}]}`,
+		},
+		"IgnoredInItem": {
+			reason:  "What is ignored stays even so.",
+			of:      k8s.Ingress,
+			live:    `spec: {rules: [{host: a, http: {paths: [{path: /}]}, more: 1}]}`,
+			desired: `spec: {rules: [{host: b}]}`,
+			ignore:  []string{"spec.rules[*].http"},
+			want:    []string{`spec.rules[0].host: "a" -> "b"`},
+			merged:  `spec: {rules: [{host: b, http: {paths: [{path: /}]}}]}`,
+		},
+		"Sets": {
+			reason:  "A set needs every desired element, in whatever order.",
+			live:    `metadata: {finalizers: [c, a, 1]}`,
+			desired: `metadata: {finalizers: [a, null, 1.0, b, c, b]}`,
+			want:    []string{`metadata.finalizers: ["c","a",1] -> ["a",null,1,"b","c","b"]`},
+			merged:  `metadata: {finalizers: [c, a, 1, b]}`,
+		},
+		"LongSets": {
+			reason:  "The same for long ones.",
+			live:    `metadata: {finalizers: [` + setElements(10, 60) + `]}`,
+			desired: `metadata: {finalizers: [` + setElements(20, 60) + `]}`,
+			earlier: `metadata: {finalizers: [` + setElements(12, 60) + `]}`,
+			want: []string{
+				`metadata.finalizers[2]: "e12" removed`, `metadata.finalizers[3]: "e13" removed`, `metadata.finalizers[4]: "e14" removed`,
+				`metadata.finalizers[5]: "e15" removed`, `metadata.finalizers[6]: "e16" removed`, `metadata.finalizers[7]: "e17" removed`,
+				`metadata.finalizers[8]: "e18" removed`, `metadata.finalizers[9]: "e19" removed`,
+			},
+			merged: `metadata: {finalizers: [e10, e11, ` + setElements(20, 60) + `]}`,
+		},
+		"LongAdditions": {
+			reason:  "Each is added once.",
+			live:    `metadata: {finalizers: [a]}`,
+			desired: `metadata: {finalizers: [` + setElements(0, 40) + `, ` + setElements(30, 40) + `]}`,
+			want:    []string{`metadata.finalizers: ["a"] -> [` + quotedSetElements(0, 40) + `,` + quotedSetElements(30, 40) + `]`},
+			merged:  `metadata: {finalizers: [a, ` + setElements(0, 40) + `]}`,
+		},
+		"IgnoredElements": {
+			reason:  "Ignored elements are neither added nor removed.",
+			live:    `metadata: {finalizers: [a]}`,
+			desired: `metadata: {finalizers: [b]}`,
+			earlier: `metadata: {finalizers: [a]}`,
+			ignore:  []string{"metadata.finalizers[*]"},
+		},
+	})
+}
+
+// namedItems returns list items with the names prefix<from>, …, prefix<to-1>.
+func namedItems(prefix string, from, to int) string {
+	var items []string
+	for i := from; i < to; i++ {
+		items = append(items, "{name: "+prefix+strconv.Itoa(i)+"}")
+	}
+	return strings.Join(items, ", ")
+}
+
+func setElements(from, to int) string {
+	var items []string
+	for i := from; i < to; i++ {
+		items = append(items, "e"+strconv.Itoa(i))
+	}
+	return strings.Join(items, ", ")
+}
+
+func quotedSetElements(from, to int) string {
+	return `"` + strings.ReplaceAll(setElements(from, to), ", ", `","`) + `"`
+}

@@ -1,0 +1,453 @@
+package merge
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A compareCase is one live and one desired object, as YAML.
+type compareCase struct {
+	reason  string
+	of      resource.Type // the zero value: without schema
+	live    string
+	desired string
+	earlier string   // an earlier desired state, whose mark the live object has
+	limit   int      // of the mark; 0: as much as it takes
+	ignore  []string // IgnoreFields
+	want    []string // the differences
+	merged  string   // "" if live stays as it is
+}
+
+func TestComparisonScalars(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"EqualScalars": {
+			reason:  "Scalars compare by JSON value, numbers by what they amount to.",
+			live:    `spec: {a: x, b: 1, c: 1.5, d: true, e: 2}`,
+			desired: `spec: {a: x, b: 1.0, c: 1.5, d: true, e: 2}`,
+		},
+		"DifferentScalars": {
+			reason:  "Every desired key is compared, in the order of the keys.",
+			live:    `spec: {a: x, b: 1, c: 1.5, d: true, e: "1"}`,
+			desired: `spec: {a: z, b: 2, c: 1.25, d: false, e: 1}`,
+			want: []string{
+				`spec.a: "x" -> "z"`, `spec.b: 1 -> 2`, `spec.c: 1.5 -> 1.25`, `spec.d: true -> false`, `spec.e: "1" -> 1`,
+			},
+			merged: `spec: {a: z, b: 2, c: 1.25, d: false, e: 1}`,
+		},
+		"IgnoresOnlyLive": {
+			reason:  "Keys only in the live object belong to others.",
+			live:    `{spec: {a: x, other: 1}, more: {}}`,
+			desired: `spec: {a: x}`,
+		},
+		"KeepsOnlyLive": {
+			reason:  "Also where something next to them changes.",
+			live:    `{spec: {a: x, other: 1}, more: {}}`,
+			desired: `spec: {a: z}`,
+			want:    []string{`spec.a: "x" -> "z"`},
+			merged:  `{spec: {a: z, other: 1}, more: {}}`,
+		},
+		"Null": {
+			reason:  "A desired null means no opinion, wherever it stands.",
+			live:    `spec: {a: x}`,
+			desired: `{spec: {a: null, b: null}, more: null}`,
+		},
+		"NullWithinAddition": {
+			reason:  "Nulls aren't sent.",
+			live:    `spec: {}`,
+			desired: `spec: {a: {b: null, c: 1, d: [{e: null, f: 2}]}}`,
+			want:    []string{`spec.a: none -> {"c":1,"d":[{"f":2}]}`},
+			merged:  `spec: {a: {c: 1, d: [{f: 2}]}}`,
+		},
+		"LiveNull": {
+			reason:  "A live null is as good as absent.",
+			live:    `spec: {a: null, b: null, c: null}`,
+			desired: `spec: {a: 1, b: [], c: {}}`,
+			want:    []string{`spec.a: none -> 1`, `spec.c: none -> {}`},
+			merged:  `spec: {a: 1, b: null, c: {}}`,
+		},
+		"EmptyObject": {
+			reason:  "An empty object may mean a lot (emptyDir, podSelector), so a missing one is a difference.",
+			live:    `spec: {b: {x: 1}}`,
+			desired: `spec: {a: {}, b: {}}`,
+			want:    []string{`spec.a: none -> {}`},
+			merged:  `spec: {a: {}, b: {x: 1}}`,
+		},
+		"EmptyString": {
+			reason:  "What the server drops is a difference here; the engine remembers that it is none.",
+			live:    `spec: {}`,
+			desired: `spec: {a: ""}`,
+			want:    []string{`spec.a: none -> ""`},
+			merged:  `spec: {a: ""}`,
+		},
+		"MixedTypes": {
+			reason:  "A value of another type is one difference; the desired one takes its place.",
+			live:    `spec: {a: [1], b: {c: 1}, d: x, e: {f: 1}, g: [1]}`,
+			desired: `spec: {a: {b: 1}, b: [1], d: {e: 1}, e: x, g: 1}`,
+			want: []string{
+				`spec.a: [1] -> {"b":1}`, `spec.b: {"c":1} -> [1]`, `spec.d: "x" -> {"e":1}`, `spec.e: {"f":1} -> "x"`, `spec.g: [1] -> 1`,
+			},
+			merged: `spec: {a: {b: 1}, b: [1], d: {e: 1}, e: x, g: 1}`,
+		},
+		"Quantity": {
+			reason:  "Quantities are compared literally; the engine remembers what the server made of them.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: app, resources: {limits: {cpu: "1"}}}]}`,
+			desired: `spec: {containers: [{name: app, resources: {limits: {cpu: 1000m}}}]}`,
+			want:    []string{`spec.containers[name="app"].resources.limits.cpu: "1" -> "1000m"`},
+			merged:  `spec: {containers: [{name: app, resources: {limits: {cpu: 1000m}}}]}`,
+		},
+		"QuotedPath": {
+			reason:  "Keys that aren't names are quoted in paths.",
+			live:    `data: {plain-1: a}`,
+			desired: `data: {plain-1: b, a.b/c: d, "1": e, "": f}`,
+			want: []string{
+				`data[""]: none -> "f"`, `data["1"]: none -> "e"`, `data["a.b/c"]: none -> "d"`, `data.plain-1: "a" -> "b"`,
+			},
+			merged: `data: {plain-1: b, a.b/c: d, "1": e, "": f}`,
+		},
+	})
+}
+
+func TestComparisonMetadata(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"ServerSet": {
+			reason: "apiVersion, kind, status and what the server sets in metadata are neither compared nor changed.",
+			live:   `{apiVersion: v1, kind: A, status: {a: 1}, metadata: {name: x, uid: u, resourceVersion: "1", generation: 1, labels: {a: b}}}`,
+			desired: `{apiVersion: v2, kind: B, status: {a: 2}, metadata: {name: z, namespace: n, generateName: g, uid: v, resourceVersion: "2",
+			  generation: 2, creationTimestamp: t, deletionTimestamp: t, deletionGracePeriodSeconds: 1, managedFields: [], selfLink: s, labels: {a: c}}}`,
+			earlier: `{apiVersion: v1, kind: A, status: {a: 1, b: 1}, metadata: {name: x, uid: u, generation: 1}}`,
+			want:    []string{`metadata.labels.a: "b" -> "c"`},
+			merged:  `{apiVersion: v1, kind: A, status: {a: 1}, metadata: {name: x, uid: u, resourceVersion: "1", generation: 1, labels: {a: c}}}`,
+		},
+		"OnlyAtTheRoot": {
+			reason:  "Elsewhere these are fields like any other.",
+			live:    `spec: {status: a, metadata: {name: b}}`,
+			desired: `spec: {status: b, kind: c, metadata: {name: c}}`,
+			want:    []string{`spec.kind: none -> "c"`, `spec.metadata.name: "b" -> "c"`, `spec.status: "a" -> "b"`},
+			merged:  `spec: {status: b, kind: c, metadata: {name: c}}`,
+		},
+		"NoLiveMetadata": {
+			reason:  "Missing metadata is as good as empty.",
+			live:    `{}`,
+			desired: `metadata: {name: x, labels: {a: b}}`,
+			want:    []string{`metadata.labels: none -> {"a":"b"}`},
+			merged:  `metadata: {labels: {a: b}}`,
+		},
+		"NothingInMetadata": {
+			reason:  "Metadata of which nothing is compared isn't added.",
+			live:    `{}`,
+			desired: `metadata: {name: x}`,
+		},
+		"MetadataOfAnotherType": {
+			reason:  "Desired metadata that isn't an object says nothing.",
+			live:    `metadata: {name: x}`,
+			desired: `metadata: x`,
+		},
+		"OwnerReferences": {
+			reason: "Owner references are found by UID; those of others stay.",
+			live: `metadata: {ownerReferences: [{uid: other, name: o}, {uid: ours, name: p, controller: true, apiVersion: v1}]}
+`,
+			desired: `metadata: {ownerReferences: [{uid: ours, name: p, controller: true, blockOwnerDeletion: true}]}`,
+			want:    []string{`metadata.ownerReferences[uid="ours"].blockOwnerDeletion: none -> true`},
+			merged: `metadata: {ownerReferences: [{uid: other, name: o}, {uid: ours, name: p, controller: true, apiVersion: v1, blockOwnerDeletion: true}]}
+`,
+		},
+		"OwnerReferenceMissing": {
+			reason:  "A missing owner reference is added.",
+			live:    `metadata: {ownerReferences: [{uid: other, name: p}]}`,
+			desired: `metadata: {ownerReferences: [{uid: ours, name: p}]}`,
+			want:    []string{`metadata.ownerReferences[uid="ours"]: none -> {"name":"p","uid":"ours"}`},
+			merged:  `metadata: {ownerReferences: [{uid: other, name: p}, {uid: ours, name: p}]}`,
+		},
+		"Finalizers": {
+			reason:  "Only the desired finalizers must be there.",
+			live:    `metadata: {finalizers: [a, b]}`,
+			desired: `metadata: {finalizers: [c, b]}`,
+			want:    []string{`metadata.finalizers: ["a","b"] -> ["c","b"]`},
+			merged:  `metadata: {finalizers: [a, b, c]}`,
+		},
+		"NoFinalizers": {
+			reason:  "Empty desired lists in metadata don't take away what others need, only what we had.",
+			live:    `metadata: {finalizers: [a, b], ownerReferences: [{uid: o}]}`,
+			earlier: `metadata: {finalizers: [b, c]}`,
+			desired: `metadata: {finalizers: [], ownerReferences: []}`,
+			want:    []string{`metadata.finalizers[1]: "b" removed`},
+			merged:  `metadata: {finalizers: [a], ownerReferences: [{uid: o}]}`,
+		},
+	})
+}
+
+func TestComparisonUnions(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"Strategy": {
+			reason:  "RollingUpdate to Recreate drops the defaulted rollingUpdate, which would be invalid.",
+			of:      k8s.Deployment,
+			live:    `spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%}}}`,
+			desired: `spec: {strategy: {type: Recreate}}`,
+			want:    []string{`spec.strategy.type: "RollingUpdate" -> "Recreate"`},
+			merged:  `spec: {strategy: {type: Recreate}}`,
+		},
+		"StrategyWithin": {
+			reason:  "A difference further down keeps the defaults.",
+			of:      k8s.Deployment,
+			live:    `spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}}`,
+			desired: `spec: {strategy: {rollingUpdate: {maxSurge: 50%}}}`,
+			want:    []string{`spec.strategy.rollingUpdate.maxSurge: "25%" -> "50%"`},
+			merged:  `spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 50%, maxUnavailable: 25%}}}`,
+		},
+		"StrategySatisfied": {
+			reason:  "Nothing is dropped where nothing differs.",
+			of:      k8s.Deployment,
+			live:    `spec: {strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%}}}`,
+			desired: `spec: {strategy: {type: RollingUpdate}}`,
+		},
+		"Volume": {
+			reason:  "A volume of another type drops the old one.",
+			of:      k8s.Pod,
+			live:    `spec: {volumes: [{name: a, configMap: {name: x, defaultMode: 420}}, {name: b, emptyDir: {}}]}`,
+			desired: `spec: {volumes: [{name: a, secret: {secretName: x}}]}`,
+			want:    []string{`spec.volumes[name="a"].secret: none -> {"secretName":"x"}`},
+			merged:  `spec: {volumes: [{name: a, secret: {secretName: x}}, {name: b, emptyDir: {}}]}`,
+		},
+		"VolumeWithin": {
+			reason:  "A change within the same type keeps what was defaulted.",
+			of:      k8s.Pod,
+			live:    `spec: {volumes: [{name: a, configMap: {name: x, defaultMode: 420}}]}`,
+			desired: `spec: {volumes: [{name: a, configMap: {name: z}}]}`,
+			want:    []string{`spec.volumes[name="a"].configMap.name: "x" -> "z"`},
+			merged:  `spec: {volumes: [{name: a, configMap: {name: z, defaultMode: 420}}]}`,
+		},
+		"Variable": {
+			reason:  "A variable has a value or a source.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, env: [{name: A, value: x}, {name: B, valueFrom: {fieldRef: {fieldPath: x, apiVersion: v1}}}]}]}`,
+			desired: `spec: {containers: [{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: x}}}, {name: B, valueFrom: {secretKeyRef: {name: x}}}]}]}`,
+			want: []string{
+				`spec.containers[name="a"].env[name="A"].valueFrom: none -> {"fieldRef":{"fieldPath":"x"}}`,
+				`spec.containers[name="a"].env[name="B"].valueFrom.secretKeyRef: none -> {"name":"x"}`,
+			},
+			merged: `spec: {containers: [{name: a, env: [{name: A, valueFrom: {fieldRef: {fieldPath: x}}}, {name: B, valueFrom: {secretKeyRef: {name: x}}}]}]}`,
+		},
+		"Probe": {
+			reason:  "A probe has one way to probe.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, readinessProbe: {tcpSocket: {port: 1}, periodSeconds: 10}}]}`,
+			desired: `spec: {containers: [{name: a, readinessProbe: {httpGet: {port: 1}}}]}`,
+			want:    []string{`spec.containers[name="a"].readinessProbe.httpGet: none -> {"port":1}`},
+			merged:  `spec: {containers: [{name: a, readinessProbe: {httpGet: {port: 1}}}]}`,
+		},
+		"UpdateStrategy": {
+			reason:  "A StatefulSet with OnDelete must not have rollingUpdate.",
+			of:      k8s.StatefulSet,
+			live:    `spec: {updateStrategy: {type: RollingUpdate, rollingUpdate: {partition: 0}}}`,
+			desired: `spec: {updateStrategy: {type: OnDelete}}`,
+			want:    []string{`spec.updateStrategy.type: "RollingUpdate" -> "OnDelete"`},
+			merged:  `spec: {updateStrategy: {type: OnDelete}}`,
+		},
+		"Backend": {
+			reason:  "An Ingress backend is a service or a resource.",
+			of:      k8s.Ingress,
+			live:    `spec: {defaultBackend: {resource: {kind: A, name: b}}, ingressClassName: x}`,
+			desired: `spec: {defaultBackend: {service: {name: b}}}`,
+			want:    []string{`spec.defaultBackend.service: none -> {"name":"b"}`},
+			merged:  `spec: {defaultBackend: {service: {name: b}}, ingressClassName: x}`,
+		},
+		"NoUnion": {
+			reason:  "Other structs keep what they have.",
+			of:      k8s.Service,
+			live:    `spec: {type: NodePort, clusterIP: 10.0.0.1, ipFamilyPolicy: SingleStack}`,
+			desired: `spec: {type: ClusterIP, sessionAffinity: None}`,
+			want:    []string{`spec.sessionAffinity: none -> "None"`, `spec.type: "NodePort" -> "ClusterIP"`},
+			merged:  `spec: {type: ClusterIP, clusterIP: 10.0.0.1, ipFamilyPolicy: SingleStack, sessionAffinity: None}`,
+		},
+		"VolumeIgnored": {
+			reason:  "Not even then is something ignored dropped.",
+			of:      k8s.Pod,
+			live:    `spec: {volumes: [{name: a, configMap: {name: x, defaultMode: 420}, emptyDir: {}}]}`,
+			desired: `spec: {volumes: [{name: a, secret: {secretName: x}}]}`,
+			ignore:  []string{"spec.volumes[*].configMap.name"},
+			want:    []string{`spec.volumes[name="a"].secret: none -> {"secretName":"x"}`},
+			merged:  `spec: {volumes: [{name: a, configMap: {name: x}, secret: {secretName: x}}]}`,
+		},
+	})
+}
+
+func TestComparisonIgnoreFields(t *testing.T) {
+	runCompareCases(t, map[string]compareCase{
+		"Field": {
+			reason:  "An ignored field is neither compared nor changed, whether it is there or not.",
+			live:    `spec: {a: 1, c: 1}`,
+			desired: `spec: {a: 2, b: 2, c: 2}`,
+			ignore:  []string{"spec.a", "spec.b"},
+			want:    []string{`spec.c: 1 -> 2`},
+			merged:  `spec: {a: 1, c: 2}`,
+		},
+		"WithinLists": {
+			reason:  "Also inside lists, of any item or of one with given keys.",
+			of:      k8s.Deployment,
+			live:    `spec: {template: {spec: {containers: [{name: a, image: a:1, resources: {limits: {cpu: 1}}}, {name: b, image: b:1}]}}}`,
+			desired: `spec: {template: {spec: {containers: [{name: a, image: a:2, resources: {limits: {cpu: 2}}}, {name: b, image: b:2, resources: {}}]}}}`,
+			ignore:  []string{"spec.template.spec.containers[*].resources", `spec.template.spec.containers[name="b"].image`},
+			want:    []string{`spec.template.spec.containers[name="a"].image: "a:1" -> "a:2"`},
+			merged:  `spec: {template: {spec: {containers: [{name: a, image: a:2, resources: {limits: {cpu: 1}}}, {name: b, image: b:1}]}}}`,
+		},
+		"KeyByDefault": {
+			reason:  "An item may lack a key that has a default.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 53, protocol: TCP, nodePort: 1}]}`,
+			desired: `spec: {ports: [{port: 53, nodePort: 2}]}`,
+			ignore:  []string{"spec.ports[port=53,protocol=TCP].nodePort"},
+		},
+		"WholeItem": {
+			reason:  "An ignored item is left where it is, and isn't added.",
+			live:    `spec: {list: [{name: a, v: 1}, {name: x}, {name: c}]}`,
+			desired: `spec: {list: [{name: a, v: 2}, {name: b, v: 2}, {name: d}]}`,
+			earlier: `spec: {list: [{name: x}, {name: c}]}`,
+			ignore:  []string{"spec.list[name=a]", "spec.list[name=b]", "spec.list[name=x]"},
+			want:    []string{`spec.list[name="d"]: none -> {"name":"d"}`, `spec.list[name="c"]: {"name":"c"} removed`},
+			merged:  `spec: {list: [{name: a, v: 1}, {name: x}, {name: d}]}`,
+		},
+		"ByIndex": {
+			reason:  "An index is that of the desired item.",
+			of:      k8s.Ingress,
+			live:    `spec: {rules: [{host: a}, {host: b}]}`,
+			desired: `spec: {rules: [{host: c}, {host: d}]}`,
+			ignore:  []string{"spec.rules[0].host"},
+			want:    []string{`spec.rules[1].host: "b" -> "d"`},
+			merged:  `spec: {rules: [{host: a}, {host: d}]}`,
+		},
+		"AddedWithItsParent": {
+			reason:  "An ignored path is set at creation, also that of what it is part of.",
+			live:    `spec: {}`,
+			desired: `spec: {a: {b: 1, c: 2}}`,
+			ignore:  []string{"spec.a.b"},
+			want:    []string{`spec.a: none -> {"b":1,"c":2}`},
+			merged:  `spec: {a: {b: 1, c: 2}}`,
+		},
+		"NothingElse": {
+			reason:  "Nothing is added for the sake of ignored paths alone.",
+			live:    `spec: {d: x}`,
+			desired: `spec: {a: {b: 1, x: null}, c: [{name: a}], d: [1], e: [1, 2]}`,
+			ignore:  []string{"spec.a.b", "spec.c[*].name", "spec.d[*]", "spec.e[0]", "spec.e[1]"},
+		},
+		"EmptiedList": {
+			reason:  "An empty desired list leaves the ignored items.",
+			live:    `{a: [{name: x}, {name: z}], b: [{name: x}]}`,
+			desired: `{a: [], b: []}`,
+			ignore:  []string{"a[name=x]", "b[*]"},
+			want:    []string{`a: [{"name":"x"},{"name":"z"}] -> []`},
+			merged:  `{a: [{name: x}], b: [{name: x}]}`,
+		},
+		"Removal": {
+			reason:  "What is ignored is never removed.",
+			of:      k8s.Deployment,
+			live:    `{metadata: {labels: {a: b, c: d}}, spec: {replicas: 2, paused: true, template: {metadata: {labels: {e: f, g: h}}}}}`,
+			earlier: `{metadata: {labels: {a: b, c: d}}, spec: {replicas: 1, paused: true, template: {metadata: {labels: {e: f, g: h}}}}}`,
+			desired: `{spec: {}}`,
+			ignore:  []string{"spec.replicas", "metadata.labels.a", "spec.template.metadata.labels.e"},
+			want: []string{
+				`metadata.labels.c: "d" removed`, `spec.paused: true removed`,
+				`spec.template: {"metadata":{"labels":{"e":"f","g":"h"}}} removed`,
+			},
+			merged: `{metadata: {labels: {a: b}}, spec: {replicas: 2, template: {metadata: {labels: {e: f}}}}}`,
+		},
+		"RemovalOfLists": {
+			reason:  "Nor are ignored items, but what is ignored in others doesn't hold them.",
+			live:    `{a: [1, 2], b: [{name: x, v: 1}, {name: z}], c: [1, 2]}`,
+			earlier: `{a: [1, 2], b: [{name: x, v: 1}, {name: z}], c: [1, 2]}`,
+			desired: `{}`,
+			ignore:  []string{"a[*]", "b[name=z]", "b[name=x].v"},
+			want:    []string{`b[name="x"]: {"name":"x","v":1} removed`, `c: [1,2] removed`},
+			merged:  `{a: [1, 2], b: [{name: z}]}`,
+		},
+	})
+}
+
+// schemaOf returns the schema of a built-in kind.
+func schemaOf(tb testing.TB, of resource.Type) *listkeys.Node {
+	tb.Helper()
+	if of == (resource.Type{}) {
+		return nil
+	}
+	schema := listkeys.For(of)
+	require.NotNil(tb, schema, of)
+	return schema
+}
+
+func runCompareCases(t *testing.T, cases map[string]compareCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) { tc.run(t) })
+	}
+}
+
+func (tc compareCase) run(t *testing.T) {
+	t.Helper()
+	c := Comparison{Schema: schemaOf(t, tc.of)}
+	for _, path := range tc.ignore {
+		p, err := fieldpath.Parse(path)
+		require.NoError(t, err)
+		c.Ignore = append(c.Ignore, p)
+	}
+	live, desired := sample.YAML(t, tc.live), sample.YAML(t, tc.desired)
+	var former *FieldSet
+	if tc.earlier != "" {
+		limit := tc.limit
+		if limit == 0 {
+			limit = 1 << 20
+		}
+		mark := NewFieldSet(sample.YAML(t, tc.earlier), c.Schema).Encode(limit)
+		var err error
+		former, err = ParseFieldSet(mark)
+		require.NoError(t, err)
+		t.Log("mark:", mark)
+	}
+	liveBefore, desiredBefore := runtime.DeepCopyJSON(live), runtime.DeepCopyJSON(desired)
+
+	require.Equal(t, tc.want, describeDifferences(t, c.Compare(live, desired, former)), tc.reason)
+	merged := c.Merge(live, desired, former)
+	if tc.merged == "" {
+		require.Equal(t, live, merged, tc.reason)
+	} else {
+		require.Equal(t, sample.YAML(t, tc.merged), merged, tc.reason)
+	}
+	require.Nil(t, c.Compare(merged, desired, former), "the merged object satisfies the desired one")
+	require.Equal(t, merged, c.Merge(merged, desired, former), "merging again changes nothing")
+	require.Equal(t, liveBefore, live, "the live object isn't modified")
+	require.Equal(t, desiredBefore, desired, "the desired object isn't modified")
+}
+
+func describeDifferences(t *testing.T, all []Difference) []string {
+	t.Helper()
+	var out []string
+	for _, d := range all {
+		line := d.Path + ": " + jsonText(t, d.Live)
+		if d.Removed {
+			require.Nil(t, d.Desired)
+			line += " removed"
+		} else {
+			line += " -> " + jsonText(t, d.Desired)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func jsonText(t *testing.T, v any) string {
+	t.Helper()
+	if v == nil {
+		return "none"
+	}
+	raw, err := json.Marshal(v)
+	require.NoError(t, err)
+	return string(raw)
+}

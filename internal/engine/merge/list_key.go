@@ -1,0 +1,216 @@
+package merge
+
+import (
+	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/listkeys"
+)
+
+// smallList is the length up to which looking through a list is cheaper than
+// indexing it.
+const smallList = 32
+
+// A listForm is how a list is compared.
+type listForm uint8
+
+const (
+	listWhole listForm = iota
+	listKeyed
+	listSet
+)
+
+// A listKey tells by which fields the items of a list are found.
+type listKey struct {
+	names    []string
+	defaults map[string]any // for items that lack a key
+	// byShape means that there is no schema: items have a unique string name.
+	byShape bool
+}
+
+// nameKey is what lists without schema are keyed by.
+//
+//nolint:gochecknoglobals // immutable; built once, so that comparing doesn't allocate
+var nameKey = listKey{names: []string{"name"}, byShape: true}
+
+// listFormOf says how a desired list is compared, as far as that doesn't depend
+// on the live one.
+func listFormOf(desired []any, schema *listkeys.Node) (listForm, listKey) {
+	switch {
+	case schema == nil || schema.Kind != listkeys.List:
+		if nameKey.fits(desired) {
+			return listKeyed, nameKey
+		}
+	case schema.Atomic:
+	case schema.Set:
+		return listSet, listKey{}
+	case len(schema.Keys) > 0:
+		if key := keyOf(schema.Keys, schema); key.fits(desired) {
+			return listKeyed, key
+		}
+	}
+	return listWhole, listKey{}
+}
+
+func keyOf(names []string, schema *listkeys.Node) listKey {
+	key := listKey{names: names}
+	if schema != nil {
+		key.defaults = schema.KeyDefaults
+	}
+	return key
+}
+
+// fits says whether all items can be found by this key.
+func (k listKey) fits(list []any) bool {
+	for _, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return false
+		}
+		if _, ok := object["name"].(string); k.byShape && !ok {
+			return false
+		}
+	}
+	return !k.byShape || k.unique(list)
+}
+
+// unique says whether no two items have the same key.
+func (k listKey) unique(list []any) bool {
+	if len(list) > smallList {
+		texts := make(map[string]struct{}, len(list))
+		for _, item := range list {
+			texts[string(k.appendText(nil, item))] = struct{}{}
+		}
+		return len(texts) == len(list)
+	}
+	for i, item := range list {
+		for _, other := range list[:i] {
+			if k.equal(item, other) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// value returns the value of one key of an item.
+func (k listKey) value(item any, name string) any {
+	object, _ := item.(map[string]any)
+	if v := object[name]; v != nil {
+		return jsonvalue.NullFree(v)
+	}
+	return k.defaults[name]
+}
+
+func (k listKey) equal(a, b any) bool {
+	for _, name := range k.names {
+		if !jsonvalue.Equal(k.value(a, name), k.value(b, name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// complete says whether an item has all keys, if only by default.
+func (k listKey) complete(item any) bool {
+	for _, name := range k.names {
+		if k.value(item, name) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// explicit returns an item with the keys that it lacks, but the live one has,
+// set to their defaults: an item never loses its keys.
+func (k listKey) explicit(item, live any) any {
+	object, _ := item.(map[string]any)
+	e := objectEdit{live: object, out: object}
+	for _, name := range k.names {
+		if have, _ := live.(map[string]any); object[name] == nil && have[name] != nil {
+			e.set(name, k.defaults[name])
+		}
+	}
+	return e.out
+}
+
+// appendText appends what stands for an item's key in an index or a mark:
+// items have equal texts if, and only if, they have equal keys.
+func (k listKey) appendText(b []byte, item any) []byte {
+	for i, name := range k.names {
+		if i > 0 {
+			b = append(b, '|')
+		}
+		b = appendValueText(b, k.value(item, name))
+	}
+	return b
+}
+
+// step returns the step of a path to an item.
+func (k listKey) step(item any) string {
+	b := []byte{'['}
+	for i, name := range k.names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(b, name...), '=')
+		b = appendJSON(b, k.value(item, name))
+	}
+	return string(append(b, ']'))
+}
+
+// pair finds the desired items in the live list. Of several items with the same
+// key the first desired one gets the first live one, and so on. It returns nil
+// if the desired items are at the head of the live list, in the same order.
+func (k listKey) pair(live, desired []any) (positions []int, used []bool) {
+	same := 0
+	for same < len(desired) && same < len(live) && desired[same] != nil && k.equal(live[same], desired[same]) {
+		same++
+	}
+	if same == len(desired) {
+		return nil, nil
+	}
+	positions, used = make([]int, len(desired)), make([]bool, len(live))
+	for i := range same {
+		positions[i], used[i] = i, true
+	}
+	find := k.finder(live, same)
+	for i := same; i < len(desired); i++ {
+		positions[i] = -1
+		if desired[i] == nil {
+			continue
+		}
+		if j := find(desired[i], used); j >= 0 {
+			positions[i], used[j] = j, true
+		}
+	}
+	return positions, used
+}
+
+// finder returns a function that finds the first live item with the key of a
+// desired one that isn't used yet, -1 if there is none. Those before start are
+// all used.
+func (k listKey) finder(live []any, start int) func(want any, used []bool) int {
+	if len(live) <= smallList {
+		return func(want any, used []bool) int {
+			for j := start; j < len(live); j++ {
+				if !used[j] && k.equal(live[j], want) {
+					return j
+				}
+			}
+			return -1
+		}
+	}
+	queues := make(map[string][]int, len(live))
+	for j := start; j < len(live); j++ {
+		text := string(k.appendText(nil, live[j]))
+		queues[text] = append(queues[text], j)
+	}
+	return func(want any, _ []bool) int {
+		text := string(k.appendText(nil, want))
+		queue := queues[text]
+		if len(queue) == 0 {
+			return -1
+		}
+		queues[text] = queue[1:]
+		return queue[0]
+	}
+}

@@ -1,0 +1,119 @@
+package merge
+
+import (
+	"slices"
+
+	"github.com/roperator/roperator/internal/jsonvalue"
+)
+
+// list merges a list into a live one, which may be missing.
+func (m *merging) list(live, desired []any, at place) ([]any, bool) {
+	if len(desired) == 0 && at.part != partMetadataField {
+		return m.empty(live, at)
+	}
+	form, key := listFormOf(desired, at.schema)
+	switch form {
+	case listSet:
+		return m.set(live, desired, at)
+	case listKeyed:
+		if key.fits(live) {
+			return m.keyed(live, desired, key, at)
+		}
+		if !key.byShape {
+			return m.replaceList(live, desired, at)
+		}
+	}
+	return m.whole(live, desired, at)
+}
+
+// empty leaves nothing of a live list.
+func (m *merging) empty(live []any, at place) ([]any, bool) {
+	kept := at.ignoredItems(live)
+	if len(kept) == len(live) {
+		return live, false
+	}
+	m.report(live, []any{}, false)
+	return kept, true
+}
+
+func (m *merging) replaceList(live, desired []any, at place) ([]any, bool) {
+	if !wants(desired, at.ignore) {
+		return live, false
+	}
+	list := jsonvalue.NullFreeList(desired)
+	m.report(live, list, false)
+	return list, true
+}
+
+// whole merges a list without keys: item by item if the lengths agree, else the
+// desired list takes the place of the live one.
+func (m *merging) whole(live, desired []any, at place) ([]any, bool) {
+	if len(live) != len(desired) {
+		return m.replaceList(live, desired, at)
+	}
+	out, changed := live, false
+	for i, want := range desired {
+		below := at.item(want, i)
+		below.inWhole = true
+		if want == nil || below.ignore.here() {
+			continue
+		}
+		m.pushIndex(i)
+		merged, itemChanged := m.value(live[i], want, below)
+		m.pop()
+		if !itemChanged {
+			continue
+		}
+		if !changed {
+			out, changed = slices.Clone(live), true
+		}
+		out[i] = merged
+	}
+	return out, changed
+}
+
+// set merges a list in which only membership counts: desired elements are
+// added, former ones that desired lacks are removed.
+func (m *merging) set(live, desired []any, at place) ([]any, bool) {
+	out := live
+	desired = jsonvalue.NullFreeList(desired)
+	if at.former != nil {
+		out = m.setWithoutFormer(live, desired, at)
+	}
+	has, added := itemIndex{list: out}, itemIndex{}
+	for i, want := range desired {
+		if want == nil || at.ignoredOf(want, i).here() || has.contains(want, i) ||
+			added.contains(want, i) {
+			continue
+		}
+		added.add(want)
+	}
+	if len(added.list) > 0 {
+		m.report(live, desired, false)
+		return slices.Concat(out, added.list), true
+	}
+	return out, len(out) < len(live)
+}
+
+// setWithoutFormer returns the elements of live but for former ones that
+// desired lacks.
+func (m *merging) setWithoutFormer(live, desired []any, at place) []any {
+	out, changed := live, false
+	wanted := itemIndex{list: desired}
+	for i, have := range live {
+		goes := have != nil && !wanted.contains(have, i) && at.former.hasItem(have, at.schema) &&
+			!at.ignoredOf(have, -1).here()
+		switch {
+		case goes:
+			m.pushIndex(i)
+			m.report(have, nil, !at.item(have, -1).uncertain)
+			m.pop()
+			if !changed {
+				out, changed = slices.Clone(live[:i]), true
+			}
+		case changed:
+			out = append(out, have)
+		}
+	}
+	return out
+}

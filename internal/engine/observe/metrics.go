@@ -1,0 +1,233 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// Metrics are what an operator counts. Their labels are few and bounded:
+// never one per parent or child. What happens often, as events and passes do,
+// finds its counter without a search by labels. A nil *metrics counts nothing.
+type Metrics struct {
+	syncs, failedSyncs prometheus.Counter
+	duration           prometheus.Histogram
+	wait               prometheus.Histogram
+	eventToWrite       prometheus.Histogram
+	handlers           map[handlerCall]prometheus.Observer
+	writes             *prometheus.CounterVec // by type, verb and result
+	events             *prometheus.CounterVec // by result
+	api                *apiMetrics
+	types              map[resource.Type]*TypeMetrics // never changed once an engine runs
+
+	perType    perType
+	collectors []prometheus.Collector
+}
+
+// A writeOutcome is what became of a write.
+type writeOutcome string
+
+const (
+	WriteSuccess   writeOutcome = "success"
+	WriteConflict  writeOutcome = "conflict" // somebody else was faster
+	WriteError     writeOutcome = "error"
+	WriteRedundant writeOutcome = "redundant" // it succeeded, and changed nothing
+)
+
+// WriteResult returns the outcome of a write from its error.
+func WriteResult(err error) writeOutcome {
+	switch {
+	case err == nil:
+		return WriteSuccess
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return WriteConflict
+	}
+	return WriteError
+}
+
+// A handlerCall is the method that was called, and whether it failed.
+type handlerCall struct {
+	method string
+	failed bool
+}
+
+// TypeMetrics are those of one type.
+type TypeMetrics struct {
+	Added, Modified, Deleted, Bookmarks prometheus.Counter
+	Lists, WatchFailures                prometheus.Counter
+	dryRuns, differences, redundant     prometheus.Counter
+	loops                               prometheus.Counter
+}
+
+// perType are what typeMetrics are taken from.
+type perType struct {
+	events                                                       *prometheus.CounterVec // by type and event
+	lists, watchFailures, dryRuns, differences, redundant, loops *prometheus.CounterVec // by type
+}
+
+// The buckets of the histograms, in seconds: of what happens in the process,
+// and of what takes requests.
+func fastBuckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 4, 10) }
+func slowBuckets() []float64 { return prometheus.ExponentialBuckets(0.005, 2, 14) }
+
+// NewMetrics returns metrics that nobody can read yet.
+func NewMetrics() *Metrics {
+	m := &Metrics{types: map[resource.Type]*TypeMetrics{}, handlers: map[handlerCall]prometheus.Observer{}}
+	syncs := m.counter("roperator_syncs_total", "Passes over a parent, by result: success, error.", "result")
+	m.syncs, m.failedSyncs = syncs.WithLabelValues("success"), syncs.WithLabelValues("error")
+	m.duration = m.histogram("roperator_sync_duration_seconds", "How long a pass took, in seconds.", fastBuckets())
+	m.wait = m.histogram("roperator_queue_wait_seconds", "How long a parent that was due waited for a worker, in seconds.", fastBuckets())
+	m.eventToWrite = m.histogram("roperator_event_to_write_seconds",
+		"Time from the watch event that made a parent due until the first write of its pass had been answered, in seconds.", slowBuckets())
+	handlers := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "roperator_handler_duration_seconds", Buckets: fastBuckets(),
+		Help: "How long calls of the handler took, in seconds, by method (sync, finalize) and result (success, error).",
+	}, []string{"method", "result"})
+	m.collectors = append(m.collectors, handlers)
+	for _, method := range []string{MethodSync, MethodFinalize} {
+		m.handlers[handlerCall{method, false}] = handlers.WithLabelValues(method, "success")
+		m.handlers[handlerCall{method, true}] = handlers.WithLabelValues(method, "error")
+	}
+	m.writes = m.counter("roperator_writes_total", "Writes of children and parents, by type, verb and result: success, conflict, error.", "type", "verb", "result")
+	m.events = m.counter("roperator_events_total", "Events recorded on parents, by result: written, counted (in an equal one), dropped (too many waited), failed.", "result")
+	for _, result := range []string{eventWritten, eventCounted, eventDropped, eventFailed} {
+		m.events.WithLabelValues(result)
+	}
+	m.api = newAPIMetrics()
+	m.collectors = append(m.collectors, m.api.requests, m.api.duration)
+	m.perType = perType{
+		events:        m.counter("roperator_watch_events_total", "Events that watches delivered, by type and event: added, modified, deleted, bookmark.", "type", "event"),
+		lists:         m.counter("roperator_lists_total", "Complete lists of a type that were taken in: one at the start, more after watches that couldn't be continued.", "type"),
+		watchFailures: m.counter("roperator_watch_failures_total", "Lists and watches that the API server refused or didn't answer, by type.", "type"),
+		dryRuns:       m.counter("roperator_dry_runs_total", "Requests with dryRun=All, by type: whether a child really differs, or what DryRun would write.", "type"),
+		differences:   m.counter("roperator_differences_total", "Fields in which children differed from what was desired and that were to be corrected, by type.", "type"),
+		redundant:     m.counter("roperator_redundant_writes_total", "Writes that changed nothing, as the resourceVersion stayed the same, by type.", "type"),
+		loops:         m.counter("roperator_conflict_loops_total", "Conflict loops found, by the type of the object that is written again and again.", "type"),
+	}
+	return m
+}
+
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	m.collectors = append(m.collectors, c)
+	return c
+}
+
+func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	m.collectors = append(m.collectors, h)
+	return h
+}
+
+// Register lets reg read the metrics. types are those that are watched. gauges
+// is called whenever somebody reads the metrics. A second operator in the process
+// shares their names, told apart by the label controller.
+func (m *Metrics) Register(reg prometheus.Registerer, controller string, types []resource.Type, values func() Gauges) error {
+	for _, t := range types {
+		m.types[t] = m.perType.of(t.String())
+	}
+	m.collectors = append(m.collectors, newGaugeCollector(values))
+	reg = prometheus.WrapRegistererWith(prometheus.Labels{"controller": controller}, reg)
+	if err := reg.Register(m); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+func (v *perType) of(name string) *TypeMetrics {
+	return &TypeMetrics{
+		Added: v.events.WithLabelValues(name, "added"), Modified: v.events.WithLabelValues(name, "modified"),
+		Deleted: v.events.WithLabelValues(name, "deleted"), Bookmarks: v.events.WithLabelValues(name, "bookmark"),
+		Lists: v.lists.WithLabelValues(name), WatchFailures: v.watchFailures.WithLabelValues(name),
+		dryRuns: v.dryRuns.WithLabelValues(name), differences: v.differences.WithLabelValues(name),
+		redundant: v.redundant.WithLabelValues(name), loops: v.loops.WithLabelValues(name),
+	}
+}
+
+// Describe is a prometheus.Collector's.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.collectors {
+		c.Describe(to)
+	}
+}
+
+// Collect is a prometheus.Collector's.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, c := range m.collectors {
+		c.Collect(to)
+	}
+}
+
+// A Pass is what is counted of a pass.
+type Pass struct {
+	Took       time.Duration
+	Waited     time.Duration // for a worker
+	Event      time.Time     // when the watch event came that made the parent due; zero: there was none
+	FirstWrite time.Time     // when the first write was answered; zero: there was none
+	Failed     bool
+}
+
+// Passed counts a pass.
+func (m *Metrics) Passed(p Pass) {
+	m.duration.Observe(p.Took.Seconds())
+	m.wait.Observe(p.Waited.Seconds())
+	if !p.Event.IsZero() && !p.FirstWrite.IsZero() {
+		m.eventToWrite.Observe(p.FirstWrite.Sub(p.Event).Seconds())
+	}
+	if p.Failed {
+		m.failedSyncs.Inc()
+	} else {
+		m.syncs.Inc()
+	}
+}
+
+// Handled counts a call of the handler that has ended. A call that ended because
+// the operator stops has not failed.
+func (m *Metrics) Handled(ctx context.Context, method string, took time.Duration, err error) {
+	failed := err != nil && !errors.Is(ctx.Err(), context.Canceled)
+	m.handlers[handlerCall{method, failed}].Observe(took.Seconds())
+}
+
+// Wrote counts a write of an object.
+func (m *Metrics) Wrote(t resource.Type, verb string, outcome writeOutcome) {
+	if m == nil {
+		return
+	}
+	if outcome == WriteRedundant {
+		m.Of(t).redundant.Inc()
+		outcome = WriteSuccess
+	}
+	m.writes.WithLabelValues(t.String(), verb, string(outcome)).Inc()
+}
+
+// Corrected counts the fields that a write of a type was to put right.
+func (m *Metrics) Corrected(t resource.Type, fields int) {
+	m.Of(t).differences.Add(float64(fields))
+}
+
+// Loop counts a conflict loop over an object of a type.
+func (m *Metrics) Loop(t resource.Type) { m.Of(t).loops.Inc() }
+
+// Tried counts a request with dryRun=All.
+func (m *Metrics) Tried(t resource.Type) {
+	if m != nil {
+		m.Of(t).dryRuns.Inc()
+	}
+}
+
+// Of returns the metrics of a type, nil if m is nil.
+func (m *Metrics) Of(t resource.Type) *TypeMetrics {
+	if m == nil {
+		return nil
+	}
+	if known := m.types[t]; known != nil {
+		return known
+	}
+	return m.perType.of(t.String()) // not registered: nobody reads them
+}

@@ -1,0 +1,84 @@
+package observe
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// apiMetrics are of the requests to the API server, counted where they leave
+// the process: client-go's own hooks for that belong to the whole process.
+type apiMetrics struct {
+	requests *prometheus.CounterVec   // by verb and code
+	duration *prometheus.HistogramVec // by verb
+}
+
+func newAPIMetrics() *apiMetrics {
+	return &apiMetrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "roperator_api_requests_total",
+			Help: "Requests to the API server, by verb (get, which a list is too, watch, create, update, patch, apply, delete) and HTTP status code; error: no answer.",
+		}, []string{"verb", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "roperator_api_request_duration_seconds", Buckets: slowBuckets(),
+			Help: "Time until the API server began to answer a request, in seconds, by verb.",
+		}, []string{"verb"}),
+	}
+}
+
+// Meter returns a transport that counts the requests which pass it, next itself
+// if m is nil.
+func (m *Metrics) Meter(next http.RoundTripper) http.RoundTripper {
+	if m == nil {
+		return next
+	}
+	return &meter{next: next, metrics: m.api}
+}
+
+// A meter counts the requests that pass it. What a rate limiter holds back
+// comes before.
+type meter struct {
+	next    http.RoundTripper
+	metrics *apiMetrics
+}
+
+// RoundTrip is called concurrently.
+func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
+	verb := apiVerb(req)
+	start := time.Now()
+	answer, err := m.next.RoundTrip(req)
+	m.metrics.duration.WithLabelValues(verb).Observe(time.Since(start).Seconds())
+	code := "error"
+	if err == nil {
+		code = strconv.Itoa(answer.StatusCode)
+	}
+	m.metrics.requests.WithLabelValues(verb, code).Inc()
+	return answer, err
+}
+
+// WrappedRoundTripper is how client-go finds the connections below.
+func (m *meter) WrappedRoundTripper() http.RoundTripper { return m.next }
+
+func apiVerb(req *http.Request) string {
+	switch req.Method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		if strings.HasPrefix(req.Header.Get("Content-Type"), string(types.ApplyYAMLPatchType)) {
+			return "apply"
+		}
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	if strings.Contains(req.URL.RawQuery, "watch=") {
+		return "watch"
+	}
+	return "get"
+}

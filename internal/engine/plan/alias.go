@@ -1,0 +1,65 @@
+package plan
+
+import (
+	"encoding/base64"
+
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/resource"
+)
+
+// spellOut says in a desired object of a built-in type what the API server
+// will say in other fields. Left to the server, those would be nobody's: when
+// the desired state drops the field they come from they would stay, and bring
+// it back.
+// schema is that of the type, nil if it isn't built in.
+func spellOut(t resource.Type, schema *listkeys.Node, desired map[string]any) {
+	if t == (resource.Type{APIVersion: "v1", Kind: "Secret"}) {
+		storeStringData(desired)
+		return
+	}
+	if schema != nil {
+		spellOutPods(desired, schema)
+	}
+}
+
+// storeStringData moves stringData of a Secret, which can only be written, to
+// data. What the API server would refuse stays as it is.
+func storeStringData(secret map[string]any) {
+	plain, ok := secret["stringData"].(map[string]any)
+	if !ok {
+		return
+	}
+	if _, ok := secret["data"].(map[string]any); !ok && secret["data"] != nil {
+		return
+	}
+	for name, value := range plain {
+		if text, ok := value.(string); ok {
+			objectAt(secret, "data")[name] = base64.StdEncoding.EncodeToString([]byte(text))
+			delete(plain, name)
+		} else if value == nil {
+			delete(plain, name)
+		}
+	}
+	if len(plain) == 0 {
+		delete(secret, "stringData")
+	}
+}
+
+// spellOutPods fills in the alias of serviceAccountName in the spec of a Pod
+// and in templates of Pods. The API server does the same both ways, and goes by
+// serviceAccountName where the two differ.
+func spellOutPods(of map[string]any, schema *listkeys.Node) {
+	if schema.Field("serviceAccountName") != nil && schema.Field("serviceAccount") != nil {
+		if name, ok := of["serviceAccountName"].(string); ok && name != "" {
+			of["serviceAccount"] = name
+		} else if alias, ok := of["serviceAccount"].(string); ok && alias != "" {
+			of["serviceAccountName"] = alias
+		}
+		return
+	}
+	for _, field := range []string{"spec", "jobTemplate", "template"} {
+		if below, ok := of[field].(map[string]any); ok {
+			spellOutPods(below, schema.Field(field))
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// A childHeader is what validation reads of a child.
+type childHeader struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name            string                  `json:"name"`
+		GenerateName    string                  `json:"generateName"`
+		Namespace       string                  `json:"namespace"`
+		Labels          map[string]*string      `json:"labels"`
+		OwnerReferences []metav1.OwnerReference `json:"ownerReferences"`
+	} `json:"metadata"`
+}
+
+// readHeader reads what validation needs of a child.
+func readHeader(child map[string]any) (*childHeader, error) {
+	if head := plainHeader(child); head != nil {
+		return head, nil
+	}
+	raw, err := json.Marshal(child)
+	if err != nil {
+		return nil, err
+	}
+	head := &childHeader{}
+	if err := json.Unmarshal(raw, head); err != nil {
+		return nil, notAnObject(err)
+	}
+	return head, nil
+}
+
+// plainHeader is readHeader for most children: those without owner references
+// and mistakes. It returns nil for others.
+func plainHeader(child map[string]any) *childHeader {
+	plain := true
+	text := func(of map[string]any, name string) string {
+		s, ok := of[name].(string)
+		plain = plain && (ok || of[name] == nil)
+		return s
+	}
+	object := func(of map[string]any, name string) map[string]any {
+		m, ok := of[name].(map[string]any)
+		plain = plain && (ok || of[name] == nil)
+		return m
+	}
+	head := &childHeader{APIVersion: text(child, "apiVersion"), Kind: text(child, "kind")}
+	meta, m := object(child, "metadata"), &head.Metadata
+	m.Name, m.GenerateName, m.Namespace = text(meta, "name"), text(meta, "generateName"), text(meta, "namespace")
+	if labels := object(meta, "labels"); len(labels) > 0 {
+		m.Labels = make(map[string]*string, len(labels))
+		for key, value := range labels {
+			s, ok := value.(string)
+			m.Labels[key] = &s
+			plain = plain && ok
+		}
+	}
+	if !plain || meta["ownerReferences"] != nil {
+		return nil
+	}
+	return head
+}
+
+// notAnObject says which field of the identity has a value of the wrong type.
+func notAnObject(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s: a JSON %s can't be that", wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("not a Kubernetes object: %w", err)
+}
+
+// validate checks a child's identity, and fills in its namespace.
+func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader) (*catalog.Kind, error) {
+	t := resource.Type{APIVersion: head.APIVersion, Kind: head.Kind}
+	m := &head.Metadata
+	key := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+	child := func(err error) error { return fmt.Errorf("%s %s: %w", t, object.KeyText(key), err) }
+	switch {
+	case t.Kind == "":
+		return nil, fmt.Errorf("%q: kind: missing", m.Name)
+	case t.APIVersion == "":
+		return nil, fmt.Errorf("%s %q: apiVersion: missing", t.Kind, m.Name)
+	case m.Name == "" && m.GenerateName != "":
+		return nil, fmt.Errorf("%s: metadata.generateName: %q is refused, since a child must have the same name at every call; set metadata.name", t, m.GenerateName)
+	case m.GenerateName != "":
+		return nil, child(errors.New("metadata.generateName: must not be set beside a name"))
+	case m.Name == "":
+		return nil, fmt.Errorf("%s: metadata.name: missing", t)
+	}
+	k := s.Types.Of(t)
+	if k == nil || k == s.Types.Parent {
+		return nil, child(errors.New("kind: not a configured child type; add it to config.Operator.Children"))
+	}
+	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
+		return nil, child(fmt.Errorf("metadata.name: %s", msgs[0]))
+	}
+	if err := placeNamespace(s, parent, k, &m.Namespace); err != nil {
+		return nil, child(fmt.Errorf("metadata.namespace: %w", err))
+	}
+	if err := checkLabels(s, parent, m.Labels); err != nil {
+		return nil, child(err)
+	}
+	for _, ref := range m.OwnerReferences {
+		if ref.Controller != nil && *ref.Controller && ref.UID != parent.UID() {
+			return nil, child(fmt.Errorf("metadata.ownerReferences: %s %s can't be the controller: the parent is", ref.Kind, ref.Name))
+		}
+	}
+	return k, nil
+}
+
+func placeNamespace(s *catalog.Settings, parent *resource.Resource, k *catalog.Kind, namespace *string) error {
+	switch {
+	case !k.Namespaced && parent.Namespace() != "":
+		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
+	case !k.Namespaced && *namespace != "":
+		return fmt.Errorf("%q: the type is cluster-scoped; leave it empty", *namespace)
+	case !k.Namespaced:
+		return nil
+	case parent.Namespace() == "" && *namespace == "":
+		return errors.New("missing; a child of a cluster-scoped parent must name its namespace")
+	case parent.Namespace() == "":
+		if msgs := validation.ValidateNamespaceName(*namespace, false); len(msgs) > 0 {
+			return fmt.Errorf("%q: %s", *namespace, msgs[0])
+		}
+		return nil
+	case *namespace == "":
+		*namespace = parent.Namespace()
+	case *namespace != parent.Namespace():
+		return fmt.Errorf("%q: a child must be in its parent's namespace, %q", *namespace, parent.Namespace())
+	}
+	return nil
+}
+
+func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[string]*string) error {
+	for _, own := range [...]struct{ label, value string }{{s.Config.TrackingLabel, string(parent.UID())}, {s.Config.OwnershipLabel, s.Config.Name}} {
+		if got := labels[own.label]; got != nil && *got != own.value {
+			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, *got)
+		}
+	}
+	var errs field.ErrorList
+	for key, value := range labels {
+		if value != nil && !isPlainLabel(key, *value) {
+			errs = append(errs, metavalidation.ValidateLabels(map[string]string{key: *value}, field.NewPath("metadata", "labels"))...)
+		}
+	}
+	if len(errs) > 0 {
+		return errs.ToAggregate()
+	}
+	return nil
+}
+
+// isPlainLabel says of most valid labels that they are, without the regular
+// expressions of apimachinery, which cost more than all else in a validation.
+func isPlainLabel(key, value string) bool {
+	prefix, name, ok := strings.Cut(key, "/")
+	if !ok {
+		name = key
+	} else if !isPlainPrefix(prefix) {
+		return false
+	}
+	return isLabelText(name) && (value == "" || isLabelText(value))
+}
+
+// maxLabelText bounds a label's value and the name in its key, in bytes.
+const maxLabelText = 63
+
+func isLabelText(s string) bool {
+	if s == "" || len(s) > maxLabelText || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlainPrefix says whether s is a DNS subdomain.
+func isPlainPrefix(s string) bool {
+	if len(s) > content.DNS1123SubdomainMaxLength {
+		return false
+	}
+	before := byte('.')
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case isAlphanumeric(c) && (c < 'A' || c > 'Z'):
+		case c == '-' && before != '.', c == '.' && before != '.' && before != '-':
+		default:
+			return false
+		}
+		before = c
+	}
+	return before != '.' && before != '-'
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}

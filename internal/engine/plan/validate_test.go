@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+)
+
+func TestIsPlainLabel(t *testing.T) {
+	long := strings.Repeat("a", maxLabelText)
+	cases := map[string]struct {
+		reason     string
+		key, value string
+		want       bool
+	}{
+		"Plain":        {"as most are", "app", "web-1_a.B", true},
+		"Empty":        {"a value may be empty", "app", "", true},
+		"Prefix":       {"as the recommended ones", "app.kubernetes.io/name", "web", true},
+		"Long":         {"as long as may be", long, long, true},
+		"TooLong":      {"a byte more", "app", long + "a", false},
+		"LongPrefix":   {"as long as may be", strings.Repeat("a.", 126) + "a/n", "", true},
+		"TooLongOne":   {"a byte more", strings.Repeat("a.", 126) + "aa/n", "", false},
+		"NoName":       {"a key has a name", "example.com/", "", false},
+		"NoPrefix":     {"a slash has something before it", "/name", "", false},
+		"TwoSlashes":   {"one at most", "a/b/c", "", false},
+		"UpperPrefix":  {"hosts are in lower case", "Example.com/name", "", false},
+		"DashPrefix":   {"a part begins with a letter", "a.-b/name", "", false},
+		"DashEnd":      {"and ends with one", "a-.b/name", "", false},
+		"DashAtAll":    {"and so does the last", "a.b-/name", "", false},
+		"EmptyPart":    {"and isn't empty", "a..b/name", "", false},
+		"ValueEnd":     {"values end with a letter, too", "app", "web-", false},
+		"ValueStart":   {"and begin with one", "app", ".web", false},
+		"ValueSpace":   {"and have no others", "app", "a b", false},
+		"ValueUnicode": {"of ASCII", "app", "ä", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, isPlainLabel(tc.key, tc.value), tc.reason)
+			errs := metavalidation.ValidateLabels(map[string]string{tc.key: tc.value}, nil)
+			require.Equal(t, tc.want, len(errs) == 0, "as apimachinery says")
+		})
+	}
+}
+
+// FuzzIsPlainLabel: what is taken for valid is valid for apimachinery.
+func FuzzIsPlainLabel(f *testing.F) {
+	f.Add("app.kubernetes.io/name", "web-1")
+	f.Add("a-b.c/d_e", "")
+	f.Fuzz(func(t *testing.T, key, value string) {
+		if isPlainLabel(key, value) {
+			require.Empty(t, metavalidation.ValidateLabels(map[string]string{key: value}, nil))
+		}
+	})
+}

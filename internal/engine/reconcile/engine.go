@@ -1,0 +1,158 @@
+package reconcile
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+)
+
+const (
+	// maxWrites bounds how many writes of one operator run at once.
+	maxWrites = 64
+
+	// A conflict loop is conflictLimit suspicious writes within conflictWindow.
+	conflictLimit  = 5
+	conflictWindow = time.Minute
+)
+
+// An Config is what an engine is made of.
+type Config struct {
+	Settings *catalog.Settings
+	Handler  handler.Handler
+	Client   *client.Client
+	Events   *observe.EventSink // nil: no Event is recorded
+	Metrics  *observe.Metrics
+	Tracing  *observe.Tracing // nil: no spans are made
+	Log      *slog.Logger
+	// KeepHistory keeps the newest errors of each parent, and the conflict
+	// loops: see Errors and Loops.
+	KeepHistory bool
+}
+
+// An Engine is a running operator: everything that its passes share.
+type Engine struct {
+	*catalog.Settings
+	handler handler.Handler
+	client  *client.Client
+	store   *store.Store
+	queue   *schedule.Scheduler
+	memory  *plan.Memory
+	loops   *schedule.ConflictDetector
+	events  *observe.EventSink
+	history *history
+	metrics *observe.Metrics
+	tracing *observe.Tracing
+	slots   chan struct{} // one for each write under way
+	listing chan struct{} // held by whoever is in listParents
+	log     *slog.Logger
+}
+
+// New returns an engine that knows of no object yet, and starts nothing.
+func New(c Config) *Engine {
+	e := &Engine{
+		Settings: c.Settings,
+		handler:  c.Handler,
+		client:   c.Client,
+		store:    store.New(c.Settings.Config.Parent, c.Settings.Config.TrackingLabel),
+		queue:    schedule.New(c.Settings.Config.MaxErrorBackoff, nil),
+		memory:   plan.NewMemory(),
+		loops:    schedule.NewConflictDetector(conflictLimit, conflictWindow),
+		events:   c.Events,
+		history:  &history{on: c.KeepHistory},
+		metrics:  c.Metrics,
+		tracing:  c.Tracing,
+		slots:    make(chan struct{}, maxWrites),
+		listing:  make(chan struct{}, 1),
+		log:      c.Log,
+	}
+	e.store.KeepDeparted = c.Settings.Config.ParentSelector != ""
+	return e
+}
+
+// Begin tells that the operator starts: every type is mirrored.
+func (e *Engine) Begin(ctx context.Context) {
+	e.log.InfoContext(ctx, "started", "parent", e.Config.Parent.String(), "children", len(e.Config.Children), "parents", len(e.store.AllParents()))
+}
+
+// Work makes passes until ctx ends. It returns when the running ones have ended
+// too: they get shutdownTimeout for it, unless their own context, passes, ends
+// before. The last passes' Events have been written then.
+func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration) {
+	defer e.Close()
+	passCtx, cancel := context.WithCancel(passes)
+	defer cancel()
+	var workers, killer sync.WaitGroup
+	for range e.Config.MaxConcurrentSyncs {
+		workers.Go(func() {
+			for {
+				d, ok := e.queue.Next(ctx)
+				if !ok {
+					return
+				}
+				e.queue.Done(d.UID, e.sync(passCtx, d))
+			}
+		})
+	}
+	done := make(chan struct{})
+	killer.Go(func() {
+		select {
+		case <-done:
+			return
+		case <-ctx.Done():
+		}
+		e.queue.Close()
+		timer := time.NewTimer(shutdownTimeout)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+			e.log.Warn("running passes didn't end within the shutdown timeout", "timeout", shutdownTimeout)
+			cancel()
+		}
+	})
+	workers.Wait()
+	close(done)
+	killer.Wait()
+}
+
+// Close returns when the Events that were recorded have been written, or given
+// up. It may be called more than once.
+func (e *Engine) Close() {
+	if e.events != nil {
+		e.events.Close()
+	}
+}
+
+// each calls do for every number below n, as many at a time as the operator
+// makes passes, and returns when all calls have ended.
+func (e *Engine) each(n int, do func(i int)) {
+	slots := make(chan struct{}, e.Config.MaxConcurrentSyncs)
+	var wg sync.WaitGroup
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}
+
+// changed schedules the parents that a new state concerns.
+func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
+	for _, uid := range c.Parents {
+		e.queue.Add(uid, p, why)
+	}
+	for _, uid := range c.Woken {
+		e.queue.Add(uid, schedule.Fresh, why)
+	}
+}

@@ -1,0 +1,165 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// settleFinalizers sees to it that the parent has the operator's finalizer if
+// there is something to finalize, and none of the operator's otherwise. On
+// success p.parent is the newest state of the parent.
+func (p *pass) settleFinalizers(ctx context.Context) error {
+	if p.Config.DryRun {
+		p.foreseeFinalizers(p.WantedFinalizers)
+		return nil
+	}
+	parent, err := p.setFinalizers(ctx, p.parent, p.WantedFinalizers)
+	if err != nil {
+		return fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err)
+	}
+	if parent != p.parent {
+		p.wrote("patch finalizers")
+		p.parent = parent
+		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children}
+	}
+	return nil
+}
+
+// setFinalizers changes the parent's finalizers with a JSON Patch that applies
+// only to the list it was computed from, so that another controller's finalizer
+// is never touched. It returns the parent as it then is, and parent itself if
+// nothing had to be changed. If the parent has left or entered the
+// ParentSelector meanwhile, nothing is changed and the error is NotFound: what
+// is to become of the parent is decided when the watch tells of that.
+func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, change func([]string) []string) (*resource.Resource, error) {
+	selected := e.Selects(parent)
+	for {
+		held := parent.Finalizers()
+		want := change(slices.Clone(held))
+		if slices.Equal(held, want) {
+			return parent, nil
+		}
+		answer, err := e.patchFinalizers(ctx, parent, want)
+		if err == nil {
+			switch {
+			case isGone(answer):
+				e.store.WroteDelete(parent, nil)
+			case selected: // of any other no watch would tell what becomes of it
+				e.store.Wrote(answer)
+			}
+			return answer, nil
+		}
+		if !apierrors.IsInvalid(err) {
+			return nil, err
+		}
+		// A failed test is a 422 without details: has the parent changed?
+		live, getErr := e.client.Get(ctx, e.Types.Parent, parent.Key())
+		switch {
+		case getErr != nil:
+			return nil, getErr
+		case live.UID() != parent.UID(), e.Selects(live) != selected:
+			return nil, apierrors.NewNotFound(e.Types.Parent.GVR.GroupResource(), parent.Name())
+		case live.ResourceVersion() == parent.ResourceVersion():
+			return nil, err
+		}
+		if selected {
+			e.store.Wrote(live)
+		}
+		parent = live
+		if live.IsDeleting() && len(want) > len(held) {
+			return live, nil // too late to add one
+		}
+	}
+}
+
+// patchFinalizers sends the patch from a parent's finalizers to want.
+func (e *Engine) patchFinalizers(ctx context.Context, parent *resource.Resource, want []string) (*resource.Resource, error) {
+	patch, err := plan.FinalizerPatch(parent, want, e.Config.ParentSelector != "")
+	if err != nil {
+		return nil, err
+	}
+	ctx, span := e.tracing.Write(ctx, "patch finalizers", object.RefOf(parent))
+	answer, err := e.client.Patch(ctx, e.Types.Parent, parent.Key(), types.JSONPatchType, patch)
+	span.End(err)
+	e.metrics.Wrote(parent.Type(), "patch finalizers", observe.WriteResult(err))
+	return answer, err
+}
+
+// finalize calls the handler for a parent that is being deleted, and lets go of
+// the parent when the handler is done.
+func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
+	nothing := !slices.Contains(p.parent.Finalizers(), p.Finalizer) || !p.Finalizes
+	switch {
+	case p.Config.DryRun && nothing:
+		p.foreseeFinalizers(p.WithoutOurs)
+		return schedule.Outcome{}, nil
+	case p.Config.DryRun:
+		p.would = append(p.would, p.changeOfParent("finalize", nil))
+		return schedule.Outcome{}, nil
+	case nothing:
+		return p.letGo(ctx) // what an earlier build left goes
+	}
+	resp, err := p.callFinalize(ctx)
+	if resp == nil {
+		return schedule.Outcome{Err: true, Permanent: isPermanent(err)}, err
+	}
+	p.emit(resp.Events)
+	if err != nil {
+		return p.fail(ctx, resp.Status, resp.Retry, err)
+	}
+	if resp.Finalized {
+		out, err := p.letGo(ctx)
+		if err == nil {
+			p.event(p.parent, observe.Normal, observe.ReasonFinalized, "finalized, the deletion goes on")
+		}
+		return out, err
+	}
+	out, err := p.settleStatus(ctx, resp.Status, childrenState{prompted: true})
+	if err != nil {
+		return schedule.Outcome{Err: true}, err
+	}
+	if out.Again = false; resp.Retry > 0 {
+		out.RetryAfter = resp.Retry
+		return out, nil
+	}
+	out.Err = true // not a failure to tell of, but tried again like one
+	return out, nil
+}
+
+// letGo takes the operator's finalizers off the parent.
+func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
+	parent, err := p.setFinalizers(ctx, p.parent, p.WithoutOurs)
+	switch {
+	case apierrors.IsNotFound(err):
+		return schedule.Outcome{}, nil
+	case err != nil:
+		return schedule.Outcome{Err: true}, fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err)
+	case parent != p.parent:
+		p.wrote("remove finalizer")
+	}
+	if isGone(parent) {
+		p.forget(parent.UID())
+		p.store.ForgetDeparted(parent.UID())
+		return schedule.Outcome{Forget: true}, nil
+	}
+	return schedule.Outcome{}, nil
+}
+
+// isGone says whether the answer to a patch of finalizers is that of an object
+// which went with the last of them. Such an answer has the resourceVersion from
+// before (tried on kube-apiserver 1.36), so it isn't the newest state of
+// anything.
+func isGone(answer *resource.Resource) bool {
+	return answer.IsDeleting() && len(answer.Finalizers()) == 0
+}

@@ -1,0 +1,69 @@
+package reconcile
+
+import (
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/schedule"
+)
+
+// maxHistory bounds how many errors of one parent are kept.
+const maxHistory = 100
+
+// A Loop is a conflict loop of a parent's passes.
+type Loop struct {
+	Parent types.NamespacedName
+	schedule.ConflictLoop
+}
+
+// A history holds the newest errors of each parent, and all conflict loops, for
+// tests. It is safe for concurrent use.
+type history struct {
+	on bool // else nothing is kept
+	mu struct {
+		sync.Mutex
+		errors map[types.NamespacedName][]error // parent -> the newest, oldest first
+		loops  []Loop                           // oldest first
+	}
+}
+
+// add keeps an error of a parent's pass.
+func (h *history) add(parent types.NamespacedName, err error) {
+	if !h.on {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.mu.errors == nil {
+		h.mu.errors = map[types.NamespacedName][]error{}
+	}
+	errs := append(h.mu.errors[parent], err)
+	if len(errs) > maxHistory {
+		errs = errs[1:]
+	}
+	h.mu.errors[parent] = errs
+}
+
+// addLoop keeps a conflict loop.
+func (h *history) addLoop(parent types.NamespacedName, found *schedule.ConflictLoop) {
+	if !h.on {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mu.loops = append(h.mu.loops, Loop{Parent: parent, ConflictLoop: *found})
+}
+
+func (h *history) errorsOf(parent types.NamespacedName) []error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.mu.errors[parent])
+}
+
+func (h *history) allLoops() []Loop {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.mu.loops)
+}

@@ -1,0 +1,111 @@
+package reconcile
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// What others may ask a running engine: tests, and whoever reads the metrics.
+// All methods may be called concurrently.
+
+// An Activity is the state of an engine's scheduler.
+type Activity struct {
+	Running int    // passes under way
+	Due     int    // parents that wait for a worker
+	Passes  uint64 // passes that have ended since the start
+	Events  int    // Events that wait to be written
+}
+
+// Activity says what the engine has to do.
+func (e *Engine) Activity() Activity {
+	running, due, passes := e.queue.Activity()
+	a := Activity{Running: running, Due: due, Passes: passes}
+	if e.events != nil {
+		a.Events = e.events.Pending()
+	}
+	return a
+}
+
+// Observed returns an object as the engine's own store holds it.
+func (e *Engine) Observed(t resource.Type, key types.NamespacedName) (*resource.Resource, bool) {
+	return e.store.Object(object.Ref{Type: t, Key: key})
+}
+
+// Snapshot returns what the next call of the handler would get for a parent,
+// false if the store doesn't hold the parent.
+func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bool) {
+	held, ok := e.Observed(e.Config.Parent, parent)
+	if !ok {
+		return nil, false
+	}
+	return e.snapshot(held.UID())
+}
+
+// Compare lists the fields in which live doesn't satisfy desired, by the
+// comparison that decides about writes. desired is whatever may be returned as a
+// child; its status counts too.
+func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Difference, error) {
+	want, err := encode.Map(desired)
+	if err != nil {
+		return nil, err
+	}
+	return plan.Differences(e.Types, live.Type(), live.Unstructured().Object, want), nil
+}
+
+// Errors returns the errors of a parent's passes so far (the handler's, of
+// invalid responses, of writes), oldest first: the newest 100. There are none
+// without Config.KeepHistory.
+func (e *Engine) Errors(parent types.NamespacedName) []error { return e.history.errorsOf(parent) }
+
+// Loops returns the conflict loops found so far, oldest first. There are none
+// without Config.KeepHistory.
+func (e *Engine) Loops() []Loop { return e.history.allLoops() }
+
+// Sizes says how many entries there are in everything that is kept by parent or
+// by child, so that a test sees what isn't forgotten.
+func (e *Engine) Sizes() map[string]int {
+	out := map[string]int{"remembered parents": e.memory.Len(), "loops": e.loops.Len()}
+	e.store.Sizes(out)
+	e.queue.Sizes(out)
+	return out
+}
+
+// Gauges returns how things are, for the metrics. leading says whether this
+// process may write, and watchers returns the watchers that run.
+func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges {
+	running, due, _ := e.queue.Activity()
+	values := observe.Gauges{Due: due, Running: running, Workers: e.Config.MaxConcurrentSyncs, Leading: leading}
+	for _, k := range e.Types.All() {
+		objects, bytes := e.store.Usage(k.Type)
+		values.Store = append(values.Store, observe.StoreUsage{Type: k.Type, Objects: objects, Bytes: bytes})
+	}
+	values.Heard = map[resource.Type]time.Time{}
+	for _, w := range watchers {
+		at := w.HeardAt()
+		if at.IsZero() {
+			continue // the first list hasn't arrived
+		}
+		if was, ok := values.Heard[w.Kind.Type]; !ok || at.Before(was) {
+			values.Heard[w.Kind.Type] = at
+		}
+	}
+	return values
+}
+
+// WarnNoStatus tells at the start if the parent's type has no status
+// subresource.
+func (e *Engine) WarnNoStatus() {
+	if !e.Types.Parent.HasStatus {
+		e.log.Warn("parent type has no status subresource: a handler that returns a status will fail", "type", e.Types.Parent.Type.String())
+	}
+}

@@ -1,0 +1,147 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// An OfflinePlanner does what an engine does up to the first request, without
+// an API server. Its methods may be called concurrently.
+type OfflinePlanner struct {
+	settings *catalog.Settings
+	handler  handler.Handler
+}
+
+// NewOfflinePlanner returns a planner for a valid configuration with its
+// defaults.
+func NewOfflinePlanner(cfg config.Operator, h handler.Handler) (*OfflinePlanner, error) {
+	types, err := catalog.Offline(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &OfflinePlanner{settings: catalog.NewSettings(cfg, h, types), handler: h}, nil
+}
+
+// A Planned is what a pass would do.
+type Planned struct {
+	// Actions are those on children, in the order in which they would be carried
+	// out.
+	Actions []plan.ForeseenAction
+	// Finalized: the parent is let go.
+	Finalized bool
+	// Status is what the parent's would be, and WritesStatus says whether it has
+	// another one.
+	Status       any
+	WritesStatus bool
+}
+
+// Namespaced says whether objects of a type live in namespaces, and whether that
+// is only a guess.
+func (o *OfflinePlanner) Namespaced(t resource.Type) (namespaced, guessed bool) {
+	m, guessed := catalog.MappingOf(o.settings.Config, t)
+	return !m.ClusterScoped, guessed
+}
+
+// Finalizer returns the operator's finalizer, "" if there is nothing to
+// finalize.
+func (o *OfflinePlanner) Finalizer() string {
+	if o.settings.Finalizes {
+		return o.settings.Finalizer
+	}
+	return ""
+}
+
+// Adopt gives a child the labels and the owner reference that make it one of
+// parent's.
+func (o *OfflinePlanner) Adopt(child map[string]any, parent *resource.Resource) {
+	plan.AdoptOffline(o.settings, child, parent)
+}
+
+// Compare lists the fields in which an object doesn't satisfy a desired one.
+func (o *OfflinePlanner) Compare(t resource.Type, live, desired map[string]any) []merge.Difference {
+	return plan.Differences(o.settings.Types, t, live, desired)
+}
+
+// Plan calls the handler, and returns what the engine would do. If the pass would
+// fail, the error says why, and what it does all the same is returned with it;
+// nil if that is nothing.
+func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*Planned, error) {
+	// An engine that knows nothing yet and can't make a request.
+	p := New(Config{
+		Settings: o.settings, Handler: o.handler, Metrics: observe.NewMetrics(), Log: slog.New(slog.DiscardHandler),
+	}).newPass(req)
+	if req.Parent.IsDeleting() {
+		return p.planFinalize(ctx)
+	}
+	resp, err := p.callSync(ctx)
+	switch {
+	case resp == nil:
+		return nil, err
+	case err != nil && !deletesChildren(err):
+		return p.planFailure(resp.Status, err)
+	case err != nil:
+		resp = &handler.SyncResponse{Status: resp.Status}
+	}
+	_, planned, planErr := p.plan(resp)
+	if planErr != nil {
+		return nil, planErr
+	}
+	out := &Planned{}
+	early, late := plan.SplitDeletes(planned.Deletes)
+	for _, a := range slices.Concat(early, planned.Writes, late) {
+		if step, ok := plan.Foresee(&a); ok {
+			out.Actions = append(out.Actions, step)
+		}
+	}
+	return out, errors.Join(err, p.planStatus(out, resp.Status))
+}
+
+// planFinalize plans a pass over a parent that is being deleted.
+func (p *pass) planFinalize(ctx context.Context) (*Planned, error) {
+	if !p.Finalizes || !slices.Contains(p.parent.Finalizers(), p.Finalizer) {
+		return &Planned{}, nil
+	}
+	resp, err := p.callFinalize(ctx)
+	switch {
+	case resp == nil:
+		return nil, err
+	case err == nil && resp.Finalized:
+		return &Planned{Finalized: true}, nil
+	}
+	return p.planFailure(resp.Status, err)
+}
+
+// planFailure plans a pass that fails with err, nil if it doesn't, and writes no
+// more than the status.
+func (p *pass) planFailure(status any, err error) (*Planned, error) {
+	out := &Planned{}
+	return out, errors.Join(err, p.planStatus(out, status))
+}
+
+// planStatus fills in what becomes of the parent's status.
+func (p *pass) planStatus(out *Planned, status any) error {
+	live, _ := p.parent.Field("status")
+	if isNil(status) {
+		out.Status = live
+		return nil
+	}
+	want, err := p.wantedStatus(status, false)
+	if err != nil {
+		return fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+	}
+	out.Status, out.WritesStatus = want, !jsonvalue.Equal(want, jsonvalue.NullFree(live))
+	return nil
+}

@@ -1,0 +1,78 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+)
+
+// What went along with its parent isn't created again. The watches of parents and
+// of children aren't in step, so that the engine may know of a child's end before
+// it knows of the parent's deletion. Before it creates a child of a parent that
+// has lost children by someone else's doing, it asks the API server.
+
+// ownerGoes says whether the parent is being deleted or gone, as far as the
+// children that it has lost give cause to ask.
+func (p *pass) ownerGoes(ctx context.Context) (bool, error) {
+	uid := p.parent.UID()
+	lost := p.store.Lost(uid)
+	if lost > 0 && p.store.LostMany() {
+		if err := p.listParents(ctx, uid); err != nil {
+			return false, err
+		}
+		lost = p.store.Lost(uid)
+	}
+	if lost == 0 { // or no longer: a list has told since the snapshot
+		known, ok := p.store.Parent(uid)
+		return !ok || known.IsDeleting(), nil
+	}
+	goes, err := p.Goes(ctx)
+	if err == nil && !goes {
+		p.store.Explain(uid, lost)
+	}
+	return goes, err
+}
+
+// Goes reads whether the parent is being deleted, or gone.
+func (p *pass) Goes(ctx context.Context) (bool, error) {
+	now, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read whether the parent stays: %w", catalog.Forbidden(p.Types.Parent, "get", err))
+	}
+	return now.UID() != p.parent.UID() || now.IsDeleting(), nil
+}
+
+// listParents lists the parents, which tells of the deletion of every parent
+// that has lost children until now. It does nothing if another pass has done so
+// meanwhile, and the losses of this parent are explained.
+func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
+	select {
+	case e.listing <- struct{}{}:
+		defer func() { <-e.listing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if e.store.Lost(uid) == 0 {
+		return nil
+	}
+	losses := e.store.Losses()
+	for _, w := range e.Watchers(nil) {
+		if w.Kind != e.Types.Parent {
+			continue
+		}
+		if err := w.Refresh(ctx); err != nil {
+			return catalog.Forbidden(w.Kind, "list", err)
+		}
+	}
+	for uid, n := range losses {
+		e.store.Explain(uid, n)
+	}
+	return nil
+}

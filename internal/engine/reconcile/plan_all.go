@@ -1,0 +1,143 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// planTries is how often a parent is planned anew because it or one of its
+// children has changed in the middle.
+const planTries = 5
+
+// PlanAll lists what the operator watches, and returns what one pass over every
+// parent would change, in the order of the parents' namespaces and names. The
+// engine's configuration must have DryRun set. A parent whose pass would fail
+// doesn't keep the others from being planned: the error joins what went wrong.
+func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
+	if err := e.listAll(ctx); err != nil {
+		return nil, err
+	}
+	parents := e.parentsInOrder()
+	changes, errs := make([][]plan.Change, len(parents)), make([]error, len(parents))
+	e.each(len(parents), func(i int) {
+		var err error
+		if changes[i], err = e.planOne(ctx, parents[i]); err != nil {
+			errs[i] = fmt.Errorf("%s: %w", object.RefOf(parents[i]), err)
+		}
+	})
+	return slices.Concat(changes...), errors.Join(errs...)
+}
+
+// listAll fills the store once.
+func (e *Engine) listAll(ctx context.Context) error {
+	for _, w := range e.Watchers(nil) {
+		if err := w.Refresh(ctx); err != nil {
+			return catalog.Forbidden(w.Kind, "list", err)
+		}
+	}
+	return nil
+}
+
+// parentsInOrder returns every parent that the store holds, by namespace and
+// name.
+func (e *Engine) parentsInOrder() []*resource.Resource {
+	var parents []*resource.Resource
+	for _, uid := range e.store.AllParents() {
+		if parent, ok := e.store.Parent(uid); ok {
+			parents = append(parents, parent)
+		}
+	}
+	slices.SortFunc(parents, object.Compare)
+	return parents
+}
+
+// planOne plans a parent, again if it or a child has changed in the middle.
+func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan.Change, error) {
+	for range planTries {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		req, ok := e.snapshot(parent.UID())
+		if !ok {
+			return nil, nil // gone meanwhile
+		}
+		p := e.newPass(req)
+		_, err := p.run(ctx)
+		outdated, readErr := p.rereadChildren(ctx)
+		if !outdated && !p.outdated {
+			return p.would, errors.Join(err, readErr)
+		}
+	}
+	return nil, errors.New("it and its children keep changing; plan again when they have settled")
+}
+
+// rereadChildren reads the children that were found to have changed since they
+// were listed, and says whether there were any.
+func (p *pass) rereadChildren(ctx context.Context) (outdated bool, err error) {
+	for _, r := range p.results {
+		if !r.Await || r.Parked {
+			continue
+		}
+		changed, err := p.rereadChild(ctx, r.Action)
+		if err != nil {
+			return false, err
+		}
+		outdated = outdated || changed
+	}
+	return outdated, nil
+}
+
+// rereadChild brings the store up to date with the child of an action, and says
+// whether the child has changed.
+func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, err error) {
+	held, ok := p.store.Object(a.Ref)
+	live, err := p.client.Get(ctx, a.Kind, a.Ref.Key)
+	switch {
+	case apierrors.IsNotFound(err) && ok:
+		p.store.ObserveDeleted(store.Stream{Type: a.Ref.Type, Namespace: metav1.NamespaceAll}, held)
+	case apierrors.IsNotFound(err): // it existed for a moment
+	case err != nil:
+		return false, fmt.Errorf("%s: read: %w", a.Ref, err)
+	case !ok && !p.controls(live):
+		return false, nil // someone else's, that is waited for
+	case a.Live != nil && a.Live.ResourceVersion() == live.ResourceVersion():
+		return false, nil // it is waited for
+	default:
+		p.store.Wrote(live)
+	}
+	return true, nil
+}
+
+// rereadParent brings the store up to date with the parent, which has changed
+// since the snapshot.
+func (p *pass) rereadParent(ctx context.Context) error {
+	live, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
+	switch held, ok := p.store.Parent(p.parent.UID()); {
+	case apierrors.IsNotFound(err) && ok, err == nil && ok && live.UID() != p.parent.UID():
+		p.store.ObserveDeleted(store.Stream{Type: p.parent.Type()}, held)
+	case apierrors.IsNotFound(err), !ok:
+	case err != nil:
+		return fmt.Errorf("%s: read: %w", object.RefOf(p.parent), err)
+	default:
+		p.store.Wrote(live)
+	}
+	p.outdated = true
+	return nil
+}
+
+// controls says whether the parent is the controller of an object.
+func (p *pass) controls(live *resource.Resource) bool {
+	controller := object.ControllerOf(live)
+	return controller != nil && controller.UID == p.parent.UID()
+}

@@ -1,0 +1,99 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// release lets go of a parent that the store doesn't hold any more. It was
+// deleted, or has left the ParentSelector. The latter keeps its children but
+// loses the operator's finalizer, so that it doesn't wait for an operator that
+// no longer cares.
+func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
+	last, ok := e.store.DepartedParent(uid)
+	if !ok || e.Config.DryRun {
+		e.store.ForgetDeparted(uid)
+		return schedule.Outcome{Forget: true}
+	}
+	if err := e.releaseDeparted(ctx, last); err != nil {
+		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)
+		return schedule.Outcome{Err: true}
+	}
+	e.store.ForgetDeparted(uid)
+	return schedule.Outcome{Forget: true}
+}
+
+// releaseDeparted takes the operator's finalizers off a parent that has left the
+// ParentSelector. last is the last known state of the parent.
+func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) error {
+	if slices.Equal(e.WithoutOurs(slices.Clone(last.Finalizers())), last.Finalizers()) {
+		return nil
+	}
+	live, err := e.client.Get(ctx, e.Types.Parent, last.Key())
+	if apierrors.IsNotFound(err) || err == nil && live.UID() != last.UID() {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: read: %w", object.RefOf(last), err)
+	}
+	if e.Selects(live) {
+		return nil // it is back; its watch event is on the way
+	}
+	_, err = e.setFinalizers(ctx, live, e.WithoutOurs)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("%s: finalizer: %w", object.RefOf(last), err)
+	}
+	return nil
+}
+
+// ReleaseAll takes the operator's finalizers off every parent in a namespace
+// (empty: in all), several at a time. It tells say what became of each that had
+// one, in the order of their namespaces and names, and returns how many parents
+// there are. The error joins what went wrong.
+func (e *Engine) ReleaseAll(ctx context.Context, namespace string, say func(text string)) (seen int, err error) {
+	parents, _, err := e.client.ListPages(ctx, e.Types.Parent, namespace, "")
+	if err != nil {
+		return 0, catalog.Forbidden(e.Types.Parent, "list", fmt.Errorf("%s: list: %w", e.Config.Parent, err))
+	}
+	slices.SortFunc(parents, object.Compare)
+	texts, errs := make([]string, len(parents)), make([]error, len(parents))
+	e.each(len(parents), func(i int) { texts[i], errs[i] = e.releaseOne(ctx, parents[i]) })
+	for _, text := range texts {
+		if text != "" {
+			say(text)
+		}
+	}
+	return len(parents), errors.Join(errs...)
+}
+
+// releaseOne returns what became of a parent, "" if there was nothing to
+// release.
+func (e *Engine) releaseOne(ctx context.Context, parent *resource.Resource) (string, error) {
+	ours := slices.DeleteFunc(slices.Clone(parent.Finalizers()), func(f string) bool { return len(e.WithoutOurs([]string{f})) > 0 })
+	if len(ours) == 0 {
+		return "", nil
+	}
+	what := fmt.Sprintf("%s: finalizer %s", object.RefOf(parent), strings.Join(ours, ", "))
+	if e.Config.DryRun {
+		return what + " would be removed", nil
+	}
+	_, err := e.setFinalizers(ctx, parent, e.WithoutOurs)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil // gone meanwhile
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	return what + " removed", nil
+}

@@ -1,0 +1,144 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
+)
+
+// A childrenState says what the status that a pass writes has to know of the
+// children.
+type childrenState struct {
+	changed  bool // the pass has changed some
+	failed   bool // some could not be written
+	prompted bool // somebody else has changed the parent or a child
+}
+
+// settleStatus writes the parent's status if it differs. A pass that changed
+// children leaves the status to the pass that follows at once on the new state,
+// but not twice in a row.
+func (p *pass) settleStatus(ctx context.Context, status any, children childrenState) (schedule.Outcome, error) {
+	if isNil(status) {
+		p.memory.DeferStatus(false)
+		return schedule.Outcome{}, nil
+	}
+	if !p.Types.Parent.HasStatus {
+		return schedule.Outcome{}, fmt.Errorf("%s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status",
+			object.RefOf(p.parent), p.parent.Type().GroupVersionKind().Version)
+	}
+	if p.Config.DryRun && !children.failed && p.wouldChangeChildren() {
+		return schedule.Outcome{}, nil // another one will follow from what becomes of them
+	}
+	if p.memory.DeferStatus(children.changed && !children.failed) {
+		return schedule.Outcome{}, nil
+	}
+	want, err := p.wantedStatus(status, children.failed)
+	if err != nil {
+		return schedule.Outcome{}, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+	}
+	live, _ := p.parent.Field("status")
+	live = jsonvalue.NullFree(live)
+	switch {
+	case jsonvalue.Equal(want, live), p.memory.KnowsStatus(want, live):
+		return schedule.Outcome{}, nil
+	case p.Config.DryRun:
+		return schedule.Outcome{}, p.foreseeStatus(ctx, want, live)
+	}
+	return p.writeStatus(ctx, want, live, children.prompted)
+}
+
+// writeStatus writes the status, which differs from live.
+func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (schedule.Outcome, error) {
+	ctx, span := p.tracing.Write(ctx, "update status", object.RefOf(p.parent))
+	answer, err := p.client.Update(ctx, p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
+	span.End(err)
+	redundant := err == nil && answer.ResourceVersion() == p.parent.ResourceVersion() // the server saw no difference
+	if redundant {
+		p.metrics.Wrote(p.parent.Type(), "update status", observe.WriteRedundant)
+	} else {
+		p.metrics.Wrote(p.parent.Type(), "update status", observe.WriteResult(err))
+	}
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		held, ok := p.store.Parent(p.parent.UID())
+		newer := ok && held.ResourceVersion() != p.parent.ResourceVersion()
+		return schedule.Outcome{Resync: watchDelay, Again: newer}, nil // the newer parent is here or on its way
+	case err != nil:
+		err = fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+		if apierror.IsRefusal(err) {
+			err = &apierror.RefusedError{Err: err}
+		}
+		return schedule.Outcome{}, err
+	}
+	p.store.Wrote(answer)
+	made, _ := answer.Field("status")
+	p.memory.AcceptStatus(want, jsonvalue.NullFree(made))
+	if redundant {
+		return schedule.Outcome{}, nil
+	}
+	p.wrote("update status")
+	out := schedule.Outcome{Again: true}
+	if !prompted {
+		out.Throttled = p.suspectStatus(want, live)
+	}
+	p.parent = answer
+	return out, nil
+}
+
+// withStatus returns the parent with another status.
+func (p *pass) withStatus(status any) map[string]any {
+	body := p.parent.Unstructured().Object
+	body["status"] = status
+	return body
+}
+
+// wantedStatus returns the handler's status with observedGeneration. That is the
+// generation of the parent it was computed from or, if the pass couldn't write
+// its children, the one that stands.
+func (p *pass) wantedStatus(status any, failed bool) (any, error) {
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, err
+	}
+	wrapped, err := encode.Map(json.RawMessage(append(append([]byte(`{"status":`), raw...), '}')))
+	if err != nil {
+		return nil, err
+	}
+	want := jsonvalue.NullFree(wrapped["status"])
+	fields, ok := want.(map[string]any)
+	if !ok {
+		return want, nil
+	}
+	delete(fields, "observedGeneration")
+	if !failed {
+		if g := p.parent.Generation(); g > 0 {
+			fields["observedGeneration"] = g
+		}
+	} else if old, ok := p.parent.Field("status", "observedGeneration"); ok {
+		fields["observedGeneration"] = old
+	}
+	return fields, nil
+}
+
+// isNil says whether a handler said nothing about the status: by a nil
+// interface, or by a nil pointer, map or slice in it.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	switch rv := reflect.ValueOf(v); rv.Kind() {
+	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface:
+		return rv.IsNil()
+	}
+	return false
+}

@@ -1,0 +1,34 @@
+package reconcile
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/internal/engine/watch"
+)
+
+// Watchers returns one watcher per type and namespace. fatal is called with what
+// makes a start pointless; it may be nil if the watchers aren't run.
+func (e *Engine) Watchers(fatal func(error)) []*watch.Watcher {
+	namespaces := e.Config.Namespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	var out []*watch.Watcher
+	for _, k := range e.Types.All() {
+		selector := e.ChildSelector()
+		if k == e.Types.Parent {
+			selector = e.Config.ParentSelector
+		}
+		of := namespaces
+		if !k.Namespaced {
+			of = []string{metav1.NamespaceAll}
+		}
+		for _, namespace := range of {
+			out = append(out, watch.New(watch.Config{
+				Kind: k, Namespace: namespace, Selector: selector,
+				Client: e.client, Store: e.store, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
+			}))
+		}
+	}
+	return out
+}

@@ -1,0 +1,108 @@
+package schedule
+
+import "time"
+
+const (
+	errorBackoffBase    = 100 * time.Millisecond
+	throttleBackoffBase = time.Second
+
+	// earlyRetryInterval is the least time between two passes over a failing
+	// parent that keeps changing, unless its backoff is shorter still.
+	earlyRetryInterval = time.Second
+	// promptRetries is how many failures in a row are retried in the class of
+	// the pass that failed: a blip must not put a user's change behind 100,000
+	// others that wait since the start.
+	promptRetries = 3
+)
+
+// count updates what the backoffs depend on.
+func (e *parentEntry) count(o Outcome) {
+	e.notBefore = time.Time{}
+	e.failures++
+	if !o.Err && !o.Permanent {
+		e.failures = 0
+	}
+	e.throttles++
+	if !o.Throttled {
+		e.throttles = 0
+	}
+}
+
+// backOffLocked makes a parent wait that has failed or is in a conflict loop.
+func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
+	changed := e.reasons > 0 && e.priority == Fresh
+	if !changed {
+		e.why, e.reasons, e.event = "", 0, time.Time{} // a relist: the retry does for it
+	}
+	var retry, floor time.Duration
+	retryAs := Backlog
+	if e.failures > 0 {
+		if retry = o.RetryAfter; retry <= 0 {
+			retry = s.backoff(errorBackoffBase, e.failures)
+		}
+		floor = min(retry, earlyRetryInterval)
+		if e.failures <= promptRetries {
+			retryAs = e.ranAs
+		}
+	}
+	if o.Throttled {
+		floor = max(retry, s.backoff(throttleBackoffBase, e.throttles))
+		retry, retryAs = floor, Backlog
+	}
+	e.notBefore = now.Add(floor)
+	retried := !o.Permanent || o.Again || o.RetryAfter > 0
+	switch {
+	case o.Throttled && retried:
+		s.startTimerLocked(e, now.Add(retry), retryAs, triggerThrottled)
+	case retried:
+		s.startTimerLocked(e, now.Add(retry), retryAs, triggerRetry)
+	case o.Resync > 0:
+		s.startTimerLocked(e, now.Add(max(floor, o.Resync)), Fresh, triggerResync)
+	}
+	if changed {
+		s.bringForwardLocked(e)
+	}
+}
+
+// bringForwardLocked lets a changed parent run as early as its backoff allows.
+func (s *Scheduler) bringForwardLocked(e *parentEntry) {
+	p := Fresh
+	if e.throttles > 0 {
+		p = Backlog
+	}
+	s.startTimerLocked(e, e.notBefore, p, triggerRetry)
+}
+
+// repeatLocked makes a parent due again at once after its pass.
+func (s *Scheduler) repeatLocked(e *parentEntry, again bool, now time.Time) {
+	p := e.priority
+	if again {
+		e.note(triggerOwnWrites, time.Time{})
+		p = max(p, e.ranAs)
+	}
+	s.enqueueLocked(e, p, now)
+}
+
+// restLocked leaves a parent alone until the time that its handler asked for,
+// else forgets it.
+func (s *Scheduler) restLocked(e *parentEntry, o Outcome, now time.Time) {
+	after, why := o.Resync, triggerResync
+	if o.RetryAfter > 0 && (after <= 0 || o.RetryAfter < after) {
+		after, why = o.RetryAfter, triggerRetry
+	}
+	if after <= 0 {
+		delete(s.mu.parents, e.uid)
+		return
+	}
+	s.startTimerLocked(e, now.Add(after), Fresh, why)
+}
+
+// backoff returns how long to wait after n in a row, n from 1.
+func (s *Scheduler) backoff(base time.Duration, n int) time.Duration {
+	d := base
+	for i := 1; i < n && d < s.maxBackoff; i++ {
+		d *= 2
+	}
+	d += time.Duration(s.rnd() * float64(d) / 2)
+	return min(d, s.maxBackoff)
+}

@@ -1,0 +1,180 @@
+package schedule
+
+import (
+	"container/heap"
+	"container/list"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A parentEntry is what a scheduler knows of one parent. It is running, or
+// queued, or waits for its timer (a queued one may have a timer too: a resync
+// that expires before the backlog gets to it moves it up), or has failed for
+// good and waits for a change.
+type parentEntry struct {
+	uid types.UID
+
+	running bool
+	ranAs   Priority // of the running or last pass
+
+	reasons  int       // triggers since the last pass started
+	why      Trigger   // the first of them
+	priority Priority  // in which it is queued, or will be after the running pass
+	event    time.Time // when the first of them came that was news; zero: none
+	since    time.Time
+	elem     *list.Element // in the queue of its priority; nil: not queued
+
+	timerIndex int // in parentTimers; -1: no timer
+	timerAt    time.Time
+	timerAs    Priority
+	timerWhy   Trigger
+
+	failures  int       // passes in a row that failed
+	throttles int       // passes in a row that were throttled
+	notBefore time.Time // no pass starts earlier; zero unless failed or throttled
+}
+
+func (e *parentEntry) queued() bool   { return e.elem != nil }
+func (e *parentEntry) troubled() bool { return e.failures > 0 || e.throttles > 0 }
+
+// note counts a trigger and keeps the first. It is news since at; zero: none.
+func (e *parentEntry) note(why Trigger, at time.Time) {
+	if e.event.IsZero() {
+		e.event = at
+	}
+	if e.reasons == 0 {
+		e.why = why
+	}
+	e.reasons++
+}
+
+// enqueueLocked puts a parent at the end of the queue of its class. One that
+// is queued already keeps its place unless it moves up from the backlog.
+func (s *Scheduler) enqueueLocked(e *parentEntry, p Priority, since time.Time) {
+	if e.queued() {
+		if p <= e.priority {
+			return
+		}
+		s.mu.queues[e.priority].Remove(e.elem)
+	} else {
+		e.since = since
+	}
+	e.priority = p
+	e.elem = s.mu.queues[p].PushBack(e)
+	s.signal()
+}
+
+// dequeueLocked takes the parent whose turn it is; nil if none is queued.
+func (s *Scheduler) dequeueLocked() *parentEntry {
+	p := Fresh
+	if s.mu.queues[Fresh].Len() == 0 || (s.mu.streak >= freshPerBacklog && s.mu.queues[Backlog].Len() > 0) {
+		p = Backlog
+	}
+	front := s.mu.queues[p].Front()
+	if front == nil {
+		return nil
+	}
+	s.mu.streak++
+	if p == Backlog || s.mu.queues[Backlog].Len() == 0 {
+		s.mu.streak = 0
+	}
+	e, _ := s.mu.queues[p].Remove(front).(*parentEntry)
+	e.elem = nil
+	return e
+}
+
+func (s *Scheduler) queuedLocked() int {
+	return s.mu.queues[Fresh].Len() + s.mu.queues[Backlog].Len()
+}
+
+// signal makes one of those who wait in next look again.
+func (s *Scheduler) signal() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// startTimerLocked sets the parent's only timer, or sets it anew. The trigger
+// counts only if nothing else made the parent due until then.
+func (s *Scheduler) startTimerLocked(e *parentEntry, at time.Time, p Priority, why Trigger) {
+	e.timerAt, e.timerAs, e.timerWhy = at, p, why
+	if e.timerIndex < 0 {
+		heap.Push(&s.mu.timers, e)
+	} else {
+		heap.Fix(&s.mu.timers, e.timerIndex)
+	}
+	s.armLocked()
+}
+
+func (s *Scheduler) stopTimerLocked(e *parentEntry) {
+	if e.timerIndex < 0 {
+		return
+	}
+	heap.Remove(&s.mu.timers, e.timerIndex)
+	s.armLocked()
+}
+
+// expireLocked queues the parents whose time has come, the earliest first.
+func (s *Scheduler) expireLocked(now time.Time) {
+	expired := false
+	for len(s.mu.timers) > 0 && !s.mu.timers[0].timerAt.After(now) {
+		e := s.mu.timers[0]
+		heap.Pop(&s.mu.timers)
+		if e.reasons == 0 {
+			e.note(e.timerWhy, time.Time{})
+		}
+		s.enqueueLocked(e, e.timerAs, e.timerAt)
+		expired = true
+	}
+	if expired {
+		s.armLocked()
+	}
+}
+
+// armLocked sets the one timer that those who wait share to the earliest.
+func (s *Scheduler) armLocked() {
+	var at time.Time
+	if len(s.mu.timers) > 0 && !s.mu.closed {
+		at = s.mu.timers[0].timerAt
+	}
+	switch {
+	case at.Equal(s.mu.armed):
+		return
+	case at.IsZero():
+		s.timer.Stop()
+	default:
+		s.timer.Reset(time.Until(at))
+	}
+	s.mu.armed = at
+}
+
+// parentTimers is a heap of the parents that have a timer, the earliest first.
+type parentTimers []*parentEntry
+
+func (t parentTimers) Len() int           { return len(t) }
+func (t parentTimers) Less(i, j int) bool { return t[i].timerAt.Before(t[j].timerAt) }
+
+func (t parentTimers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].timerIndex, t[j].timerIndex = i, j
+}
+
+// Push is for container/heap.
+func (t *parentTimers) Push(x any) {
+	if e, ok := x.(*parentEntry); ok {
+		e.timerIndex = len(*t)
+		*t = append(*t, e)
+	}
+}
+
+// Pop is for container/heap.
+func (t *parentTimers) Pop() any {
+	last := len(*t) - 1
+	e := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	e.timerIndex = -1
+	return e
+}

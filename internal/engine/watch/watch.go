@@ -1,0 +1,259 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Config is what a watcher is made of.
+type Config struct {
+	Kind      *catalog.Kind
+	Namespace string // empty: all
+	Selector  string // of labels; empty: every object
+	Client    *client.Client
+	Store     *store.Store
+	Log       *slog.Logger
+	Metrics   *observe.TypeMetrics
+	// Changed is told which parents a new state concerns. It is called
+	// concurrently.
+	Changed func(store.Change, schedule.Priority, schedule.Trigger)
+	// Fatal is called with what makes a start pointless. It is never called by
+	// Refresh, and may be nil if the watcher isn't run.
+	Fatal func(error)
+}
+
+// A Watcher keeps the store up to date with one type of objects, in one
+// namespace or in all. It is what a client-go Reflector writes into: there is no
+// second cache. Its methods may be called concurrently.
+type Watcher struct {
+	Config
+	stream store.Stream
+	heard  atomic.Int64 // when the API server last said anything, in ns since 1970; 0: never
+
+	mu struct {
+		sync.Mutex
+		established bool  // a watch has been served at least once
+		synced      bool  // a complete list has arrived
+		broken      error // why there is no watch at present
+	}
+	synced chan struct{} // closed with the first complete list
+}
+
+// New returns a watcher that doesn't run yet.
+func New(c Config) *Watcher {
+	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
+}
+
+// Name tells the watcher from the operator's others.
+func (w *Watcher) Name() string {
+	if w.Namespace == "" {
+		return w.Kind.Type.String()
+	}
+	return w.Kind.Type.String() + ",namespace=" + w.Namespace
+}
+
+// Run lists and watches until ctx ends, and returns then.
+func (w *Watcher) Run(ctx context.Context) {
+	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
+	// The watcher says itself, and once, what a user needs to know; what
+	// client-go says on the way would quote whole objects.
+	logger := logr.Discard()
+	reflector := cache.NewReflectorWithOptions(lw, nil, w, cache.ReflectorOptions{
+		Logger:          &logger,
+		Name:            w.Kind.Type.String(),
+		TypeDescription: w.Kind.Type.String(),
+	})
+	reflector.RunWithContext(klog.NewContext(ctx, logger))
+}
+
+// list is the fallback for API servers that can't stream a list.
+func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+	if opts.ResourceVersion == "0" {
+		opts.ResourceVersion = "" // "0" may be answered from a stale cache
+	}
+	opts.LabelSelector = w.Selector
+	list, err := w.Client.List(ctx, w.Kind, w.Namespace, opts)
+	if err != nil {
+		return nil, w.failed(ctx, "list", err)
+	}
+	return list, nil
+}
+
+func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.LabelSelector = w.Selector
+	events, err := w.Client.Watch(ctx, w.Kind, w.Namespace, opts)
+	if err != nil {
+		return nil, w.failed(ctx, "watch", err)
+	}
+	w.mu.Lock()
+	if w.mu.broken != nil {
+		w.Log.InfoContext(ctx, "watch is back", "type", w.Kind.Type.String())
+	}
+	w.hear()
+	w.mu.established, w.mu.broken = true, nil
+	w.mu.Unlock()
+	return events, nil
+}
+
+// failed notes why there is no watch. Before there ever was one, what retrying
+// can't mend ends the start.
+func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
+		return err // ended, or the Reflector knows what to do
+	}
+	w.Metrics.WatchFailures.Inc()
+	w.mu.Lock()
+	first, established := w.mu.broken == nil, w.mu.established
+	w.mu.broken = err
+	w.mu.Unlock()
+	switch {
+	case apierrors.IsForbidden(err) && !established:
+		w.Fatal(fmt.Errorf("%s: %s is forbidden: %w; add the rule %s", w.Kind.Type, verb, err, w.Kind.Rule("get", "list", "watch")))
+	case apierrors.IsUnauthorized(err) && !established:
+		w.Fatal(fmt.Errorf("%s: %s: %w; check the credentials", w.Kind.Type, verb, err))
+	case first:
+		w.Log.WarnContext(ctx, "watch lost, retrying", "type", w.Kind.Type.String(), "verb", verb, "error", err)
+	}
+	return err
+}
+
+// hear notes that the API server has said something.
+func (w *Watcher) hear() { w.heard.Store(time.Now().UnixNano()) }
+
+// HeardAt returns when the API server last said anything; zero: never.
+func (w *Watcher) HeardAt() time.Time {
+	if ns := w.heard.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
+}
+
+// Refresh brings the store up to date with everything that was written before it
+// was called. It lists, since the watch may lag behind.
+func (w *Watcher) Refresh(ctx context.Context) error {
+	objects, version, err := w.Client.ListPages(ctx, w.Kind, w.Namespace, w.Selector)
+	if err != nil {
+		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
+	}
+	w.Changed(w.Store.Replace(w.stream, objects, version), schedule.Backlog, "list of "+schedule.Trigger(w.Kind.Type.Kind))
+	return nil
+}
+
+// Synced returns a channel that is closed when the first complete list has
+// arrived.
+func (w *Watcher) Synced() <-chan struct{} { return w.synced }
+
+// Ready returns nil if the store mirrors the type, else what is missing.
+func (w *Watcher) Ready() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.mu.broken != nil:
+		return fmt.Errorf("%s: %w", w.Kind.Type, w.mu.broken)
+	case !w.mu.synced:
+		return fmt.Errorf("%s: the first list hasn't arrived yet", w.Kind.Type)
+	}
+	return nil
+}
+
+// The methods below are those of a cache.ReflectorStore.
+
+func (w *Watcher) Add(obj any) error {
+	w.Metrics.Added.Inc()
+	return w.take(obj)
+}
+
+func (w *Watcher) Update(obj any) error {
+	w.Metrics.Modified.Inc()
+	return w.take(obj)
+}
+
+func (w *Watcher) Delete(obj any) error {
+	w.Metrics.Deleted.Inc()
+	w.hear()
+	res, err := observed(obj)
+	if err != nil {
+		return err
+	}
+	w.Changed(w.Store.ObserveDeleted(w.stream, res), schedule.Fresh, w.trigger(res))
+	return nil
+}
+
+func (w *Watcher) Replace(list []any, version string) error {
+	objects := make([]*resource.Resource, 0, len(list))
+	for _, obj := range list {
+		res, err := observed(obj)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, res)
+	}
+	w.Metrics.Lists.Inc()
+	w.hear()
+	// What a relist finds changed is fresh; the first list is the backlog.
+	w.mu.Lock()
+	first := !w.mu.synced
+	w.mu.synced = true
+	w.mu.Unlock()
+	p := schedule.Fresh
+	if first {
+		p = schedule.Backlog
+	}
+	w.Changed(w.Store.Replace(w.stream, objects, version), p, "list of "+schedule.Trigger(w.Kind.Type.Kind))
+	if first {
+		close(w.synced)
+	}
+	return nil
+}
+
+func (w *Watcher) Bookmark(version string) error {
+	w.Metrics.Bookmarks.Inc()
+	w.hear()
+	w.Store.Bookmark(w.stream, version)
+	return nil
+}
+
+// Resync does nothing: there is nothing that a watch could have missed.
+func (w *Watcher) Resync() error { return nil }
+
+func (w *Watcher) take(obj any) error {
+	w.hear()
+	res, err := observed(obj)
+	if err != nil {
+		return err
+	}
+	w.Changed(w.Store.Observe(w.stream, res), schedule.Fresh, w.trigger(res))
+	return nil
+}
+
+func (w *Watcher) trigger(res *resource.Resource) schedule.Trigger {
+	return schedule.Trigger(object.RefOf(res).String())
+}
+
+func observed(obj any) (*resource.Resource, error) {
+	if o, ok := obj.(*client.WireObject); ok && o.Resource != nil {
+		return o.Resource, nil
+	}
+	return nil, errors.New("watch: not an object of a watched type")
+}

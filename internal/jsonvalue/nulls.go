@@ -1,0 +1,63 @@
+package jsonvalue
+
+import (
+	"maps"
+	"slices"
+)
+
+// NullFree returns a JSON value without the members of objects whose value is
+// null. It returns v itself if there are none, and never changes v.
+func NullFree(v any) any {
+	clean, _ := withoutNulls(v)
+	return clean
+}
+
+// NullFreeList is nullFree for a list, whose null items stay.
+func NullFreeList(list []any) []any {
+	clean, _ := listWithoutNulls(list)
+	return clean
+}
+
+func withoutNulls(v any) (clean any, changed bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return objectWithoutNulls(v)
+	case []any:
+		return listWithoutNulls(v)
+	}
+	return v, false
+}
+
+func objectWithoutNulls(object map[string]any) (clean map[string]any, changed bool) {
+	clean = object
+	for key, old := range object {
+		value, stripped := withoutNulls(old)
+		if !stripped && old != nil {
+			continue
+		}
+		if !changed {
+			clean, changed = maps.Clone(object), true
+		}
+		if value == nil {
+			delete(clean, key)
+		} else {
+			clean[key] = value
+		}
+	}
+	return clean, changed
+}
+
+func listWithoutNulls(list []any) (clean []any, changed bool) {
+	clean = list
+	for i, old := range list {
+		item, stripped := withoutNulls(old)
+		if !stripped {
+			continue
+		}
+		if !changed {
+			clean, changed = slices.Clone(list), true
+		}
+		clean[i] = item
+	}
+	return clean, changed
+}
