@@ -24,7 +24,9 @@ type Planner interface {
 	// Adopt gives a child the labels and the owner reference that make it one
 	// of parent's.
 	Adopt(child map[string]any, parent *resource.Resource)
-	// Plan calls the handler and returns what the engine would do.
+	// Plan calls the handler and returns what the engine would do. An error is
+	// that of the pass. What the engine does all the same is planned beside it:
+	// the status that a handler returns with its error, say. Nil is nothing.
 	Plan(ctx context.Context, req *handler.SyncRequest) (*Planned, error)
 	// Compare lists the fields in which an object doesn't satisfy a desired one.
 	Compare(t resource.Type, object, desired map[string]any) []Difference
