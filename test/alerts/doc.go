@@ -3,7 +3,7 @@
 // fires for an operator that is well.
 //
 // An operator runs on an API server in the process, in a bubble in which hours
-// pass in no time. Its metrics are scraped every 30 seconds into Prometheus' own
+// pass in no time. Its metrics are scraped every minute into Prometheus' own
 // storage, and Prometheus' own rule manager evaluates the file as it is.
 //
 // The tests are a module of their own so that Prometheus doesn't reach the

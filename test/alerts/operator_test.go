@@ -22,7 +22,7 @@ import (
 )
 
 // watched is for how long an operator is watched.
-const watched = 3 * time.Hour
+const watched = 2 * time.Hour
 
 var (
 	parentType = resource.Type{APIVersion: "alerts.example.com/v1", Kind: "App"}
@@ -57,10 +57,10 @@ func observe(t *testing.T, h handler.Handler, begun func(server *fakeapi.Server)
 		if begun != nil {
 			require.NoError(t, begun(server))
 		}
-		for range int(watched/scrapeInterval) + 1 {
+		for range int(watched/interval) + 1 {
 			synctest.Wait()
 			scrapes = append(scrapes, scrapeOf(t, metrics))
-			<-time.After(scrapeInterval)
+			<-time.After(interval)
 		}
 		cancel()
 		require.NoError(t, <-ended)
