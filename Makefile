@@ -17,7 +17,7 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK_VERSION := v1.8.0
 
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello test/bench test/chaos
+MODULES := examples/hello test/alerts test/bench test/chaos
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')

@@ -78,7 +78,7 @@ func ExampleFuncs() {
 	}
 	response, err := h.Sync(context.Background(), request())
 	fmt.Println(response.Status, response.Resync, err)
-	// Output: map[error:the database is asleep] 1m0s <nil>
+	// Output: map[error:the database is asleep] 1m0s the database is asleep
 }
 
 func ExampleChildrenAs() {

@@ -19,16 +19,26 @@ import (
 // A Handler other than those of this package has, unless
 // config.Operator.Finalizer says otherwise.
 type Handler interface {
-	// Sync returns the children that shall exist and the parent's status. On
-	// an error nothing is changed, neither the status nor a child, and the
-	// call is repeated with exponential backoff; see [Permanent]. A panic is
-	// an error, and so is a nil response without one.
+	// Sync returns the children that shall exist and the parent's status.
+	//
+	// An error means that the pass has failed. The children stay as they are,
+	// the error is logged, counted and recorded as a Warning event on the
+	// parent, and the call is repeated with exponential backoff; see
+	// [Permanent]. A response that is returned along with the error is what the
+	// user is told of it: its Status and Events are written, its Resync, if
+	// more than 0, is when to try again in place of the backoff, and its
+	// Children are ignored. Without a response the status stays as it is, too.
+	//
+	// A panic is an error, and so is a nil response without one.
 	Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
 	// Finalize is called instead of Sync while the parent is being deleted
 	// and carries the operator's finalizer: at least once per deletion, until
-	// it returns Finalized. It may find that children are gone already. On an
-	// error the call is repeated with exponential backoff, and the deletion
-	// doesn't proceed.
+	// it returns Finalized. It may find that children are gone already.
+	//
+	// An error is what it is to Sync, and the deletion doesn't proceed. Of a
+	// response that is returned along with it, Status and Events are written,
+	// Retry, if more than 0, takes the place of the backoff, and Finalized is
+	// ignored.
 	Finalize(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error)
 }
 
@@ -56,29 +66,23 @@ type Funcs struct {
 	// FinalizeFunc is called by Finalize. Without it there is nothing to
 	// finalize, and parents get no finalizer.
 	FinalizeFunc func(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error)
-	// ErrorFunc turns an error of SyncFunc into a status, nil to leave it
-	// alone, and the time after which to sync again, 0 for only on changes.
-	// It applies to permanent errors as well. The children are then left as
-	// they are, and the parent gets a Warning event with the reason
-	// "SyncFailed" and the error as its message. For the engine the pass has
-	// succeeded: it isn't retried with backoff. The default returns the error
-	// to the engine.
+	// ErrorFunc returns what goes with an error of SyncFunc: a status, nil to
+	// leave it alone, and when to try again, 0 for the engine's backoff. The
+	// pass fails all the same, as [Handler] says of a Sync that returns a
+	// response and an error. A permanent error isn't retried by itself, but is
+	// after a time that ErrorFunc names. What SyncFunc returned beside the
+	// error isn't used. The default returns both to the engine.
 	ErrorFunc func(ctx context.Context, req *SyncRequest, err error) (status any, resync time.Duration)
 }
 
-// Sync calls SyncFunc, and ErrorFunc if that fails.
+// Sync calls SyncFunc, and ErrorFunc if that fails. The error is SyncFunc's.
 func (f Funcs) Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error) {
 	response, err := SyncFunc(f.SyncFunc).Sync(ctx, req)
 	if err == nil || f.ErrorFunc == nil {
 		return response, err
 	}
 	status, resync := f.ErrorFunc(ctx, req, err)
-	return &SyncResponse{
-		Status:       status,
-		KeepChildren: true,
-		Resync:       resync,
-		Events:       []Event{{Type: EventWarning, Reason: "SyncFailed", Message: err.Error()}},
-	}, nil
+	return &SyncResponse{Status: status, Resync: resync}, err
 }
 
 // Finalize calls FinalizeFunc.
@@ -122,8 +126,9 @@ func Typed[P any](sync func(ctx context.Context, parent P, children Children) (*
 }
 
 // Permanent marks an error as one that trying again can't help: the engine
-// doesn't retry before the parent or a child changes. errors.Is and errors.As
-// see the error inside. Permanent(nil) is nil.
+// doesn't retry before the parent or a child changes, unless the response that
+// goes with the error names a delay. errors.Is and errors.As see the error
+// inside. Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

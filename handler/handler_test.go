@@ -68,18 +68,22 @@ func TestDefaults(t *testing.T) {
 
 func TestFuncs(t *testing.T) {
 	failure := errors.New("no luck")
+	permanent := Permanent(failure)
 	req := &SyncRequest{Parent: observed(t, k8s.Pod, "x", "a")}
-	failing := func(context.Context, *SyncRequest) (*SyncResponse, error) { return nil, failure }
-	rescued := &SyncResponse{
-		Status: "sad", KeepChildren: true, Resync: time.Minute,
-		Events: []Event{{Type: "Warning", Reason: "SyncFailed", Message: "no luck"}},
+	returns := func(response *SyncResponse, err error) func(context.Context, *SyncRequest) (*SyncResponse, error) {
+		return func(_ context.Context, got *SyncRequest) (*SyncResponse, error) {
+			require.Same(t, req, got)
+			return response, err
+		}
 	}
-	rescue := func(_ context.Context, got *SyncRequest, err error) (any, time.Duration) {
-		require.Same(t, req, got)
-		require.ErrorIs(t, err, failure)
-		return "sad", time.Minute
+	explains := func(status any, resync time.Duration) func(context.Context, *SyncRequest, error) (any, time.Duration) {
+		return func(_ context.Context, got *SyncRequest, err error) (any, time.Duration) {
+			require.Same(t, req, got)
+			require.ErrorIs(t, err, failure)
+			return status, resync
+		}
 	}
-	fine := &SyncResponse{Status: "fine"}
+	fine := &SyncResponse{Status: "fine", Children: []any{"child"}, Resync: time.Hour}
 	cases := map[string]struct {
 		reason string
 		funcs  Funcs
@@ -88,29 +92,55 @@ func TestFuncs(t *testing.T) {
 	}{
 		"Fine": {
 			reason: "ErrorFunc is for errors",
-			funcs: Funcs{
-				SyncFunc:  func(context.Context, *SyncRequest) (*SyncResponse, error) { return fine, nil },
-				ErrorFunc: rescue,
-			},
-			want: fine,
+			funcs:  Funcs{SyncFunc: returns(fine, nil), ErrorFunc: explains("sad", time.Minute)},
+			want:   fine,
 		},
-		"Error":   {reason: "the engine gets the error", funcs: Funcs{SyncFunc: failing}, err: failure},
-		"Rescued": {reason: "an error becomes a status", funcs: Funcs{SyncFunc: failing, ErrorFunc: rescue}, want: rescued},
+		"Error": {
+			reason: "without ErrorFunc the engine gets the error alone",
+			funcs:  Funcs{SyncFunc: returns(nil, failure)},
+			err:    failure,
+		},
+		"ErrorAndResponse": {
+			reason: "SyncFunc may say itself what goes with its error",
+			funcs:  Funcs{SyncFunc: returns(fine, failure)},
+			want:   fine,
+			err:    failure,
+		},
+		"Explained": {
+			reason: "the error stays one: the pass fails, and the engine's backoff decides when it is retried",
+			funcs:  Funcs{SyncFunc: returns(nil, failure), ErrorFunc: explains("sad", 0)},
+			want:   &SyncResponse{Status: "sad"},
+			err:    failure,
+		},
+		"Delayed": {
+			reason: "ErrorFunc may know better when to try again",
+			funcs:  Funcs{SyncFunc: returns(nil, failure), ErrorFunc: explains("sad", time.Minute)},
+			want:   &SyncResponse{Status: "sad", Resync: time.Minute},
+			err:    failure,
+		},
+		"NoStatus": {
+			reason: "nil leaves the status alone, and isn't nothing: the delay counts",
+			funcs:  Funcs{SyncFunc: returns(nil, failure), ErrorFunc: explains(nil, time.Minute)},
+			want:   &SyncResponse{Resync: time.Minute},
+			err:    failure,
+		},
 		"Permanent": {
-			reason: "a permanent error does so too",
-			funcs: Funcs{
-				SyncFunc: func(context.Context, *SyncRequest) (*SyncResponse, error) {
-					return fine, Permanent(failure)
-				},
-				ErrorFunc: rescue,
-			},
-			want: rescued,
+			reason: "a permanent error is explained too, and stays permanent",
+			funcs:  Funcs{SyncFunc: returns(nil, permanent), ErrorFunc: explains("sad", 0)},
+			want:   &SyncResponse{Status: "sad"},
+			err:    permanent,
+		},
+		"ResponseBesideTheError": {
+			reason: "children and events of a pass that failed would be half of an answer",
+			funcs:  Funcs{SyncFunc: returns(fine, failure), ErrorFunc: explains("sad", 0)},
+			want:   &SyncResponse{Status: "sad"},
+			err:    failure,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.funcs.Sync(t.Context(), req)
-			require.ErrorIs(t, err, tc.err, tc.reason)
+			require.Equal(t, tc.err, err, tc.reason)
 			require.Equal(t, tc.want, got, tc.reason)
 		})
 	}
@@ -122,6 +152,17 @@ func TestFuncs(t *testing.T) {
 	}}.Finalize(t.Context(), req)
 	require.Same(t, done, got)
 	require.ErrorIs(t, err, failure)
+}
+
+func TestErrorFuncIsNotForPanics(t *testing.T) {
+	h := Funcs{
+		SyncFunc: func(context.Context, *SyncRequest) (*SyncResponse, error) { panic("boom") },
+		ErrorFunc: func(context.Context, *SyncRequest, error) (any, time.Duration) {
+			t.Error("called for a panic")
+			return nil, 0
+		},
+	}
+	require.PanicsWithValue(t, "boom", func() { _, _ = h.Sync(t.Context(), &SyncRequest{}) }, "the engine's log has its stack")
 }
 
 func TestTyped(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A SyncResponse is what shall be.
+// A SyncResponse is what shall be. Beside an error it says what becomes of the
+// parent's status all the same: its children are ignored then, see [Handler].
 type SyncResponse struct {
 	// Status becomes the parent's status, all of it: keys that are no longer
 	// in it disappear. It is anything that marshals to JSON. The engine adds
@@ -21,18 +22,20 @@ type SyncResponse struct {
 	Children []any
 	// KeepChildren leaves the children as they are: Children is ignored.
 	KeepChildren bool
-	// Resync is when to sync again although nothing changed; 0 means never.
-	// It is dropped if another pass has run by then.
+	// Resync is when to sync again although nothing changed; 0 means never,
+	// and beside an error the engine's backoff. It is dropped if another pass
+	// has run by then.
 	Resync time.Duration
 	// Events are recorded on the parent.
 	Events []Event
 }
 
 // A FinalizeResponse is how far finalizing has got. The zero response releases
-// nothing and asks for another try.
+// nothing and asks for another try. Beside an error no response releases
+// anything.
 type FinalizeResponse struct {
 	// Finalized releases the parent: the operator's finalizer is removed. The
-	// status isn't written then.
+	// status isn't written then. Beside an error it is ignored.
 	Finalized bool
 	// Status becomes the parent's status, as in SyncResponse.
 	Status any

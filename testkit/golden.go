@@ -17,6 +17,7 @@ const goldenVariable = "ROPERATOR_UPDATE_GOLDEN"
 
 // A goldenPlan is a Plan as a golden file.
 type goldenPlan struct {
+	Error   string         `json:"error,omitempty"`
 	Actions []goldenAction `json:"actions,omitempty"`
 	LetGo   bool           `json:"letGo,omitempty"`
 	Status  any            `json:"status,omitempty"`
@@ -63,6 +64,9 @@ func (p *Plan) Golden(path string) *Plan {
 
 func (p *Plan) golden() ([]byte, error) {
 	g := goldenPlan{LetGo: p.planned.Finalized, Status: p.planned.Status}
+	if p.err != nil {
+		g.Error = p.err.Error()
+	}
 	for _, a := range p.planned.Actions {
 		object := a.Object
 		if a.Verb == "delete" {

@@ -23,25 +23,28 @@ import (
 	"github.com/roperator/roperator/runner"
 )
 
-// A Plan is what an operator would do in one pass over a parent. Its methods
-// say what a test expects of it, and return it, so that they can be chained.
-// Whatever wasn't expected by the end of the test fails it.
+// A Plan is what an operator would do in one pass over a parent, and the error
+// if that fails. Its methods say what a test expects of it, and return it, so
+// that they can be chained. Whatever wasn't expected by the end of the test
+// fails it.
 type Plan struct {
 	t       testing.TB
 	planner *reconcile.OfflinePlanner
 	parent  *resource.Resource
 	planned *reconcile.Planned
+	err     error // of the pass
 
 	met       []bool // which of the actions were expected
+	errMet    bool
 	statusMet bool
 	goneMet   bool // that the parent is let go was expected
 }
 
 // Sync calls the handler for a parent and its children, without a cluster, and
 // returns what the engine would do then: by the code that decides it in a
-// running operator. A parent with a deletionTimestamp is finalized. The test
-// fails if the handler returns an error, or a response that the engine would
-// refuse.
+// running operator. A parent with a deletionTimestamp is finalized. If the
+// handler returns an error, or a response that the engine would refuse, the
+// test fails unless it expects that by [Plan.WantError].
 //
 // The objects are whatever could be returned as a child. What an API server
 // would have set is filled in where it is missing: uid, resourceVersion,
@@ -72,9 +75,10 @@ func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, chil
 		observed = append(observed, res)
 	}
 	req := &handler.SyncRequest{Parent: plan.parent, Children: handler.NewChildren(observed...)}
-	plan.planned, err = plan.planner.Plan(context.Background(), req)
-	if err != nil {
-		t.Fatalf("testkit: sync: %s: %v", describe(plan.parent.Type(), plan.parent.Key()), err)
+	plan.planned, plan.err = plan.planner.Plan(context.Background(), req)
+	if plan.planned == nil { // the pass fails, and leaves all as it is
+		status, _ := plan.parent.Field("status")
+		plan.planned = &reconcile.Planned{Status: status}
 	}
 	plan.met = make([]bool, len(plan.planned.Actions))
 	t.Cleanup(plan.nothingElse)
@@ -212,7 +216,24 @@ func (p *Plan) WantStatus(v any) *Plan {
 	return p
 }
 
-// WantNothing expects that nothing is written: no child, no status.
+// WantError expects that the pass fails with an error whose text contains this
+// one: an error of the handler, or what the engine finds wrong with its
+// response. What the failed pass does all the same, such as writing the status
+// that the handler returned along with its error, is for the other methods.
+func (p *Plan) WantError(text string) *Plan {
+	p.t.Helper()
+	p.errMet = true
+	switch {
+	case p.err == nil:
+		p.fail("want an error with %q", text)
+	case !strings.Contains(p.err.Error(), text):
+		p.fail("want an error with %q, not %q", text, p.err)
+	}
+	return p
+}
+
+// WantNothing expects that nothing is written, no child, no status, and that
+// the pass doesn't fail unless WantError has expected that before.
 func (p *Plan) WantNothing() *Plan {
 	p.t.Helper()
 	if lines := p.unmet(); len(lines) > 0 {
@@ -283,6 +304,9 @@ func (p *Plan) nothingElse() {
 // unmet lists what wasn't expected so far.
 func (p *Plan) unmet() []string {
 	var lines []string
+	if p.err != nil && !p.errMet {
+		lines = append(lines, formatError(p.err))
+	}
 	for i, a := range p.planned.Actions {
 		if !p.met[i] {
 			lines = append(lines, formatAction(a))
@@ -301,13 +325,16 @@ func (p *Plan) expectAll() {
 	for i := range p.met {
 		p.met[i] = true
 	}
-	p.statusMet, p.goneMet = true, true
+	p.errMet, p.statusMet, p.goneMet = true, true, true
 }
 
 // String lists the whole plan, a line for each action; values of Secrets are
 // left out.
 func (p *Plan) String() string {
 	lines := []string{"the plan for " + describe(p.parent.Type(), p.parent.Key()) + ":"}
+	if p.err != nil {
+		lines = append(lines, formatError(p.err))
+	}
 	for _, a := range p.planned.Actions {
 		lines = append(lines, formatAction(a))
 	}
@@ -325,6 +352,8 @@ func (p *Plan) String() string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+func formatError(err error) string { return "  fail: " + err.Error() }
 
 func formatAction(a plan.ForeseenAction) string {
 	var line strings.Builder

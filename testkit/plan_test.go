@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,14 @@ func siteHandler(_ context.Context, req *handler.SyncRequest) (*handler.SyncResp
 		Status:   map[string]any{"children": req.Children.Len(), "text": s},
 		Children: []any{page("index", s), pod("nginx"), secret("hunter2")},
 	}, nil
+}
+
+// explained is siteHandler with a status that tells of its errors.
+var explained = handler.Funcs{
+	SyncFunc: siteHandler,
+	ErrorFunc: func(_ context.Context, _ *handler.SyncRequest, err error) (any, time.Duration) {
+		return map[string]any{"message": err.Error()}, 0
+	},
 }
 
 func finalizingSite(done bool) handler.Handler {
@@ -180,7 +189,75 @@ func TestSync(t *testing.T) {
 		"handler error": {
 			reason: "with the parent",
 			test:   func(t testing.TB) { Sync(t, sites(), h, site(nil)) },
-			want:   []string{"Site default/one: handler: Sync: spec.text: it must be set"},
+			want:   []string{"Site default/one: not expected:\n  fail: handler: Sync: spec.text: it must be set"},
+		},
+		"handler error with status": {
+			reason: "each by itself",
+			test:   func(t testing.TB) { Sync(t, sites(), explained, site(nil), page("index", "hello")) },
+			want:   []string{"not expected:\n  fail: handler: Sync: spec.text: it must be set\n  status {", `"message":"spec.text: it must be set"`},
+			not:    []string{"ConfigMap"},
+		},
+		"error wanted": {
+			reason: "an error alone leaves all as it is",
+			test: func(t testing.TB) {
+				parent := site(nil)
+				parent["status"] = map[string]any{"text": "hello"}
+				Sync(t, sites(), h, parent, page("index", "hello")).WantError("spec.text").
+					WantStatus(map[string]any{"text": "hello"}).WantNothing()
+			},
+		},
+		"error and status wanted": {
+			reason: "the children stay, the status tells of the error and which generation it is about",
+			test: func(t testing.TB) {
+				Sync(t, sites(), explained, site(nil), page("index", "hello")).WantError("spec.text: it must be set").
+					WantStatus(map[string]any{"message": "spec.text: it must be set", "observedGeneration": 1})
+			},
+		},
+		"error and status told before": {
+			reason: "a parent that stays wrong costs no request",
+			test: func(t testing.TB) {
+				parent := site(nil)
+				parent["status"] = map[string]any{"message": "spec.text: it must be set"}
+				Sync(t, sites(), explained, parent).WantError("spec.text").WantNothing()
+			},
+		},
+		"another error": {
+			reason: "it says which, and the plan",
+			test:   func(t testing.TB) { Sync(t, sites(), h, site(nil)).WantError("spec.image") },
+			want: []string{
+				`want an error with "spec.image", not "handler: Sync: spec.text: it must be set"`,
+				"the plan for Site default/one:\n  fail: handler: Sync: spec.text: it must be set",
+			},
+			not: []string{"not expected"},
+		},
+		"no error": {
+			reason: "the pass would succeed",
+			test: func(t testing.TB) {
+				Sync(t, sites(), finalizingSite(true), deleted(site(nil))).WantError("spec").WantDelete(site(nil))
+			},
+			want: []string{`want an error with "spec"` + "\nthe plan for Site default/one:\n  let go Site default/one"},
+		},
+		"error instead of nothing": {
+			reason: "a pass that fails isn't at rest",
+			test:   func(t testing.TB) { Sync(t, sites(), h, site(nil)).WantNothing() },
+			want:   []string{"want nothing to do", "fail: handler: Sync: spec.text"},
+			not:    []string{"not expected"},
+		},
+		"finalize error": {
+			reason: "it doesn't let go, whatever it says",
+			test: func(t testing.TB) {
+				Sync(t, sites(), handler.Funcs{FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+					return &handler.FinalizeResponse{Finalized: true, Status: map[string]any{"phase": "Finalizing"}}, errors.New("the disk is busy")
+				}}, deleted(site(nil))).WantError("the disk is busy").WantStatus(map[string]any{"phase": "Finalizing"})
+			},
+		},
+		"refused response wanted": {
+			reason: "that is an error of the pass too",
+			test: func(t testing.TB) {
+				Sync(t, sites(), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+					return &handler.SyncResponse{Children: []any{page("", "")}}, nil
+				}), now).WantError("metadata.name").WantNothing()
+			},
 		},
 		"refused response": {
 			reason: "the engine's own words",
@@ -189,7 +266,7 @@ func TestSync(t *testing.T) {
 					return &handler.SyncResponse{Children: []any{&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s"}}}}, nil
 				}), now)
 			},
-			want: []string{"Site default/one: invalid response: child 0: v1/Service s: kind: not a configured child type"},
+			want: []string{"Site default/one: not expected:\n  fail: invalid response: child 0: v1/Service s: kind: not a configured child type"},
 		},
 		"bad configuration": {
 			reason: "every mistake",
@@ -244,6 +321,9 @@ func TestGolden(t *testing.T) {
 	f = fake(t, func(tb testing.TB) { plan(tb, "bye") })
 	require.Contains(t, f.failure(), "-       page: hello\n+       page: bye\n")
 	require.Contains(t, f.failure(), "  …\n", "what is far from a change is left out")
+
+	f = fake(t, func(tb testing.TB) { Sync(tb, sites(), h, site(nil)).Golden(path) })
+	require.Contains(t, f.failure(), "+ error: 'handler: Sync: spec.text: it must be set'\n", "a pass that fails is a plan too")
 }
 
 func TestDiffLines(t *testing.T) {

@@ -23,7 +23,8 @@ type recordingHeader struct {
 	Salt   string `json:"salt"` // of the hashes
 }
 
-// A recordedCall is any other line: one call of a handler.
+// A recordedCall is any other line: one call of a handler, which may have
+// returned a response, an error, or both.
 type recordedCall struct {
 	Call     string          `json:"call"` // sync or finalize
 	Request  json.RawMessage `json:"request"`

@@ -166,6 +166,47 @@ func TestRecordAndReplay(t *testing.T) {
 	}
 }
 
+// answering is a handler that returns the same whatever it is asked.
+func answering(resp *handler.SyncResponse, err error) handler.Handler {
+	return handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) { return resp, err })
+}
+
+func TestReplayOfAnErrorWithAResponse(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("no luck")
+	told := func(message string) *handler.SyncResponse {
+		return &handler.SyncResponse{Status: map[string]any{"message": message}}
+	}
+	for name, tc := range map[string]struct {
+		reason        string
+		recorded, now handler.Handler
+		want          string // what the failure says; "": it succeeds
+	}{
+		"same":          {"both are as recorded", answering(told("no luck"), failure), answering(told("no luck"), failure), ""},
+		"other words":   {"errors are equal, whatever they say", answering(told("sad"), failure), answering(told("sad"), errors.New("bad luck")), ""},
+		"other status":  {"the status is written", answering(told("no luck"), failure), answering(told("sad"), failure), `status message: recorded "no luck", now "sad"`},
+		"other delay":   {"so is heeded when to try again", answering(&handler.SyncResponse{}, failure), answering(&handler.SyncResponse{Resync: time.Minute}, failure), `resync or retry: recorded "", now "1m0s"`},
+		"no response":   {"the status would stay as it is", answering(told("no luck"), failure), answering(nil, failure), "response: only one of both calls returned one"},
+		"new response":  {"the status is written now", answering(nil, failure), answering(told("no luck"), failure), "response: only one of both calls returned one"},
+		"neither":       {"an error alone", answering(nil, failure), answering(nil, failure), ""},
+		"fails no more": {"the same status is a success now", answering(told("no luck"), failure), answering(told("no luck"), nil), `error: recorded "no luck", now none`},
+		"children": {
+			"of a failed pass don't count", answering(&handler.SyncResponse{Children: []any{page("a", "x")}}, failure),
+			answering(&handler.SyncResponse{KeepChildren: true}, failure), "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := recordingOf(t, tc.recorded, siteRequest(t, "hello"))
+			f := fake(t, func(tb testing.TB) { Replay(tb, strings.NewReader(text), tc.now) })
+			if tc.want == "" {
+				require.Empty(t, f.failure(), tc.reason)
+			} else {
+				require.Contains(t, f.failure(), tc.want, tc.reason)
+			}
+		})
+	}
+}
+
 func TestRecordFinalize(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -177,6 +218,18 @@ func TestRecordFinalize(t *testing.T) {
 	Replay(t, bytes.NewReader(out.Bytes()), finalizingSite(true))
 	f := fake(t, func(tb testing.TB) { Replay(tb, bytes.NewReader(out.Bytes()), finalizingSite(false)) })
 	require.Contains(t, f.failure(), "finalize of Site ns/one:\n  finalized: recorded true, now false")
+
+	busy := func(retry time.Duration, finalized bool) handler.Handler {
+		return handler.Funcs{FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+			return &handler.FinalizeResponse{Finalized: finalized, Retry: retry}, errors.New("busy")
+		}}
+	}
+	out.Reset()
+	_, err = Record(&out, busy(time.Second, false)).Finalize(t.Context(), siteRequest(t, "x"))
+	require.Error(t, err)
+	Replay(t, bytes.NewReader(out.Bytes()), busy(time.Second, true)) // no error lets go
+	f = fake(t, func(tb testing.TB) { Replay(tb, bytes.NewReader(out.Bytes()), busy(time.Minute, false)) })
+	require.Contains(t, f.failure(), `resync or retry: recorded "1s", now "1m0s"`)
 }
 
 // A brokenWriter takes so many writes.

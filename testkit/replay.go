@@ -19,7 +19,8 @@ import (
 // Replay calls h with each request of a recording that [Record] made, and fails
 // the test where h returns something else than what was recorded: the failure
 // names the line, the parent, and each field with both values. Errors are
-// equal, whatever they say. The order of children doesn't count.
+// equal, whatever they say; of a response beside an error counts what the
+// engine heeds of it. The order of children doesn't count.
 //
 // Values of Secrets aren't told by a recording, so that a handler gets hashes
 // of them; where it was given any, the values in Secrets that it returns aren't
@@ -95,8 +96,6 @@ func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest, sal
 		return []string{fmt.Sprintf("  error: recorded none, now %q", err)}
 	case err == nil && call.Error != "":
 		return []string{fmt.Sprintf("  error: recorded %q, now none", call.Error)}
-	case err != nil:
-		return nil
 	case encodeErr != nil:
 		return []string{"  " + encodeErr.Error()}
 	case now == nil || call.Response == nil:
@@ -105,7 +104,16 @@ func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest, sal
 		}
 		return []string{"  response: only one of both calls returned one"}
 	}
-	return compareAnswers(call.Response, now, salt, givesSecrets(req))
+	recorded := call.Response
+	if err != nil {
+		recorded, now = recorded.besideError(), now.besideError()
+	}
+	return compareAnswers(recorded, now, salt, givesSecrets(req))
+}
+
+// besideError returns what counts of an answer that came along with an error.
+func (a *recordedAnswer) besideError() *recordedAnswer {
+	return &recordedAnswer{Status: a.Status, After: a.After, Events: a.Events}
 }
 
 func givesSecrets(req *handler.SyncRequest) bool {

@@ -29,11 +29,11 @@ func main() { runner.Main(operator, echoServers) }
 // sync says which children an EchoServer shall have, and what its status is.
 func sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	echo, err := handler.ParentAs[EchoServer](req)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = echo.validate()
 	}
-	if err := echo.validate(); err != nil {
-		return nil, handler.Permanent(err)
+	if err != nil {
+		return nil, handler.Permanent(err) // until somebody edits it
 	}
 	return &handler.SyncResponse{
 		Status:   EchoServerStatus{Message: message(req.Children)},
@@ -41,7 +41,8 @@ func sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, e
 	}, nil
 }
 
-// explain puts an error of sync into the status; the children stay as they are.
+// explain says what goes into the status with an error of sync. The pass fails
+// all the same, and is retried as the engine thinks best.
 func explain(_ context.Context, _ *handler.SyncRequest, err error) (any, time.Duration) {
 	return EchoServerStatus{Message: err.Error()}, 0
 }

@@ -4,6 +4,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -170,7 +172,7 @@ func TestDeletedPodComesBack(t *testing.T) {
 	require.NotEqual(t, before, uid(t, kit, pod()))
 }
 
-func TestErrorBecomesStatusAndLeavesTheChildren(t *testing.T) {
+func TestErrorIsToldInTheStatusAndLeavesTheChildren(t *testing.T) {
 	kit := newKit(t)
 	kit.Create(sample(t, nil))
 	kit.EventuallyExists(pod(), timeout)
@@ -180,8 +182,17 @@ func TestErrorBecomesStatusAndLeavesTheChildren(t *testing.T) {
 	bad := sample(t, map[string]any{"serviceName": "Not A Name"})
 	kit.Update(bad)
 	require.NoError(t, kit.Settle(timeout))
+	const said = `spec.serviceName: "Not A Name" can't be a Service's name`
 	message, _ := kit.Get(bad).Field("status", "message")
-	require.Contains(t, message, `spec.serviceName: "Not A Name" can't be a Service's name`)
+	require.Contains(t, message, said)
+	errs := kit.HandlerErrors(bad)
+	require.NotEmpty(t, errs, "an error it is all the same")
+	require.ErrorContains(t, errs[0], said)
+	require.LessOrEqual(t, len(errs), 2, "and isn't retried: at most the write of the status leads to another pass")
+	warnings := slices.DeleteFunc(kit.Events(bad), func(e string) bool { return !strings.HasPrefix(e, "Warning ") })
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "SyncFailed")
+	require.Contains(t, warnings[0], said)
 	require.Equal(t, before, uid(t, kit, pod()))
 	kit.Eventually(service("hello-service", 80), timeout)
 

@@ -157,6 +157,7 @@ func TestReservedNameIsRefused(t *testing.T) {
 	}), timeout)
 	kit.EventuallyExists(namespace("kube-system"), timeout)
 	require.NoError(t, kit.Settle(timeout), "no retry until it is put right")
+	require.NotEmpty(t, kit.HandlerErrors(parent))
 	for _, write := range kit.Writes() {
 		require.NotEqual(t, "Namespace", write.Type.Kind)
 	}
@@ -232,8 +233,7 @@ func TestHandler(t *testing.T) {
 		namespace func(*testing.T) *resource.Resource
 		want      []any
 		phase     string
-		message   string
-		keep      bool
+		err       string // "" if there is none
 	}{
 		"First": {
 			reason: "The Namespace has the name of its TempNamespace.",
@@ -272,12 +272,12 @@ func TestHandler(t *testing.T) {
 		"Dots": {
 			reason: "A TempNamespace may have a name that a Namespace can't have.",
 			name:   "scratch.example", spec: map[string]any{"deleteAfter": "1m"},
-			phase: "ValidationFailed", keep: true, message: `namespace "scratch.example": can't be a Namespace's name`,
+			phase: "ValidationFailed", err: `namespace "scratch.example": can't be a Namespace's name`,
 		},
 		"Default": {
 			reason: "Nobody wants to lose that one.",
 			name:   "default", spec: map[string]any{"deleteAfter": "1m"}, age: time.Hour,
-			phase: "ValidationFailed", keep: true, message: `namespace "default": belongs to Kubernetes`,
+			phase: "ValidationFailed", err: `namespace "default": belongs to Kubernetes`,
 		},
 	}
 	for name, tc := range cases {
@@ -289,16 +289,16 @@ func TestHandler(t *testing.T) {
 					req.Children = handler.NewChildren(tc.namespace(t))
 				}
 				response, err := failable.Wrap(tempNamespaces{}, options).Sync(t.Context(), req)
-				require.NoError(t, err, tc.reason)
 				require.Equal(t, tc.want, response.Children, tc.reason)
-				require.Equal(t, tc.keep, response.KeepChildren, tc.reason)
 				status := response.Status.(TempNamespaceStatus)
 				require.Equal(t, tc.phase, status.Phase, tc.reason)
-				if tc.message != "" {
-					require.Contains(t, status.Message, tc.message, tc.reason)
+				if tc.err != "" {
+					require.ErrorContains(t, err, tc.err, tc.reason)
+					require.Equal(t, err.Error(), status.Message, tc.reason)
 					require.Zero(t, response.Resync, "only an edit can help")
 					return
 				}
+				require.NoError(t, err, tc.reason)
 				require.Empty(t, status.Message, tc.reason)
 				require.Equal(t, options.RegularResync, response.Resync, tc.reason)
 			})

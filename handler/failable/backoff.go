@@ -16,10 +16,11 @@ import (
 // minMemory is how long a failing parent is remembered at least.
 const minMemory = time.Hour
 
-// An ErrorBackoff counts the errors of each parent, for handlers that turn
-// errors into a status by themselves; those made by [Wrap] have one inside.
-// The zero value is ready to use. It must not be copied after first use; its
-// methods may be called concurrently.
+// An ErrorBackoff counts the errors of each parent, for handlers that say
+// themselves when to try again: in the Resync or Retry of the response that
+// goes along with an error. Handlers made by [Wrap] with an Options.Backoff
+// have one inside. The zero value is ready to use. It must not be copied after
+// first use; its methods may be called concurrently.
 //
 // A parent is known by its UID and takes up about 100 bytes from the first
 // call of Next until Reset. A handler isn't told of deletions, so call Reset
@@ -51,7 +52,8 @@ type failure struct {
 }
 
 // Next counts an error of the parent and returns when to try again, which is
-// always more than 0 from now; false means to give up.
+// always more than 0 from now; false means to give up, for which the error is
+// returned as handler.Permanent makes it.
 //
 // An error is not counted if it comes before the retry is due and the parent
 // or a child has changed since the last one: that pass was owed to the change

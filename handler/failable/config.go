@@ -16,9 +16,10 @@ const (
 )
 
 // A BackoffConfig says when to try again after an error. The zero value is the
-// default: 500 ms, half as much again after each further error up to 10
-// minutes, all of it varied by up to a half, for as long as it takes. A field
-// that is out of range is brought into it.
+// default of an [ErrorBackoff]: 500 ms, half as much again after each further
+// error up to 10 minutes, all of it varied by up to a half, for as long as it
+// takes. (As Options.Backoff it means the engine's backoff.) A field that is
+// out of range is brought into it.
 type BackoffConfig struct {
 	// InitialInterval is how long to wait after the first error; default
 	// 500 ms. It is at most MaxInterval.
@@ -50,7 +51,7 @@ func FixedInterval(d time.Duration) BackoffConfig {
 }
 
 // NeverRetry returns the configuration under which no error is retried before
-// the parent or a child changes.
+// the parent or a child changes, as if each was wrapped with handler.Permanent.
 func NeverRetry() BackoffConfig { return BackoffConfig{GiveUpAfter: -1} }
 
 // A curve is a BackoffConfig with its defaults, and every value in its range.

@@ -21,13 +21,15 @@
 //
 // # Errors
 //
-// After an error of a step the children stay as they are, the status is
-// written, a Warning event on the parent names the error, and the parent is
-// tried again with exponential backoff: that of this package, per parent, since
-// to the engine the pass has succeeded. So the metrics and the log of the
-// engine don't count it as a failure. An error marked with handler.Permanent
-// isn't retried before the parent or a child changes. A panic and a status that
-// can't be encoded go to the engine, as from any handler.
+// An error of a step fails the pass, as an error of any handler.Handler does:
+// the engine logs and counts it, records it as a Warning event on the parent,
+// leaves the children as they are, and tries again with exponential backoff,
+// unless the error is marked with handler.Permanent. What Wrap adds is the
+// status, which is written all the same. Options.Backoff replaces the engine's
+// backoff by one with other intervals, or one that gives up: then the error
+// becomes a permanent one.
+//
+// A panic of a step goes to the engine, as from any handler.
 //
 // This is what handlers in roperator for Rust could be built of. Other than
 // there, children survive an error (unless Options.DeleteChildrenOnError is

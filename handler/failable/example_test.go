@@ -77,28 +77,28 @@ func Example() {
 	})
 	for _, size := range []int{3, 0, 9} {
 		response, err := h.Sync(context.Background(), request(size))
-		fmt.Printf("%+v\n  %d children, kept: %t, resync: %s, error: %v\n",
-			response.Status, len(response.Children), response.KeepChildren, response.Resync, err)
+		fmt.Printf("%+v\n  %d children, again after: %s, error: %v\n",
+			response.Status, len(response.Children), response.Resync, err)
 	}
 	// Output:
 	// {Phase:SyncSucceeded Message:}
-	//   1 children, kept: false, resync: 0s, error: <nil>
+	//   1 children, again after: 0s, error: <nil>
 	// {Phase:ValidationFailed Message:spec.size: must be at least 1}
-	//   0 children, kept: true, resync: 0s, error: <nil>
+	//   0 children, again after: 0s, error: spec.size: must be at least 1
 	// {Phase:SyncFailed Message:the cloud is full}
-	//   0 children, kept: true, resync: 30s, error: <nil>
+	//   0 children, again after: 30s, error: the cloud is full
 }
 
 func ExampleWrap() {
 	cloud := map[string]bool{"orders": true}
-	h := failable.Wrap(databases{cloud}, failable.Options{Backoff: failable.NeverRetry()})
+	h := failable.Wrap(databases{cloud}, failable.Options{})
 	for range 2 {
 		response, err := h.Finalize(context.Background(), request(3))
 		fmt.Printf("%t %+v %v\n", response.Finalized, response.Status, err)
 		delete(cloud, "orders")
 	}
 	// Output:
-	// false {Phase:FinalizeFailed Message:waiting for the cloud to drop the disk} <nil>
+	// false {Phase:FinalizeFailed Message:waiting for the cloud to drop the disk} waiting for the cloud to drop the disk
 	// true {Phase:FinalizeSucceeded Message:} <nil>
 }
 
@@ -117,10 +117,10 @@ func ExampleFuncs() {
 	response, err := h.Sync(context.Background(), request(3))
 	fmt.Println(response.Status, response.Resync, err)
 	response, err = h.Sync(context.Background(), request(9))
-	fmt.Println(response.Status, response.Resync > 0, err)
+	fmt.Println(response.Status, response.Resync, err) // the engine's backoff says when to try again
 	// Output:
 	// map[ready:true] 1h0m0s <nil>
-	// map[ready:false] true <nil>
+	// map[ready:false] 0s the cloud is full
 }
 
 func ExampleResult() {
@@ -136,7 +136,7 @@ func ExampleResult() {
 	h := failable.Wrap(failable.Funcs(refuse, determineStatus), failable.Options{})
 	response, err := h.Sync(context.Background(), request(3))
 	fmt.Println(response.Status, err)
-	// Output: size 3: SyncFailed <nil>
+	// Output: size 3: SyncFailed no
 }
 
 // greetings is a failable.Handler that leaves nothing behind.
@@ -204,5 +204,5 @@ func ExampleBackoffConfig() {
 	}})
 	response, err := h.Sync(context.Background(), request(9))
 	fmt.Println(response.Resync >= 250*time.Millisecond, response.Resync <= 750*time.Millisecond, err)
-	// Output: true true <nil>
+	// Output: true true the cloud is full
 }

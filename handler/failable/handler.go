@@ -36,7 +36,8 @@ type Handler[V any] interface {
 	// is being deleted, valid or not. Nil lets the deletion proceed, for good:
 	// the status that is determined after it isn't written any more. An error
 	// holds the deletion up and says why, and Finalize is called again, so it
-	// is also the way to wait for something.
+	// is also the way to wait for something. To the engine each of these
+	// passes has failed.
 	Finalize(ctx context.Context, req *handler.SyncRequest) error
 }
 

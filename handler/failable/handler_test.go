@@ -77,10 +77,9 @@ func TestFuncsWithUnfitParent(t *testing.T) {
 		func(_ context.Context, _ *handler.SyncRequest, result Result[*database]) any { return result.Outcome() },
 	), Options{})
 	got, err := h.Sync(t.Context(), version{}.request(t))
-	require.NoError(t, err)
-	require.Equal(t, ValidationFailed, got.Status)
-	require.True(t, got.KeepChildren)
-	require.Zero(t, got.Resync, "decoding it again doesn't help")
+	require.ErrorContains(t, err, "Database shop/orders: decode into")
+	require.True(t, isPermanent(err), "decoding it again doesn't help")
+	require.Equal(t, &handler.SyncResponse{Status: ValidationFailed}, got)
 }
 
 func TestResult(t *testing.T) {

@@ -1,8 +1,7 @@
 package failable
 
 // An Outcome is how far a pass over a parent got. Its text is in CamelCase, fit
-// for the reason of a status condition; the events of failures have it as
-// their reason.
+// for the reason of a status condition.
 type Outcome string
 
 // The outcomes of a pass. The first three are failures.

@@ -10,21 +10,20 @@ import (
 	"github.com/roperator/roperator/handler"
 )
 
-// unprompted is when a Finalize that isn't to be retried is retried: not while
-// anyone lives to see it. The engine has no word for never, since 0 asks for
-// its own backoff.
-const unprompted = 100 * 365 * 24 * time.Hour
-
 // Options are what [Wrap] may be told. The zero value is the default.
 type Options struct {
-	// Backoff is when parents are tried again after an error.
+	// Backoff is when parents are tried again after an error. The zero value
+	// leaves that to the engine: 100 ms, doubled after each further error up
+	// to config.Operator.MaxErrorBackoff, lengthened at random, until a
+	// success. With any field set the engine's backoff is replaced by that of
+	// [BackoffConfig], whose defaults the other fields have.
 	Backoff BackoffConfig
 	// RegularResync is when to sync again after a success although nothing
 	// changed, as for children outside the cluster; 0 or less means never.
 	RegularResync time.Duration
 	// DeleteChildrenOnError deletes every child of a parent whose Validate or
-	// SyncChildren failed, as roperator for Rust did. The default leaves the
-	// children as they are.
+	// SyncChildren failed, as roperator for Rust did. The pass fails all the
+	// same. The default leaves the children as they are.
 	DeleteChildrenOnError bool
 }
 
@@ -33,25 +32,29 @@ type Options struct {
 // handler.Handler has something to finalize unless h has a method
 // Finalizes() bool that says otherwise.
 //
-// An error of a step is not an error of the returned Handler: it returns one
-// only for a status that can't be encoded as JSON, and that error names the
-// parent. It is left to the backoff of the engine.
+// An error of a step is returned, along with a response that holds the status
+// that tells of it. A status that can't be encoded as JSON is an error too: it
+// names the parent and the error that the status was to tell of, and the live
+// status stays as it is.
 //
-// A Finalize that failed is not retried any more when its error is permanent
-// or the backoff gives up, but the parent isn't released either: it stays
-// until it or a child changes or the operator restarts, and then Finalize is
-// called again.
+// What Options.Backoff gives up on is returned as a permanent error. A parent
+// whose Finalize is given up is not released: it stays until it or a child
+// changes or the operator restarts, and then Finalize is called again.
 //
-// Per failing parent the Handler keeps a few words of memory, as documented at
-// [ErrorBackoff].
+// With Options.Backoff the Handler keeps a few words of memory per failing
+// parent, as documented at [ErrorBackoff].
 func Wrap[V any](h Handler[V], opts Options) handler.Handler {
-	return &wrapped[V]{inner: h, opts: opts, backoff: ErrorBackoff{Config: opts.Backoff}}
+	w := &wrapped[V]{inner: h, opts: opts}
+	if opts.Backoff != (BackoffConfig{}) {
+		w.backoff = &ErrorBackoff{Config: opts.Backoff}
+	}
+	return w
 }
 
 type wrapped[V any] struct {
 	inner   Handler[V]
 	opts    Options
-	backoff ErrorBackoff
+	backoff *ErrorBackoff // nil: the engine's
 }
 
 // Finalizes tells handler.Finalizes, and so the engine.
@@ -66,20 +69,15 @@ func (w *wrapped[V]) Finalizes() bool {
 func (w *wrapped[V]) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	children, result := w.syncChildren(ctx, req)
 	status, err := w.status(ctx, req, result)
-	if err != nil {
-		return nil, err
-	}
-	if result.OK() {
-		w.backoff.Reset(req)
+	if err == nil {
+		w.succeeded(req)
 		return &handler.SyncResponse{Status: status, Children: children, Resync: max(0, w.opts.RegularResync)}, nil
 	}
-	resync, _ := w.retry(req, result.err)
-	return &handler.SyncResponse{
-		Status:       status,
-		KeepChildren: !w.opts.DeleteChildrenOnError,
-		Resync:       resync,
-		Events:       failureEvents(result),
-	}, nil
+	delay, err := w.failed(req, err)
+	if w.opts.DeleteChildrenOnError && !result.OK() {
+		err = &deleteChildrenError{err: err}
+	}
+	return &handler.SyncResponse{Status: status, Resync: delay}, err
 }
 
 func (w *wrapped[V]) syncChildren(ctx context.Context, req *handler.SyncRequest) ([]any, Result[V]) {
@@ -98,43 +96,52 @@ func (w *wrapped[V]) syncChildren(ctx context.Context, req *handler.SyncRequest)
 func (w *wrapped[V]) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 	err := w.inner.Finalize(ctx, req)
 	if err == nil {
-		w.backoff.Reset(req)
+		w.succeeded(req)
 		// Nobody writes this status, so it can't hold up the deletion either.
 		status := w.inner.DetermineStatus(ctx, req, Result[V]{outcome: FinalizeSucceeded})
 		return &handler.FinalizeResponse{Finalized: true, Status: status}, nil
 	}
-	result := Result[V]{outcome: FinalizeFailed, err: err}
-	status, err := w.status(ctx, req, result)
-	if err != nil {
-		return nil, err
-	}
-	retry, ok := w.retry(req, result.err)
-	if !ok {
-		retry = unprompted
-	}
-	return &handler.FinalizeResponse{Status: status, Retry: retry, Events: failureEvents(result)}, nil
+	status, err := w.status(ctx, req, Result[V]{outcome: FinalizeFailed, err: err})
+	delay, err := w.failed(req, err)
+	return &handler.FinalizeResponse{Status: status, Retry: delay}, err
 }
 
-// status returns the parent's status if it can be encoded.
+// status returns the parent's status, and the error of the pass: that of the
+// step that failed, joined with why the status can't be encoded. A status that
+// can't be is nil.
 func (w *wrapped[V]) status(ctx context.Context, req *handler.SyncRequest, result Result[V]) (any, error) {
 	status := w.inner.DetermineStatus(ctx, req, result)
 	_, err := json.Marshal(status)
 	switch {
 	case err == nil:
-		return status, nil
+		return status, result.err
 	case result.OK():
 		return nil, fmt.Errorf("%s: status: %w", req.Parent, err)
 	}
 	return nil, fmt.Errorf("%s: status: %w (it was to tell of: %w)", req.Parent, err, result.err)
 }
 
-// retry returns when to try again, false if not before something changes.
-func (w *wrapped[V]) retry(req *handler.SyncRequest, err error) (time.Duration, bool) {
+func (w *wrapped[V]) succeeded(req *handler.SyncRequest) {
+	if w.backoff != nil {
+		w.backoff.Reset(req)
+	}
+}
+
+// failed returns when to try again, 0 if that is for the engine to say, and the
+// error as the engine is to see it: permanent once the backoff has given up.
+func (w *wrapped[V]) failed(req *handler.SyncRequest, err error) (time.Duration, error) {
+	if w.backoff == nil {
+		return 0, err
+	}
 	if isPermanent(err) {
 		w.backoff.Reset(req)
-		return 0, false
+		return 0, err
 	}
-	return w.backoff.Next(req)
+	delay, ok := w.backoff.Next(req)
+	if !ok {
+		return 0, handler.Permanent(err)
+	}
+	return delay, err
 }
 
 // isPermanent says that err was wrapped with handler.Permanent.
@@ -143,10 +150,11 @@ func isPermanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-func failureEvents[V any](result Result[V]) []handler.Event {
-	return []handler.Event{{
-		Type:    handler.EventWarning,
-		Reason:  string(result.outcome),
-		Message: result.err.Error(),
-	}}
-}
+// A deleteChildrenError makes the engine delete the parent's children although
+// the pass has failed. The engine knows it by its method DeleteChildren, which
+// errors.As finds; nobody else has a use for it, so the type isn't exported.
+type deleteChildrenError struct{ err error }
+
+func (e *deleteChildrenError) Error() string        { return e.err.Error() }
+func (e *deleteChildrenError) Unwrap() error        { return e.err }
+func (e *deleteChildrenError) DeleteChildren() bool { return true }

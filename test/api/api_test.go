@@ -196,6 +196,7 @@ func use(k *testkit.Kit, p *testkit.Plan, object any) {
 	p.WantUpdate(object)
 	p.WantDelete(object)
 	p.WantStatus(object)
+	p.WantError("spec")
 	p.WantNothing()
 	p.Golden("testdata/plan.yaml")
 }
