@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/config"
-	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
