@@ -116,10 +116,15 @@ func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
 			return nil, "", apierrors.NewBadRequest(err.Error())
 		}
 	default:
-		return nil, "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
+		return nil, "", unsupported(k, r)
 	}
 	object, err := decode(k, raw)
 	return object, was.version, err
+}
+
+// unsupported is the answer to a patch of a kind that the server doesn't know.
+func unsupported(k *Kind, r Request) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
 }
 
 // decode reads an object of a kind.
