@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/encode"
-	"github.com/roperator/roperator/internal/kept"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -57,7 +56,7 @@ func (s *settings) desire(parent *resource.Resource, children []any, memory *par
 
 // desireOne fills in d from what the handler returned as child i.
 func (s *settings) desireOne(d *desiredChild, parent *resource.Resource, obj any, i int, memory *parentMemory, summer *encode.Summer) error {
-	if k, ok := obj.(kept.Child); ok {
+	if k, ok := obj.(encode.Kept); ok {
 		return s.keep(d, k.Resource)
 	}
 	var ok bool

@@ -25,7 +25,7 @@ func samplePlan() []Change {
 		{Parent: p, Object: child, Type: k8s.ConfigMap, Verb: "recreate", Fields: []FieldChange{
 			{"data.conf", "one\ntwo\nthree\nfour\n", "one\ntwo\n3\nIII\nfour\n"},
 			{"data.end", "a\nb", "a\nb\n"},
-			{"data.places", "one\ntwo\nthree\nfour\nfive\nsix\n", "1\ntwo\nthree\nfour\nfive\nfive and a half\nsix\n"},
+			{"data.places", "one\ntwo\nthree\nfour\nfive\nsix\n", "1\ntwo\nthree\nfour\nfive\n5½\nsix\n"},
 			{"data.escape", "x", "\x1b[2J"},
 		}},
 		{Parent: p, Object: types.NamespacedName{Name: "made"}, Type: k8s.Namespace, Verb: "create", Fields: []FieldChange{
@@ -67,7 +67,7 @@ ConfigMap ns/c: recreate (for Parent ns/p)
       two
     data.places: from line 6
       five
-  +   five and a half
+  +   5½
       six
   - data.escape: "x"
   + data.escape: "\u001b[2J"

@@ -11,7 +11,6 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
-	"github.com/roperator/roperator/internal/kept"
 )
 
 // recordingFormat is the first line's, with the version of the format.
@@ -121,7 +120,7 @@ func finalizeAnswer(resp *handler.FinalizeResponse) (*recordedAnswer, error) {
 // childObject returns a desired child as an object; one that is to be kept has
 // nothing but its identity, and says so.
 func childObject(child any) (map[string]any, error) {
-	keep, ok := child.(kept.Child)
+	keep, ok := child.(encode.Kept)
 	if !ok {
 		return encode.Map(child)
 	}

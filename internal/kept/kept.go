@@ -1,8 +1,7 @@
-// Package kept holds what handler.Keep returns, which handlers pass on and
-// only the engine opens.
+// Package kept names the type of encode.Kept as package handler does.
 package kept
 
-import "github.com/roperator/roperator/resource"
+import "github.com/roperator/roperator/internal/encode"
 
-// A Child is an observed child that shall stay exactly as it is.
-type Child struct{ Resource *resource.Resource }
+// A Child is an encode.Kept.
+type Child = encode.Kept
