@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
@@ -84,14 +85,11 @@ func syncAnswer(resp *handler.SyncResponse) (*recordedAnswer, error) {
 	if resp == nil {
 		return nil, nil //nolint:nilnil // nothing was returned
 	}
-	out := &recordedAnswer{KeepChildren: resp.KeepChildren, Events: resp.Events}
-	if resp.Resync != 0 {
-		out.After = resp.Resync.String()
+	out, err := newAnswer(resp.Status, resp.Resync, resp.Events)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if out.Status, err = plainJSON(resp.Status); err != nil {
-		return nil, fmt.Errorf("status: %w", err)
-	}
+	out.KeepChildren = resp.KeepChildren
 	for i, child := range resp.Children {
 		object, err := childObject(child)
 		if err != nil {
@@ -106,12 +104,23 @@ func finalizeAnswer(resp *handler.FinalizeResponse) (*recordedAnswer, error) {
 	if resp == nil {
 		return nil, nil //nolint:nilnil // nothing was returned
 	}
-	out := &recordedAnswer{Finalized: resp.Finalized, Events: resp.Events}
-	if resp.Retry != 0 {
-		out.After = resp.Retry.String()
+	out, err := newAnswer(resp.Status, resp.Retry, resp.Events)
+	if err != nil {
+		return nil, err
+	}
+	out.Finalized = resp.Finalized
+	return out, nil
+}
+
+// newAnswer returns what the responses of both methods have; after is when the
+// handler wants to be called again.
+func newAnswer(status any, after time.Duration, events []handler.Event) (*recordedAnswer, error) {
+	out := &recordedAnswer{Events: events}
+	if after != 0 {
+		out.After = after.String()
 	}
 	var err error
-	if out.Status, err = plainJSON(resp.Status); err != nil {
+	if out.Status, err = plainJSON(status); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
 	return out, nil
