@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -134,17 +135,9 @@ func validateIgnored(v *mistakes, field string, paths []string) {
 }
 
 func (o *Operator) validateNamespaces(v *mistakes) {
-	for i, namespace := range o.Namespaces {
-		field := fmt.Sprintf("Namespaces[%d]", i)
-		switch j := slices.Index(o.Namespaces, namespace); {
-		case namespace == "":
-			v.add(field, "empty; leave Namespaces empty for all of them")
-		case j < i:
-			v.add(field, "%q is Namespaces[%d] already; remove one", namespace, j)
-		default:
-			v.addEach(field, namespace, validation.IsDNS1123Label(namespace))
-		}
-	}
+	eachOnce(v, "Namespaces", o.Namespaces, "leave Namespaces empty for all of them", func(field, namespace string) {
+		v.addEach(field, namespace, validation.IsDNS1123Label(namespace))
+	})
 	if len(o.Namespaces) == 0 {
 		return
 	}
@@ -157,11 +150,8 @@ func (o *Operator) validateNamespaces(v *mistakes) {
 }
 
 func (o *Operator) validateDomain(v *mistakes) {
-	domain := o.Domain
-	if domain == "" {
-		domain = DefaultDomain
-	} else {
-		v.addEach("Domain", domain, validation.IsDNS1123Subdomain(domain))
+	if o.Domain != "" {
+		v.addEach("Domain", o.Domain, validation.IsDNS1123Subdomain(o.Domain))
 	}
 	if o.TrackingLabel != "" {
 		v.addEach("TrackingLabel", o.TrackingLabel, validation.IsQualifiedName(o.TrackingLabel))
@@ -169,13 +159,8 @@ func (o *Operator) validateDomain(v *mistakes) {
 	if o.OwnershipLabel != "" {
 		v.addEach("OwnershipLabel", o.OwnershipLabel, validation.IsQualifiedName(o.OwnershipLabel))
 	}
-	tracking, ownership := o.TrackingLabel, o.OwnershipLabel
-	if tracking == "" {
-		tracking = domain + "/parent-uid"
-	}
-	if ownership == "" {
-		ownership = domain + "/operator"
-	}
+	domain := cmp.Or(o.Domain, DefaultDomain)
+	tracking, ownership := cmp.Or(o.TrackingLabel, domain+"/parent-uid"), cmp.Or(o.OwnershipLabel, domain+"/operator")
 	if tracking == ownership {
 		v.add("OwnershipLabel", "%q is the TrackingLabel as well; they must differ", ownership)
 	}
@@ -187,23 +172,31 @@ func (o *Operator) validateFinalizers(v *mistakes) {
 	default:
 		v.add("Finalizer", "%q is unknown; choose FinalizerAuto, FinalizerAlways or FinalizerNever", string(o.Finalizer))
 	}
-	domain := o.Domain
-	if domain == "" {
-		domain = DefaultDomain
-	}
-	for i, name := range o.FormerFinalizers {
-		field := fmt.Sprintf("FormerFinalizers[%d]", i)
-		switch j := slices.Index(o.FormerFinalizers, name); {
-		case name == "":
-			v.add(field, "empty; remove it")
-		case j < i:
-			v.add(field, "%q is FormerFinalizers[%d] already; remove one", name, j)
-		case name == domain+"/"+o.Name:
+	ours := cmp.Or(o.Domain, DefaultDomain) + "/" + o.Name
+	eachOnce(v, "FormerFinalizers", o.FormerFinalizers, "remove it", func(field, name string) {
+		switch name {
+		case ours:
 			v.add(field, "%q is the finalizer of this build; remove it, or set FinalizerNever", name)
-		case name == "foregroundDeletion" || name == "orphan" || name == "kubernetes":
+		case "foregroundDeletion", "orphan", "kubernetes":
 			v.add(field, "%q is Kubernetes' own and must not be removed", name)
 		default:
 			v.addEach(field, name, validation.IsQualifiedName(name))
+		}
+	})
+}
+
+// eachOnce checks the items of a list that are neither empty, for which advice
+// says what to do, nor in the list already.
+func eachOnce(v *mistakes, list string, items []string, advice string, check func(field, item string)) {
+	for i, item := range items {
+		field := fmt.Sprintf("%s[%d]", list, i)
+		switch j := slices.Index(items, item); {
+		case item == "":
+			v.add(field, "empty; %s", advice)
+		case j < i:
+			v.add(field, "%q is %s[%d] already; remove one", item, list, j)
+		default:
+			check(field, item)
 		}
 	}
 }

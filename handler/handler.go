@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/roperator/roperator/internal/kept"
+	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -149,4 +149,4 @@ func (e *permanentError) Permanent() bool { return true }
 // Keep returns a desired child that says: r shall exist, exactly as it is. It
 // is neither compared nor changed, under any strategy, nor created again if it
 // is gone. r is one of the request's children.
-func Keep(r *resource.Resource) any { return kept.Child{Resource: r} }
+func Keep(r *resource.Resource) any { return encode.Kept{Resource: r} }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/roperator/roperator/internal/kept"
+	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -209,5 +209,5 @@ func TestPermanent(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	pod := observed(t, k8s.Pod, "x", "a")
-	require.Equal(t, kept.Child{Resource: pod}, Keep(pod))
+	require.Equal(t, encode.Kept{Resource: pod}, Keep(pod))
 }

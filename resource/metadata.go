@@ -99,9 +99,9 @@ func readMetadata(raw string, start int) (metadata, error) {
 		case "annotations":
 			m.annotations, err = at, checkTexts(field.value)
 		case "finalizers":
-			m.finalizers, err = at, checkStrings(field.value)
+			m.finalizers, err = at, checkItems(field.value, readString)
 		case "ownerReferences":
-			m.owners, err = at, checkOwners(field.value)
+			m.owners, err = at, checkItems(field.value, readOwner)
 		case "deletionTimestamp":
 			m.deletionTimestamp, err = readTime(field.value)
 		}
@@ -202,27 +202,14 @@ func checkTexts(raw string) error {
 	return nil
 }
 
-func checkStrings(raw string) error {
+// checkItems checks the items of a list.
+func checkItems[T any](raw string, read func(string) (T, error)) error {
 	if err := isContainer(raw, '['); err != nil {
 		return err
 	}
 	i := 0
 	for item := range items(raw) {
-		if _, err := readString(item); err != nil {
-			return fmt.Errorf("[%d]%w", i, err)
-		}
-		i++
-	}
-	return nil
-}
-
-func checkOwners(raw string) error {
-	if err := isContainer(raw, '['); err != nil {
-		return err
-	}
-	i := 0
-	for item := range items(raw) {
-		if _, err := readOwner(item); err != nil {
+		if _, err := read(item); err != nil {
 			return fmt.Errorf("[%d]%w", i, err)
 		}
 		i++

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/workqueue"
 
 	"github.com/roperator/roperator/resource"
 )
@@ -86,16 +86,10 @@ func (k *Kit) removeAll(ctx context.Context, t resource.Type) error {
 // removeEach deletes objects, several at a time.
 func removeEach(ctx context.Context, all dynamic.NamespaceableResourceInterface, items []unstructured.Unstructured) error {
 	errs := make([]error, len(items))
-	slots := make(chan struct{}, removeAtOnce)
-	var wg sync.WaitGroup
-	for i := range items {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			errs[i] = removeObject(ctx, all, &items[i])
-		})
-	}
-	wg.Wait()
+	// When ctx ends, each request that is left still says so.
+	workqueue.ParallelizeUntil(context.WithoutCancel(ctx), removeAtOnce, len(items), func(i int) {
+		errs[i] = removeObject(ctx, all, &items[i])
+	})
 	return errors.Join(errs...)
 }
 

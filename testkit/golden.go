@@ -6,10 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/roperator/roperator/internal/textdiff"
 )
 
 // goldenVariable says that golden files are to be written, not compared.
@@ -57,7 +58,7 @@ func (p *Plan) Golden(path string) *Plan {
 		p.t.Fatalf("testkit: golden: %v", err)
 	case string(want) != string(text):
 		p.t.Errorf("testkit: golden: the plan isn't as %s has it (-); if it is as it should be (+): %s\n%s",
-			path, again, diffLines(lines(want), lines(text)))
+			path, again, diffText(string(want), string(text)))
 	}
 	return p
 }
@@ -86,66 +87,17 @@ func identity(object map[string]any) map[string]any {
 	return out
 }
 
-func lines(text []byte) []string { return strings.SplitAfter(string(text), "\n") }
-
-const (
-	diffContext  = 3       // unchanged lines that are shown around others
-	maxDiffCells = 1 << 24 // what the comparison of two files may take
-)
-
-// diffLines prints what has to be taken from one text (-) and added (+) to make
+// diffText prints what has to be taken from one text (-) and added (+) to make
 // it the other, with some lines around.
-func diffLines(before, after []string) string {
-	if (len(before)+1)*(len(after)+1) > maxDiffCells {
-		return "(too long to be compared)"
-	}
-	// common[i][j] is how many lines before[i:] and after[j:] have in common.
-	common := make([][]int, len(before)+1)
-	for i := range common {
-		common[i] = make([]int, len(after)+1)
-	}
-	for i, b := range slices.Backward(before) {
-		for j, a := range slices.Backward(after) {
-			if b == a {
-				common[i][j] = common[i+1][j+1] + 1
-			} else {
-				common[i][j] = max(common[i+1][j], common[i][j+1])
-			}
-		}
-	}
+func diffText(before, after string) string {
 	var out []string
-	var changed []bool
-	add := func(mark, line string) {
-		out = append(out, mark+strings.TrimSuffix(line, "\n"))
-		changed = append(changed, mark != "  ")
-	}
-	for i, j := 0, 0; i < len(before) || j < len(after); {
-		switch {
-		case i < len(before) && j < len(after) && before[i] == after[j]:
-			add("  ", before[i])
-			i, j = i+1, j+1
-		case j == len(after) || i < len(before) && common[i+1][j] >= common[i][j+1]:
-			add("- ", before[i])
-			i++
-		default:
-			add("+ ", after[j])
-			j++
+	for _, hunk := range textdiff.Hunks(before, after, 3) {
+		if hunk.Skipped > 0 {
+			out = append(out, "  …")
+		}
+		for _, line := range hunk.Lines {
+			out = append(out, line.Sign+" "+line.Text)
 		}
 	}
-	return strings.Join(around(out, changed), "\n")
-}
-
-// around leaves out lines that are far from any that changed.
-func around(all []string, changed []bool) []string {
-	var out []string
-	skipping := false
-	for i, line := range all {
-		from, to := max(0, i-diffContext), min(len(all), i+diffContext+1)
-		if slices.Contains(changed[from:to], true) {
-			out, skipping = append(out, line), false
-		} else if !skipping {
-			out, skipping = append(out, "  …"), true
-		}
-	}
-	return out
+	return strings.Join(out, "\n")
 }

@@ -326,18 +326,17 @@ func TestGolden(t *testing.T) {
 	require.Contains(t, f.failure(), "+ error: 'handler: Sync: spec.text: it must be set'\n", "a pass that fails is a plan too")
 }
 
-func TestDiffLines(t *testing.T) {
+func TestDiffText(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason              string
 		before, after, want string
 	}{
-		"added":   {"at the end", "a\n", "a\nb\n", "  a\n+ b\n  "},
-		"removed": {"at the beginning", "a\nb\n", "b\n", "- a\n  b\n  "},
-		"changed": {"one line", "a\nb\nc\n", "a\nx\nc\n", "  a\n- b\n+ x\n  c\n  "},
-		"far":     {"what is far is left out", "1\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\n5\n7\n", "  …\n  3\n  4\n  5\n- 6\n+ 7\n  "},
+		"changed": {"one line", "a\nb\nc\n", "a\nx\nc\n", "  a\n- b\n+ x\n  c"},
+		"far":     {"what is far is left out", "1\n2\n3\n4\n5\n6\n", "1\n2\n3\n4\n5\n7\n", "  …\n  3\n  4\n  5\n- 6\n+ 7"},
+		"apart":   {"also between two places", "a\n1\n2\n3\n4\n5\n6\n7\nb\n", "1\n2\n3\n4\n5\n6\n7\n", "- a\n  1\n  2\n  3\n  …\n  5\n  6\n  7\n- b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, tc.want, diffLines(lines([]byte(tc.before)), lines([]byte(tc.after))), tc.reason)
+			require.Equal(t, tc.want, diffText(tc.before, tc.after), tc.reason)
 		})
 	}
 }

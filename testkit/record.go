@@ -8,10 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
-	"github.com/roperator/roperator/internal/kept"
 )
 
 // recordingFormat is the first line's, with the version of the format.
@@ -86,14 +86,11 @@ func syncAnswer(resp *handler.SyncResponse) (*recordedAnswer, error) {
 	if resp == nil {
 		return nil, nil //nolint:nilnil // nothing was returned
 	}
-	out := &recordedAnswer{KeepChildren: resp.KeepChildren, Events: resp.Events}
-	if resp.Resync != 0 {
-		out.After = resp.Resync.String()
+	out, err := newAnswer(resp.Status, resp.Resync, resp.Events)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if out.Status, err = plainJSON(resp.Status); err != nil {
-		return nil, fmt.Errorf("status: %w", err)
-	}
+	out.KeepChildren = resp.KeepChildren
 	for i, child := range resp.Children {
 		object, err := childObject(child)
 		if err != nil {
@@ -108,12 +105,23 @@ func finalizeAnswer(resp *handler.FinalizeResponse) (*recordedAnswer, error) {
 	if resp == nil {
 		return nil, nil //nolint:nilnil // nothing was returned
 	}
-	out := &recordedAnswer{Finalized: resp.Finalized, Events: resp.Events}
-	if resp.Retry != 0 {
-		out.After = resp.Retry.String()
+	out, err := newAnswer(resp.Status, resp.Retry, resp.Events)
+	if err != nil {
+		return nil, err
+	}
+	out.Finalized = resp.Finalized
+	return out, nil
+}
+
+// newAnswer returns what the responses of both methods have; after is when the
+// handler wants to be called again.
+func newAnswer(status any, after time.Duration, events []handler.Event) (*recordedAnswer, error) {
+	out := &recordedAnswer{Events: events}
+	if after != 0 {
+		out.After = after.String()
 	}
 	var err error
-	if out.Status, err = plainJSON(resp.Status); err != nil {
+	if out.Status, err = plainJSON(status); err != nil {
 		return nil, fmt.Errorf("status: %w", err)
 	}
 	return out, nil
@@ -122,7 +130,7 @@ func finalizeAnswer(resp *handler.FinalizeResponse) (*recordedAnswer, error) {
 // childObject returns a desired child as an object; one that is to be kept has
 // nothing but its identity, and says so.
 func childObject(child any) (map[string]any, error) {
-	keep, ok := child.(kept.Child)
+	keep, ok := child.(encode.Kept)
 	if !ok {
 		return encode.Map(child)
 	}

@@ -6,13 +6,13 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apirequest"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -61,7 +61,7 @@ func (r *recorder) count() int {
 
 func (r *recorder) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper{next, func(req *http.Request) (*http.Response, error) {
-		target, isWrite := parseWrite(req)
+		info, isWrite := parseWrite(req)
 		resp, err := next.RoundTrip(req)
 		if !isWrite || err != nil || resp.StatusCode >= http.StatusMultipleChoices {
 			return resp, err
@@ -69,7 +69,7 @@ func (r *recorder) wrap(next http.RoundTripper) http.RoundTripper {
 		body, readErr := io.ReadAll(resp.Body)
 		_ = resp.Body.Close() // it has been read
 		resp.Body = io.NopCloser(&answer{rest: bytes.NewReader(body), err: readErr})
-		r.record(target, answeredObject(resp.Header, body))
+		r.record(info, answeredObject(resp.Header, body))
 		return resp, nil
 	}}
 }
@@ -100,16 +100,19 @@ func answeredObject(header http.Header, body []byte) *resource.Resource {
 	return object
 }
 
-func (r *recorder) record(target writeTarget, object *resource.Resource) {
-	w := Write{Verb: target.verb, Key: target.key, Object: object}
+func (r *recorder) record(info apirequest.Info, object *resource.Resource) {
+	w := Write{Verb: info.Verb, Key: types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, Object: object}
+	if info.Subresource != "" {
+		w.Verb += "-" + info.Subresource
+	}
 	switch {
-	case object != nil && target.subresource != "eviction" && target.subresource != "binding":
+	case object != nil && info.Subresource != "eviction" && info.Subresource != "binding":
 		w.Type, w.Key = object.Type(), object.Key()
 	default:
-		if kind, err := r.mapper.KindFor(target.resource); err == nil {
+		if kind, err := r.mapper.KindFor(info.Resource); err == nil {
 			w.Type = resource.TypeFor(kind)
 		} else {
-			w.Type = resource.Type{APIVersion: target.resource.GroupVersion().String(), Kind: target.resource.Resource}
+			w.Type = resource.Type{APIVersion: info.Resource.GroupVersion().String(), Kind: info.Resource.Resource}
 		}
 	}
 	r.mu.Lock()
@@ -117,71 +120,18 @@ func (r *recorder) record(target writeTarget, object *resource.Resource) {
 	r.mu.writes = append(r.mu.writes, w)
 }
 
-// A writeTarget is what a request wants to change.
-type writeTarget struct {
-	verb        string
-	resource    schema.GroupVersionResource
-	key         types.NamespacedName
-	subresource string
-}
-
 // parseWrite returns false for requests that change nothing, and for those
 // that aren't about the operator's objects.
-func parseWrite(req *http.Request) (writeTarget, bool) {
-	target := writeTarget{}
-	parts := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	// A proxy in front of the API server may have added a prefix.
-	start := slices.IndexFunc(parts, func(s string) bool { return s == "api" || s == "apis" })
-	if start < 0 {
-		return target, false
+func parseWrite(req *http.Request) (apirequest.Info, bool) {
+	info := apirequest.Parse(req)
+	switch info.Verb {
+	case "get", "list", "watch":
+		return info, false
 	}
-	parts = parts[start:]
-	grouped := parts[0] == "apis"
-	switch {
-	case !grouped && len(parts) >= 3:
-		target.resource.Version, parts = parts[1], parts[2:]
-	case grouped && len(parts) >= 4:
-		target.resource.Group, target.resource.Version, parts = parts[1], parts[2], parts[3:]
-	default:
-		return target, false
+	if info.Resource.Empty() || uninteresting(info.Resource) {
+		return info, false
 	}
-	if len(parts) >= 3 && parts[0] == "namespaces" && parts[2] != "status" && parts[2] != "finalize" {
-		target.key.Namespace, parts = parts[1], parts[2:]
-	}
-	target.resource.Resource = parts[0]
-	if len(parts) > 1 {
-		target.key.Name = parts[1]
-	}
-	if len(parts) > 2 {
-		target.subresource = parts[2]
-	}
-	if target.verb = writeVerb(req, target.key.Name); target.verb == "" || uninteresting(target.resource) {
-		return target, false
-	}
-	if target.subresource != "" {
-		target.verb += "-" + target.subresource
-	}
-	return target, !slices.Contains(req.URL.Query()["dryRun"], "All")
-}
-
-func writeVerb(req *http.Request, name string) string {
-	switch req.Method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		if strings.HasPrefix(req.Header.Get("Content-Type"), "application/apply-patch+") {
-			return "apply"
-		}
-		return "patch"
-	case http.MethodDelete:
-		if name == "" {
-			return "deletecollection"
-		}
-		return "delete"
-	}
-	return ""
+	return info, !slices.Contains(req.URL.Query()["dryRun"], "All")
 }
 
 // uninteresting types are those that an operator reports by and elects its

@@ -20,15 +20,7 @@ const refPrefix = "#/components/schemas/"
 
 // writeSchemas writes the table of package listkeys.
 func writeSchemas(server *rest.Config, path string) error {
-	client, err := discovery.NewDiscoveryClientForConfig(server)
-	if err != nil {
-		return err
-	}
-	_, lists, err := client.ServerGroupsAndResources()
-	if err != nil {
-		return err
-	}
-	all, err := discover(lists)
+	client, all, err := discover(server)
 	if err != nil {
 		return err
 	}

@@ -28,19 +28,11 @@ type served struct {
 
 // writeTypes writes the variables and mappings of package resource/k8s.
 func writeTypes(server *rest.Config, path string) error {
-	client, err := discovery.NewDiscoveryClientForConfig(server)
+	client, all, err := discover(server)
 	if err != nil {
 		return err
 	}
 	info, err := client.ServerVersion()
-	if err != nil {
-		return err
-	}
-	_, lists, err := client.ServerGroupsAndResources()
-	if err != nil {
-		return err
-	}
-	all, err := discover(lists)
 	if err != nil {
 		return err
 	}
@@ -51,9 +43,23 @@ func writeTypes(server *rest.Config, path string) error {
 	return os.WriteFile(path, source, 0o644)
 }
 
-// discover returns every version of every kind whose objects can be listed, or
+// discover returns a client that asks about a server, and what kinds it serves.
+func discover(server *rest.Config) (*discovery.DiscoveryClient, []served, error) {
+	client, err := discovery.NewDiscoveryClientForConfig(server)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, lists, err := client.ServerGroupsAndResources()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := kindsIn(lists)
+	return client, all, err
+}
+
+// kindsIn returns every version of every kind whose objects can be listed, or
 // created and read.
-func discover(lists []*metav1.APIResourceList) ([]served, error) {
+func kindsIn(lists []*metav1.APIResourceList) ([]served, error) {
 	var all []served
 	for rank, list := range lists {
 		gv, err := schema.ParseGroupVersion(list.GroupVersion)

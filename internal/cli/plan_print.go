@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/internal/textdiff"
 )
 
 // printPlanJSON prints a plan as a JSON array.
@@ -134,38 +134,15 @@ func valueLines(path string, value any) ([]string, error) {
 	return lines, nil
 }
 
-// printLines prints in which lines a text would change, with the lines before
-// and after.
+// printLines prints in which lines a text would change, each place with the
+// line before and after it, below the number of its first line.
 func printLines(b *strings.Builder, path, was, will string) {
-	before, after := textLines(was), textLines(will)
-	head := 0
-	for head < len(before) && head < len(after) && before[head] == after[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(before)-head && tail < len(after)-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
-		tail++
-	}
-	line := func(sign string, lines []string) {
-		for _, text := range lines {
-			fmt.Fprintf(b, "  %s   %s\n", sign, printable(text))
+	for _, hunk := range textdiff.Hunks(was, will, 1) {
+		fmt.Fprintf(b, "    %s: from line %d\n", printable(path), hunk.Line)
+		for _, line := range hunk.Lines {
+			fmt.Fprintf(b, "  %s   %s\n", line.Sign, printable(line.Text))
 		}
 	}
-	fmt.Fprintf(b, "    %s: from line %d\n", printable(path), head+1)
-	line(" ", before[max(0, head-1):head])
-	line("-", before[head:len(before)-tail])
-	line("+", after[head:len(after)-tail])
-	line(" ", before[len(before)-tail:min(len(before), len(before)-tail+1)])
-}
-
-// textLines splits a text into lines, of which one tells if the last has no
-// end.
-func textLines(text string) []string {
-	lines := strings.Split(text, "\n")
-	if last := len(lines) - 1; lines[last] == "" {
-		return lines[:last]
-	}
-	return slices.Concat(lines, []string{"(no newline at the end)"})
 }
 
 // printable escapes what a terminal would take for a command.

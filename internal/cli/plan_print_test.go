@@ -27,6 +27,7 @@ func samplePlan() []plan.Change {
 		{Parent: p, Object: child, Type: k8s.ConfigMap, Verb: "recreate", Fields: []plan.FieldChange{
 			{Path: "data.conf", Live: "one\ntwo\nthree\nfour\n", Desired: "one\ntwo\n3\nIII\nfour\n"},
 			{Path: "data.end", Live: "a\nb", Desired: "a\nb\n"},
+			{Path: "data.places", Live: "one\ntwo\nthree\nfour\nfive\nsix\n", Desired: "1\ntwo\nthree\nfour\nfive\n5½\nsix\n"},
 			{Path: "data.escape", Live: "x", Desired: "\x1b[2J"},
 		}},
 		{Parent: p, Object: types.NamespacedName{Name: "made"}, Type: k8s.Namespace, Verb: "create", Fields: []plan.FieldChange{
@@ -62,6 +63,14 @@ ConfigMap ns/c: recreate (for Parent ns/p)
     data.end: from line 3
       b
   -   (no newline at the end)
+    data.places: from line 1
+  -   one
+  +   1
+      two
+    data.places: from line 6
+      five
+  +   5½
+      six
   - data.escape: "x"
   + data.escape: "\u001b[2J"
 

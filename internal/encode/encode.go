@@ -16,31 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/roperator/roperator/internal/jsonvalue"
-	"github.com/roperator/roperator/internal/kept"
 	"github.com/roperator/roperator/resource"
 )
 
-// JSON returns obj as compact JSON with sorted keys, so that equal objects
-// give equal bytes whatever their Go types. apiVersion and kind are filled in
-// from client-go's scheme where a typed object lacks them; that they are
-// there in the end is for the caller to check.
-func JSON(obj any) ([]byte, error) {
-	object, err := Map(obj)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := jsonvalue.Append(nil, object)
-	if err != nil {
-		return nil, fmt.Errorf("%T: %w", obj, err)
-	}
-	return raw, nil
-}
+// Kept is what handler.Keep returns: an observed child that shall stay exactly
+// as it is. Handlers pass it on, and only the engine opens it.
+type Kept struct{ Resource *resource.Resource }
 
 // Map returns a fresh copy of obj as in unstructured.Unstructured: objects are
 // map[string]any, lists []any, numbers int64 or float64. apiVersion and kind
-// are filled in as in JSON. A number that neither int64 nor float64 can hold
-// is an error that names the field.
+// are filled in from client-go's scheme where a typed object lacks them; that
+// they are there in the end is for the caller to check. A number that neither
+// int64 nor float64 can hold is an error that names the field.
 func Map(obj any) (map[string]any, error) {
 	obj, err := resolve(obj)
 	if err != nil {
@@ -118,9 +105,9 @@ func resolve(obj any) (any, error) {
 	switch o := obj.(type) {
 	case nil:
 		return nil, errors.New("object is nil")
-	case kept.Child:
+	case Kept:
 		obj = o.Resource
-	case *kept.Child:
+	case *Kept:
 		if o == nil {
 			return nil, errors.New("object is nil")
 		}

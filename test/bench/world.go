@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -65,28 +65,17 @@ func (w *world) populate(ctx context.Context) error {
 
 // each calls do for every parent, writers at once.
 func (w *world) each(ctx context.Context, do func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	numbers := make(chan int)
-	var group sync.WaitGroup
-	for range writers {
-		group.Go(func() {
-			for i := range numbers {
-				if err := do(ctx, i); err != nil {
-					cancel(fmt.Errorf("%s: %w", parentName(i), err))
-				}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range w.parents {
+		group.Go(func() error {
+			if err := do(ctx, i); err != nil {
+				return fmt.Errorf("%s: %w", parentName(i), err)
 			}
+			return nil
 		})
 	}
-	for i := range w.parents {
-		select {
-		case numbers <- i:
-		case <-ctx.Done():
-		}
-	}
-	close(numbers)
-	group.Wait()
-	return context.Cause(ctx)
+	return group.Wait()
 }
 
 // change changes the spec of one parent.

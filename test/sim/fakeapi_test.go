@@ -182,6 +182,17 @@ func patches(t *testing.T, c *caller, name string) {
 	one := c.call(t, "POST", parents, asJSON, parentJSON(name, `,"labels":{"l":"v","m":"w"}`, `,"spec":{"a":1}`))
 	failed := c.call(t, "PATCH", parents+"/"+name, asPatch, `[{"op":"test","path":"/metadata/uid","value":"another"},{"op":"add","path":"/metadata/finalizers","value":["example.com/f"]}]`)
 	require.Equal(t, http.StatusUnprocessableEntity, failed.Code)
+	require.Equal(t, "Invalid", failed.Reason)
+	for body, reason := range map[string]string{
+		`[{"op":"remove","path":"/metadata/annotations"}]`:                  "there is nothing to remove",
+		`[{"op":"add","path":"/metadata/annotations/a","value":"b"}]`:       "there is nothing to add to",
+		`[{"op":"test","path":"/metadata/annotations/a","value":null}]`:     "what has no parent can't be tested, not for its absence either",
+		`[{"op":"test","path":"/metadata/annotations","value":{"a":null}}]`: "what is absent isn't an object",
+	} {
+		require.Equal(t, http.StatusUnprocessableEntity, c.call(t, "PATCH", parents+"/"+name, asPatch, body).Code, reason)
+	}
+	require.Equal(t, http.StatusBadRequest, c.call(t, "PATCH", parents+"/"+name, asPatch, `[{`).Code)
+	require.Equal(t, http.StatusBadRequest, c.call(t, "PATCH", parents+"/"+name, asMerge, `{`).Code)
 	two := c.call(t, "PATCH", parents+"/"+name, asPatch, `[{"op":"test","path":"/metadata/uid","value":"`+one.Meta.UID+`"},{"op":"test","path":"/metadata/finalizers","value":null},{"op":"add","path":"/metadata/finalizers","value":["example.com/f"]}]`)
 	require.Equal(t, http.StatusOK, two.Code)
 	require.Equal(t, []string{"example.com/f"}, two.Meta.Finalizers)

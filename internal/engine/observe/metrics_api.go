@@ -3,11 +3,11 @@ package observe
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/apirequest"
 )
 
 // apiMetrics are of the requests to the API server, counted where they leave
@@ -63,22 +63,15 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper is how client-go finds the connections below.
 func (m *meter) WrappedRoundTripper() http.RoundTripper { return m.next }
 
+// apiVerb returns the verb of a request as the metrics have it, which don't
+// tell one object from many.
 func apiVerb(req *http.Request) string {
-	switch req.Method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		if strings.HasPrefix(req.Header.Get("Content-Type"), string(types.ApplyYAMLPatchType)) {
-			return "apply"
-		}
-		return "patch"
-	case http.MethodDelete:
+	switch verb := apirequest.Parse(req).Verb; verb {
+	case "list":
+		return "get"
+	case "deletecollection":
 		return "delete"
+	default:
+		return verb
 	}
-	if strings.Contains(req.URL.RawQuery, "watch=") {
-		return "watch"
-	}
-	return "get"
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/jsonvalue"
-	"github.com/roperator/roperator/internal/kept"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -59,7 +58,7 @@ func Desire(s *catalog.Settings, parent *resource.Resource, children []any, memo
 
 // desireOne fills in d from what the handler returned as child i.
 func desireOne(s *catalog.Settings, d *Desired, parent *resource.Resource, obj any, i int, memory *ParentMemory, summer *encode.Summer) error {
-	if k, ok := obj.(kept.Child); ok {
+	if k, ok := obj.(encode.Kept); ok {
 		return keep(s, d, k.Resource)
 	}
 	var ok bool

@@ -17,12 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apirequest"
 	"github.com/roperator/roperator/resource"
 )
 
 // A Request is one that a client made.
 type Request struct {
-	Verb        string // get, list, watch, create, update, patch or delete
+	Verb        string // get, list, watch, create, update, patch, apply, delete or deletecollection
 	Type        resource.Type
 	Key         types.NamespacedName // of a list or watch, the namespace alone; of a create, with the name in the body
 	Subresource string
@@ -65,11 +66,10 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
-	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
-	if resp, ok := s.discovery(req, path); ok {
+	if resp, ok := s.discovery(req); ok {
 		return resp, nil
 	}
-	k, r, ok := s.route(req, path)
+	k, r, ok := s.route(req)
 	if !ok {
 		return failure(req, apierrors.NewGenericServerResponse(http.StatusNotFound, req.Method, schema.GroupResource{}, "", "no such path", 0, true))
 	}
@@ -99,56 +99,23 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// route reads the path of a request for objects.
-func (s *Server) route(req *http.Request, path []string) (*Kind, Request, bool) {
+// route reads a request for objects.
+func (s *Server) route(req *http.Request) (*Kind, Request, bool) {
+	info := apirequest.Parse(req)
+	query, apiVersion := req.URL.Query(), info.Resource.GroupVersion().String()
+	at := slices.IndexFunc(s.kinds, func(k *Kind) bool {
+		return k.Type.APIVersion == apiVersion && k.Plural == info.Resource.Resource
+	})
+	if at < 0 || info.Rest != "" {
+		return nil, Request{}, false
+	}
+	k := s.kinds[at]
 	r := Request{
-		Query: req.URL.Query(), ContentType: req.Header.Get("Content-Type"), UserAgent: req.UserAgent(),
-		DryRun: req.URL.Query().Get("dryRun") == metav1.DryRunAll,
+		Verb: info.Verb, Type: k.Type, Key: types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, Subresource: info.Subresource,
+		DryRun: query.Get("dryRun") == metav1.DryRunAll, Query: query,
+		ContentType: req.Header.Get("Content-Type"), UserAgent: req.UserAgent(),
 	}
-	var apiVersion string
-	switch {
-	case len(path) >= 3 && path[0] == "api":
-		apiVersion, path = path[1], path[2:]
-	case len(path) >= 4 && path[0] == "apis":
-		apiVersion, path = path[1]+"/"+path[2], path[3:]
-	default:
-		return nil, r, false
-	}
-	if len(path) >= 3 && path[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, path[2]) {
-		r.Key.Namespace, path = path[1], path[2:]
-	}
-	if len(path) > 3 {
-		return nil, r, false
-	}
-	path = append(path, "", "")
-	for _, k := range s.kinds {
-		if k.Type.APIVersion == apiVersion && k.Plural == path[0] && (path[2] == "" || path[2] == "status" && k.Status) {
-			r.Type, r.Key.Name, r.Subresource = k.Type, path[1], path[2]
-			r.Verb = verbOf(req, path[1] != "")
-			return k, r, true
-		}
-	}
-	return nil, r, false
-}
-
-func verbOf(req *http.Request, named bool) string {
-	switch req.Method {
-	case http.MethodPost:
-		return "create"
-	case http.MethodPut:
-		return "update"
-	case http.MethodPatch:
-		return "patch"
-	case http.MethodDelete:
-		return "delete"
-	}
-	switch watch := req.URL.Query().Get("watch"); {
-	case named:
-		return "get"
-	case watch == "true" || watch == "1":
-		return "watch"
-	}
-	return "list"
+	return k, r, r.Subresource == "" || r.Subresource == "status" && k.Status
 }
 
 func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request, map[string]any) error) (*http.Response, error) {
@@ -159,6 +126,8 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 		return nil, apierrors.NewMethodNotSupported(k.groupResource(), r.Verb)
 	case !k.ClusterScoped && r.Key.Namespace == "" && (r.Key.Name != "" || r.Verb == "create"):
 		return nil, apierrors.NewBadRequest("an empty namespace may not be set here")
+	case r.Verb == "apply":
+		return nil, unsupported(k, r)
 	}
 	switch r.Verb {
 	case "list", "watch":
@@ -209,7 +178,8 @@ func nameIn(body []byte) string {
 }
 
 // discovery answers what isn't about objects.
-func (s *Server) discovery(req *http.Request, path []string) (*http.Response, bool) {
+func (s *Server) discovery(req *http.Request) (*http.Response, bool) {
+	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	var apiVersion string
 	switch {
 	case len(path) == 2 && path[0] == "api":

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -116,10 +116,15 @@ func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
 			return nil, "", apierrors.NewBadRequest(err.Error())
 		}
 	default:
-		return nil, "", apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
+		return nil, "", unsupported(k, r)
 	}
 	object, err := decode(k, raw)
 	return object, was.version, err
+}
+
+// unsupported is the answer to a patch of a kind that the server doesn't know.
+func unsupported(k *Kind, r Request) error {
+	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
 }
 
 // decode reads an object of a kind.

@@ -4,10 +4,11 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/roperator/roperator/internal/apirequest"
 )
 
 // Watch is the verb of watches, in Stats.
@@ -82,12 +83,12 @@ type transport struct {
 }
 
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	verb := req.Method
-	resource, name := target(req.URL.Path)
-	if verb == http.MethodGet && strings.Contains(req.URL.RawQuery, "watch=") {
+	info := apirequest.Parse(req)
+	verb, resource := req.Method, target(info)
+	if info.Verb == "watch" {
 		verb = Watch
 	}
-	t.wire.leaving(verb, resource, name)
+	t.wire.leaving(verb, resource, info.Name)
 	resp, err := t.next.RoundTrip(req)
 	if err != nil {
 		return nil, err
@@ -99,27 +100,15 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// target returns the resource of a path, with its subresource, and the name.
-func target(path string) (resource, name string) {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	switch parts[0] {
-	case "api":
-		parts = parts[min(2, len(parts)):]
-	case "apis":
-		parts = parts[min(3, len(parts)):]
+// target returns the resource that a request is about, with its subresource.
+func target(info apirequest.Info) string {
+	switch {
+	case info.Resource.Empty():
+		return "discovery"
+	case info.Subresource != "":
+		return info.Resource.Resource + "/" + info.Subresource
 	}
-	if len(parts) > 2 && parts[0] == "namespaces" {
-		parts = parts[2:]
-	}
-	switch len(parts) {
-	case 0:
-		return "discovery", ""
-	case 1:
-		return parts[0], ""
-	case 2:
-		return parts[0], parts[1]
-	}
-	return parts[0] + "/" + parts[2], parts[1]
+	return info.Resource.Resource
 }
 
 // arrivals notes when bytes come.
