@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,7 +32,7 @@ func (x *Executor) takeFields(ctx context.Context, a *plan.Action, merged map[st
 	if len(live.ManagedFields) == 0 {
 		return nil, false, nil
 	}
-	entries, err := merge.TakeEntries(live.ManagedFields, x.Config.Name, a.LiveObject(), merged)
+	entries, err := merge.TakeEntries(live.ManagedFields, x.Config.Name, a.LiveObject(), merged, metav1.Now())
 	if err != nil {
 		return nil, false, fmt.Errorf("managedFields: %w", err)
 	}

@@ -1,174 +1,222 @@
 package merge
 
 import (
-	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kjson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
-// beforeFirstApply is whom the API server names as the owner of everything when
-// an object without managedFields is applied to.
+// beforeFirstApply is the manager that the API server makes the owner of all
+// fields when an object without managedFields is applied to.
 const beforeFirstApply = "before-first-apply"
 
-// TakeEntries returns the entries of managedFields in which our applies have
-// what our updates had of the fields that live has and merged lacks, nil if
-// there are none.
-func TakeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merged map[string]any) ([]metav1.ManagedFieldsEntry, error) {
+// TakeEntries prepares managedFields for a server-side apply of merged, which
+// lacks fields that live has. The API server removes a field that an apply
+// lacks only if an Apply entry of the same manager owns it and no other entry
+// does. TakeEntries therefore moves such fields from the manager's Update
+// entries, and from those of beforeFirstApply, to the manager's Apply entry of
+// the same apiVersion. Whatever is below a moved field moves with it. All other
+// fields stay where they are, and so do the entries of subresources.
+//
+// It returns all entries of the object, or nil if no field has to move. Apply
+// entries that it adds have the time now. The given entries stay as they are.
+func TakeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merged map[string]any, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
 	var out []metav1.ManagedFieldsEntry
-	taken := map[string]map[string]any{} // by apiVersion
-	for _, e := range entries {
-		ours := e.Manager == manager || e.Manager == beforeFirstApply
-		if !ours || e.Operation != metav1.ManagedFieldsOperationUpdate || e.Subresource != "" || e.FieldsV1 == nil {
-			out = append(out, e)
+	taken := map[string]*fieldpath.Set{} // apiVersion -> fields that move
+	for _, entry := range entries {
+		if !isUpdateBy(entry, manager) {
+			out = append(out, entry)
 			continue
 		}
-		var tree map[string]any
-		if err := kjson.Unmarshal(e.FieldsV1.GetRawBytes(), &tree); err != nil {
+		owned, err := ownedFields(entry)
+		if err != nil {
 			return nil, err
 		}
-		goes, stays := divide(tree, live, merged)
-		if goes == nil {
-			out = append(out, e)
+		moves := removedFields(owned, live, merged)
+		if moves.Empty() {
+			out = append(out, entry)
 			continue
 		}
-		taken[e.APIVersion] = joinTrees(taken[e.APIVersion], goes)
-		if stays != nil {
-			raw, err := json.Marshal(stays)
-			if err != nil {
+		if before := taken[entry.APIVersion]; before != nil {
+			taken[entry.APIVersion] = before.Union(moves)
+		} else {
+			taken[entry.APIVersion] = moves
+		}
+		if stays := owned.Difference(moves); !stays.Empty() {
+			if entry, err = withOwnedFields(entry, stays); err != nil {
 				return nil, err
 			}
-			e.FieldsV1 = metav1.NewFieldsV1(string(raw))
-			out = append(out, e)
+			out = append(out, entry)
 		}
 	}
 	if len(taken) == 0 {
 		return nil, nil
 	}
 	for _, version := range slices.Sorted(maps.Keys(taken)) {
-		if err := addApplied(&out, manager, version, taken[version]); err != nil {
+		var err error
+		if out, err = addApplied(out, manager, version, taken[version], now); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// addApplied adds fields to the entry for our applies.
-func addApplied(entries *[]metav1.ManagedFieldsEntry, manager, version string, tree map[string]any) error {
-	i := slices.IndexFunc(*entries, func(e metav1.ManagedFieldsEntry) bool {
+// isUpdateBy says whether the fields of an entry were set by the manager's
+// updates of the object itself, or count as such.
+func isUpdateBy(entry metav1.ManagedFieldsEntry, manager string) bool {
+	return (entry.Manager == manager || entry.Manager == beforeFirstApply) &&
+		entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
+}
+
+// addApplied returns entries with fields added to the manager's Apply entry of
+// an apiVersion. An entry that is missing is appended, with the time now.
+func addApplied(entries []metav1.ManagedFieldsEntry, manager, version string, fields *fieldpath.Set, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
+	i := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.APIVersion == version
 	})
 	if i < 0 {
-		*entries = append(*entries, metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version,
-			Time: &metav1.Time{Time: time.Now()}, FieldsType: "FieldsV1",
+		i = len(entries)
+		entries = append(entries, metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now, FieldsType: "FieldsV1",
 		})
-		i = len(*entries) - 1
-	} else if held := (*entries)[i].FieldsV1; held != nil {
-		var before map[string]any
-		if err := kjson.Unmarshal(held.GetRawBytes(), &before); err != nil {
-			return err
-		}
-		tree = joinTrees(before, tree)
 	}
-	raw, err := json.Marshal(tree)
+	owned, err := ownedFields(entries[i])
 	if err != nil {
-		return err
+		return nil, err
 	}
-	(*entries)[i].FieldsV1 = metav1.NewFieldsV1(string(raw))
-	return nil
+	entries[i], err = withOwnedFields(entries[i], owned.Union(fields))
+	return entries, err
 }
 
-// joinTrees returns what is in either set of fields.
-func joinTrees(a, b map[string]any) map[string]any {
-	if a == nil {
-		return b
+// ownedFields returns the fields that an entry owns. Path elements of an unknown
+// type are left out, as the API server leaves them out.
+func ownedFields(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	fields := fieldpath.NewSet()
+	if entry.FieldsV1 == nil {
+		return fields, nil
 	}
-	out := maps.Clone(a)
-	for key, below := range b {
-		one, _ := out[key].(map[string]any)
-		other, _ := below.(map[string]any)
-		out[key] = joinTrees(one, other)
+	if err := fields.FromJSON(entry.FieldsV1.GetRawReader()); err != nil {
+		return nil, fmt.Errorf("%s of %s by %s: %w", entry.Operation, entry.APIVersion, entry.Manager, err)
 	}
-	return out
+	return fields, nil
 }
 
-// divide divides fields, in the form of managedFields, into those of what live
-// has and merged lacks, and those of all else. Either is nil if it is empty.
-func divide(tree map[string]any, live, merged any) (goes, stays map[string]any) {
-	for key, below := range tree {
-		sub, _ := below.(map[string]any)
-		was, is, ok := follow(key, live, merged)
-		switch {
-		case ok && was != nil && is == nil:
-			goes = with(goes, key, sub)
-		case ok && len(sub) > 0:
-			g, s := divide(sub, was, is)
-			goes, stays = with(goes, key, g), with(stays, key, s)
-		default:
-			stays = with(stays, key, sub)
+// withOwnedFields returns an entry that owns the given fields instead of its own.
+func withOwnedFields(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) (metav1.ManagedFieldsEntry, error) {
+	raw, err := fields.ToJSON()
+	if err != nil {
+		return entry, fmt.Errorf("%s of %s by %s: %w", entry.Operation, entry.APIVersion, entry.Manager, err)
+	}
+	entry.FieldsV1 = metav1.NewFieldsV1(string(raw))
+	return entry, nil
+}
+
+// removedFields returns the owned fields that live has and merged lacks. Where
+// merged lacks a whole object, list or item, that is everything owned in it.
+func removedFields(owned *fieldpath.Set, live, merged any) *fieldpath.Set {
+	removed := fieldpath.NewSet()
+	keys := keyNames(owned)
+	inLive, inMerged := lookup(live, keys), lookup(merged, keys)
+	visit := func(element fieldpath.PathElement) {
+		was := inLive(element)
+		if was == nil {
+			return
+		}
+		is := inMerged(element)
+		if is == nil && owned.Members.Has(element) {
+			removed.Members.Insert(element)
+		}
+		below, ok := owned.Children.Get(element)
+		if ok && is != nil {
+			below = removedFields(below, was, is)
+		}
+		if ok && !below.Empty() {
+			*removed.Children.Descend(element) = *below
 		}
 	}
-	return goes, stays
+	owned.Members.Iterate(visit)
+	owned.Children.Iterate(func(element fieldpath.PathElement) {
+		if !owned.Members.Has(element) { // else it was visited already
+			visit(element)
+		}
+	})
+	return removed
 }
 
-func with(tree map[string]any, key string, below map[string]any) map[string]any {
-	if below == nil {
-		return tree
+// keyNames returns the names of the fields that are in any key of a set's
+// elements: the key fields of a list, as far as the set tells.
+func keyNames(set *fieldpath.Set) []string {
+	var names map[string]struct{}
+	collect := func(element fieldpath.PathElement) {
+		if element.Key == nil {
+			return
+		}
+		if names == nil {
+			names = map[string]struct{}{}
+		}
+		for _, field := range *element.Key {
+			names[field.Name] = struct{}{}
+		}
 	}
-	if tree == nil {
-		tree = map[string]any{}
-	}
-	tree[key] = below
-	return tree
+	set.Members.Iterate(collect)
+	set.Children.Iterate(collect)
+	return slices.Sorted(maps.Keys(names))
 }
 
-// follow returns what is at a field, at an item of a keyed list or at an element
-// of a set, nil if it isn't there. It returns false for any other key.
-func follow(key string, live, merged any) (was, is any, ok bool) {
-	kind, name, _ := strings.Cut(key, ":")
-	var find func(in any) any
-	switch kind {
-	case "f":
-		find = func(in any) any {
-			object, _ := in.(map[string]any)
-			return object[name]
-		}
-	case "k", "v":
-		var value any
-		if kjson.Unmarshal([]byte(name), &value) != nil {
-			return nil, nil, false
-		}
-		find = func(in any) any {
-			list, _ := in.([]any)
-			for _, item := range list {
-				if kind == "v" && jsonvalue.Equal(item, value) || kind == "k" && hasKeys(item, value) {
-					return item
-				}
+// lookup returns a function that finds what a path element selects in an object
+// or a list: a field, an item with certain values in the key fields, or an
+// element of a set. It returns nil for what isn't there and for null, and of
+// several equal items the first. Nothing is ever at an index: the API server
+// owns a list without keys only as a whole.
+func lookup(in any, keys []string) func(fieldpath.PathElement) any {
+	if object, ok := in.(map[string]any); ok {
+		return func(element fieldpath.PathElement) any {
+			if element.FieldName == nil {
+				return nil
 			}
+			return object[*element.FieldName]
+		}
+	}
+	type listItem struct {
+		element fieldpath.PathElement
+		item    any
+	}
+	list, _ := in.([]any)
+	items := make([]listItem, len(list))
+	for i, item := range list {
+		items[i] = listItem{elementOf(item, keys), item}
+	}
+	slices.SortStableFunc(items, func(a, b listItem) int { return a.element.Compare(b.element) })
+	return func(element fieldpath.PathElement) any {
+		i, ok := slices.BinarySearchFunc(items, element, func(i listItem, e fieldpath.PathElement) int { return i.element.Compare(e) })
+		if !ok {
 			return nil
 		}
-	default:
-		return nil, nil, false
+		return items[i].item
 	}
-	return find(live), find(merged), true
 }
 
-func hasKeys(item, keys any) bool {
+// elementOf returns the path element that selects an item of a list: its key,
+// if it has any of the key fields, else its value. A key field that the item
+// lacks isn't in the key, though it may have a default: only the schema knows.
+func elementOf(item any, keys []string) fieldpath.PathElement {
 	object, _ := item.(map[string]any)
-	wanted, _ := keys.(map[string]any)
-	for name, value := range wanted {
-		if !jsonvalue.Equal(object[name], value) {
-			return false
+	key := make(value.FieldList, 0, len(keys))
+	for _, name := range keys {
+		if v, ok := object[name]; ok {
+			key = append(key, value.Field{Name: name, Value: value.NewValueInterface(v)})
 		}
 	}
-	return len(wanted) > 0
+	if len(key) == 0 {
+		return fieldpath.ValueElement(value.NewValueInterface(item))
+	}
+	return fieldpath.PathElement{Key: &key}
 }
 
 // Lacks says whether something is in live that isn't in merged. Of lists that

@@ -1,0 +1,138 @@
+// Package rooms holds the walls of the engine: which package may import which.
+package rooms
+
+import (
+	"go/build"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	root   = "../.."
+	module = "github.com/roperator/roperator/"
+)
+
+// vocabulary is what every room may import of this module: leaves without state.
+func vocabulary() []string {
+	return []string{
+		"config", "handler", "resource", "resource/k8s",
+		"internal/apierror", "internal/apirequest", "internal/defaults", "internal/encode", "internal/fieldpath",
+		"internal/jsonvalue", "internal/listkeys", "internal/object", "internal/process", "internal/textdiff",
+	}
+}
+
+// A room is a package of the engine, or beside it, and what it may import.
+type room struct {
+	rooms []string // of this module besides the vocabulary
+	never []string // prefixes of import paths
+}
+
+// pure are the imports by which a room could make a request, write a log, or
+// look at the process's surroundings.
+func pure() []string {
+	return []string{"k8s.io/client-go", "net/http", "log", "os", "flag", "github.com/prometheus", "go.opentelemetry.io"}
+}
+
+// quiet are those that a room of the engine has no use for: the process's
+// surroundings are internal/process's, and Prometheus is observe's.
+func quiet() []string { return []string{"os", "flag", "github.com/prometheus"} }
+
+// rooms lists the rooms in the order of their imports, from below.
+func rooms() map[string]room {
+	engine := func(names ...string) []string {
+		for i, name := range names {
+			names[i] = "internal/engine/" + name
+		}
+		return names
+	}
+	return map[string]room{
+		"internal/engine/merge":     {nil, pure()},
+		"internal/engine/store":     {nil, pure()},
+		"internal/engine/schedule":  {nil, pure()},
+		"internal/engine/observe":   {nil, []string{"os", "flag"}},
+		"internal/engine/lead":      {nil, quiet()},
+		"internal/engine/catalog":   {engine("merge"), quiet()},
+		"internal/engine/plan":      {engine("catalog", "merge"), pure()},
+		"internal/engine/client":    {engine("catalog", "observe"), quiet()},
+		"internal/engine/watch":     {engine("catalog", "client", "observe", "schedule", "store"), quiet()},
+		"internal/engine/apply":     {engine("catalog", "client", "merge", "observe", "plan", "store"), quiet()},
+		"internal/engine/reconcile": {engine("apply", "catalog", "client", "merge", "observe", "plan", "schedule", "store", "watch"), quiet()},
+		"internal/engine/manager":   {engine("catalog", "client", "lead", "observe", "plan", "reconcile", "watch"), quiet()},
+		"internal/cli":              {engine("catalog", "client", "plan"), []string{"github.com/prometheus"}},
+		"runner":                    {append(engine("lead", "manager", "observe", "plan"), "internal/cli"), []string{"os", "flag"}},
+	}
+}
+
+// TestWalls fails if a room imports what it may not. It reads what each room
+// imports, with every build tag off, and not what its tests do.
+func TestWalls(t *testing.T) {
+	for name, r := range rooms() {
+		t.Run(name, func(t *testing.T) {
+			pkg, err := build.ImportDir(filepath.Join(root, name), 0)
+			require.NoError(t, err)
+			for _, imported := range pkg.Imports {
+				require.True(t, r.may(imported), "%s imports %s: it is above, beside, or not for this room", name, imported)
+			}
+		})
+	}
+}
+
+func (r room) may(imported string) bool {
+	if own, ok := strings.CutPrefix(imported, module); ok {
+		return slices.Contains(vocabulary(), own) || slices.Contains(r.rooms, own)
+	}
+	return !slices.ContainsFunc(r.never, func(never string) bool {
+		return imported == never || strings.HasPrefix(imported, never+"/")
+	})
+}
+
+// TestRoomsAreKnown fails if there is a package in the engine that TestWalls
+// doesn't know.
+func TestRoomsAreKnown(t *testing.T) {
+	entries, err := os.ReadDir(filepath.Join(root, "internal/engine"))
+	require.NoError(t, err)
+	known := rooms()
+	for _, entry := range entries {
+		require.True(t, entry.IsDir(), "%s: the engine's code is in its rooms", entry.Name())
+		require.Contains(t, known, "internal/engine/"+entry.Name(), "say what it may import")
+	}
+}
+
+// TestVocabularyIsBelow fails if the shared vocabulary imports a room.
+func TestVocabularyIsBelow(t *testing.T) {
+	for _, name := range vocabulary() {
+		pkg, err := build.ImportDir(filepath.Join(root, name), 0)
+		require.NoError(t, err)
+		for _, imported := range pkg.Imports {
+			if own, ok := strings.CutPrefix(imported, module); ok {
+				require.Contains(t, vocabulary(), own, "%s imports %s", name, imported)
+			}
+		}
+	}
+}
+
+// TestMay shows that a wall which is broken is seen.
+func TestMay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, room, imported string
+		want                   bool
+	}{
+		"upwards":    {"merge decides, and knows no store", "internal/engine/merge", module + "internal/engine/store", false},
+		"beside":     {"what is planned isn't applied by the planner", "internal/engine/plan", module + "internal/engine/apply", false},
+		"requests":   {"plan is pure", "internal/engine/plan", "k8s.io/client-go/rest", false},
+		"metrics":    {"only observe counts", "internal/engine/reconcile", "github.com/prometheus/client_golang/prometheus", false},
+		"facade":     {"the engine is below runner", "internal/engine/manager", module + "runner", false},
+		"downwards":  {"that is what rooms are for", "internal/engine/plan", module + "internal/engine/merge", true},
+		"vocabulary": {"everybody speaks it", "internal/engine/merge", module + "internal/jsonvalue", true},
+		"library":    {"nothing against it", "internal/engine/store", "k8s.io/apimachinery/pkg/types", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, rooms()[tc.room].may(tc.imported), tc.reason)
+		})
+	}
+}
