@@ -30,24 +30,24 @@ type mutant struct {
 func mutants() []mutant {
 	one := func(name, file, was, is string) mutant { return mutant{name, []edit{{file, was, is}}} }
 	return []mutant{
-		one("read your writes", "runner/apply.go", "	x.store.wrote(live)\n	changed :=", "	changed :="),
-		one("newer states only", "runner/resourcemap_index.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
-		one("tombstones of own deletes", "runner/resourcemap.go", "	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}\n", ""),
-		one("relist deletion", "runner/resourcemap.go", "		all.add(m.removeLocked(ref, held))\n", "		continue\n"),
-		one("UID guard", "runner/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
-		one("test operations", "runner/finalize.go", `ops := []op{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []op{}, before"),
-		one("finalizer before the handler", "runner/finalize.go", "return append(held, p.finalizer)", "return held"),
-		one("finalize until finalized", "runner/finalize.go", "if resp.Finalized {", "if true {"),
-		one("delete suppression in a failed pass", "runner/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
-		one("children that went with their parent", "runner/sync.go", "	if planned.creates() {\n", "	if false {\n"),
-		one("foreign objects", "runner/claim.go", "free := controller == nil && (ours || a.kind.child.Adopt)", "free := controller == nil"),
+		one("read your writes", "internal/engine/apply/requests.go", "	x.Store.Wrote(live)\n	changed :=", "	changed :="),
+		one("newer states only", "internal/engine/store/index.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
+		one("tombstones of own deletes", "internal/engine/store/store.go", "	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}\n", ""),
+		one("relist deletion", "internal/engine/store/store.go", "		all.add(m.removeLocked(ref, held))\n", "		continue\n"),
+		one("UID guard", "internal/engine/client/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
+		one("test operations", "internal/engine/plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),
+		one("finalizer before the handler", "internal/engine/catalog/settings.go", "return append(held, s.Finalizer)", "return held"),
+		one("finalize until finalized", "internal/engine/reconcile/finalize.go", "if resp.Finalized {", "if true {"),
+		one("delete suppression in a failed pass", "internal/engine/apply/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
+		one("children that went with their parent", "internal/engine/reconcile/pass.go", "	if planned.Creates() {\n", "	if false {\n"),
+		one("foreign objects", "internal/engine/apply/adopt.go", "free := controller == nil && (ours || a.Kind.Child.Adopt)", "free := controller == nil"),
 		{"the lease check", []edit{
-			{"runner/link.go", "		if !g.lease.held() {\n", "		if false {\n"},
-			{"runner/leader.go", "		stop()\n		cut(lost)\n", ""},
+			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
+			{"internal/engine/lead/leader.go", "		stop()\n		cut(lost)\n", ""},
 		}},
-		one("no writes after a handler's error", "runner/sync.go", "		return outcome{Err: true, Permanent: isPermanent(err)}, err\n	}\n	p.emit(resp.Events)\n", "		resp = &handler.SyncResponse{}\n	}\n	p.emit(resp.Events)\n"),
-		one("removal of dropped fields", "runner/strategy.go", "merge(a.liveObject(), want, a.former)", "merge(a.liveObject(), want, nil)"),
-		one("retry of a failed pass", "runner/sync.go", "	out.Err = err != nil\n", ""),
+		one("no writes after a handler's error", "internal/engine/reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
+		one("removal of dropped fields", "internal/engine/plan/request_bodies.go", "Merge(a.LiveObject(), full(s, a.Want, parent), a.former)", "Merge(a.LiveObject(), full(s, a.Want, parent), nil)"),
+		one("retry of a failed pass", "internal/engine/reconcile/pass.go", "	out.Err = err != nil\n", ""),
 	}
 }
 

@@ -39,13 +39,13 @@ func TestTakeEntries(t *testing.T) {
 		},
 		"parent stays": {
 			reason: "an object that stays is still owned by its own path when all in it has moved",
-			live:   `{Data: {a: b}}`, merged: `{data: {}}`,
+			live:   `{data: {a: b}}`, merged: `{data: {}}`,
 			before: []string{`us Update v1: {f:data: {.: {}, f:a: {}}}`},
 			after:  []string{`us Update v1: {f:data: {}}`, `us Apply v1: {f:data: {f:a: {}}}`},
 		},
 		"already gone": {
 			reason: "what live hasn't can't go",
-			live:   `{Data: {b: b}}`, merged: `{data: {}}`,
+			live:   `{data: {b: b}}`, merged: `{data: {}}`,
 			before: []string{`us Update v1: {f:data: {f:a: {}, f:b: {}}, f:more: {f:c: {}}}`},
 			after:  []string{`us Update v1: {f:data: {f:a: {}}, f:more: {f:c: {}}}`, `us Apply v1: {f:data: {f:b: {}}}`},
 		},
@@ -157,13 +157,13 @@ func TestTakeEntries(t *testing.T) {
 		},
 		"applied before": {
 			reason: "an Apply entry of ours grows, in its place",
-			live:   `{Data: {a: x, b: y}}`, merged: `{}`,
+			live:   `{data: {a: x, b: y}}`, merged: `{}`,
 			before: []string{`us Apply v1: {f:data: {f:b: {}}, f:more: {}}`, `us Apply v2: {f:data: {f:a: {}}}`, `us Update v1: {f:data: {.: {}, f:a: {}}}`},
 			after:  []string{`us Apply v1: {f:data: {.: {}, f:a: {}, f:b: {}}, f:more: {}}`, `us Apply v2: {f:data: {f:a: {}}}`},
 		},
 		"leaf and parent": {
 			reason: "what is owned as a leaf by one entry and as a parent by the other is both",
-			live:   `{Data: {a: x}, rules: [x]}`, merged: `{}`,
+			live:   `{data: {a: x}, rules: [x]}`, merged: `{}`,
 			before: []string{`us Apply v1: {f:data: {f:a: {}}, f:rules: {}}`, `us Update v1: {f:data: {}, f:rules: {'v:"x"': {}}}`},
 			after:  []string{`us Apply v1: {f:data: {.: {}, f:a: {}}, f:rules: {.: {}, 'v:"x"': {}}}`},
 		},
