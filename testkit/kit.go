@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -28,7 +29,8 @@ const (
 	// without one.
 	testLabel = "roperator.com/test"
 
-	requestTimeout = 30 * time.Second // for what takes an idle API server milliseconds
+	// requestTimeout only bounds a hang: an idle API server takes milliseconds.
+	requestTimeout = 2 * time.Minute
 	keepVariable   = "ROPERATOR_KEEP"
 )
 
@@ -44,6 +46,7 @@ type Kit struct {
 	opts          KitOptions
 	client        dynamic.Interface
 	clients       kubernetes.Interface
+	metas         metadata.Interface
 	config        config.Operator // with its defaults, as the operator has it
 	clusterScoped bool            // the parents are cluster-scoped
 	owner         bool            // the namespace was made for this Kit
@@ -108,6 +111,9 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 		t.Fatalf("testkit: %v", err)
 	}
 	if k.clients, err = kubernetes.NewForConfig(own); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	if k.metas, err = metadata.NewForConfig(own); err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(k.tearDown)
