@@ -140,13 +140,18 @@ func TestSettleNamesWhatNeverSettles(t *testing.T) {
 
 func TestSettleWithAHandlerThatDoesntReturn(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
+	called, release := make(chan struct{}, 1), make(chan struct{})
 	stuck := func(_ context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+		select {
+		case called <- struct{}{}:
+		default: // it was called before
+		}
 		<-release
 		return &handler.SyncResponse{}, nil
 	}
 	kit := New(t, cluster, widgets("kit-stuck"), handler.SyncFunc(stuck))
 	kit.Create(widget("one", nil))
+	<-called
 	var loop *HotLoopError
 	require.ErrorAs(t, kit.Settle(time.Second), &loop)
 	require.Empty(t, loop.Object.Name)

@@ -21,9 +21,11 @@ import (
 )
 
 const (
-	readyTimeout     = time.Minute
-	operatorStopTime = time.Minute
-	dialTimeout      = 30 * time.Second // as client-go's
+	// These only bound a hang: either takes an idle machine a second or less.
+	readyTimeout     = 5 * time.Minute
+	operatorStopTime = 2 * time.Minute
+
+	dialTimeout = 30 * time.Second // as client-go's
 )
 
 // An operator is one run of a runner.
