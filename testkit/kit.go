@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -163,12 +164,16 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 		cfg.Namespaces = []string{k.Namespace}
 	}
 	k.config = defaults.Apply(cfg)
-	op, err := startOperator(cfg, k.calls.wrap(h), k.runnerOptions())
-	if err != nil {
-		k.t.Fatalf("testkit: operator %s: %v", cfg.Name, err)
+	ctx, cancel := timeout(readyTimeout)
+	defer cancel()
+	// An operator gives an API server some seconds, and ends then. As a
+	// Deployment would, the Kit starts it again.
+	for err = errAPIServerBusy; errors.Is(err, errAPIServerBusy); {
+		if k.op, err = startOperator(cfg, k.calls.wrap(h), k.runnerOptions()); err == nil {
+			err = k.op.awaitReady(ctx)
+		}
 	}
-	k.op = op
-	if err := op.awaitReady(); err != nil {
+	if err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", cfg.Name, err)
 	}
 }

@@ -85,18 +85,23 @@ func (k *Kit) runnerOptions() runner.Options {
 	return opts
 }
 
-// awaitReady returns when the operator works.
-func (o *operator) awaitReady() error {
-	ctx, cancel := timeout(readyTimeout)
-	defer cancel()
+// awaitReady returns when the operator works; an error that is errAPIServerBusy
+// if it couldn't start for want of an answer in time.
+func (o *operator) awaitReady(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval/5, true, func(context.Context) (bool, error) {
 		return o.runner.Ready() == nil && o.probe.Engine() != nil, o.ended()
 	})
-	if wait.Interrupted(err) {
-		return fmt.Errorf("not ready after %v: %w", readyTimeout, o.runner.Ready())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.Join(fmt.Errorf("not ready after %v", readyTimeout), o.runner.Ready())
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", errAPIServerBusy, err)
 	}
 	return err
 }
+
+// errAPIServerBusy is for an API server whose machine has other things to do.
+var errAPIServerBusy = errors.New("the API server is busy")
 
 // ended returns why the operator isn't running, nil while it is.
 func (o *operator) ended() error {
