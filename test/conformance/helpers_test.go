@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,16 @@ func settle(t *testing.T, kit *testkit.Kit) {
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	require.Eventually(t, condition, patience, 20*time.Millisecond, what)
+}
+
+// insist makes an attempt until it ends otherwise than for want of an answer in
+// time: an operator gives an API server some seconds when it starts.
+func insist(attempt func() error) error {
+	err := attempt()
+	for errors.Is(err, context.DeadlineExceeded) {
+		err = attempt()
+	}
+	return err
 }
 
 // verbs returns what was done to one object, in order.

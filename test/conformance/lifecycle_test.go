@@ -48,7 +48,6 @@ func TestC70_StartThatCannotWork(t *testing.T) {
 		require.NoError(t, clientcmd.WriteToFile(*cfg, file))
 		return file
 	}
-	const unreachable = "can't be reached"
 	for name, tc := range map[string]struct {
 		kubeconfig string
 		env        string
@@ -69,7 +68,7 @@ func TestC70_StartThatCannotWork(t *testing.T) {
 			// An API server that has too much to do can't be reached either, in
 			// the time that a start may take.
 			for try := 0; try == 0 || try < 10 && strings.Contains(said, unreachable) && !slices.Contains(tc.says, unreachable); try++ {
-				p := startOperator(t, "c70-"+name, tc.kubeconfig, []string{tc.env})
+				p := launch(t, "c70-"+name, tc.kubeconfig, []string{tc.env})
 				require.Equal(t, 1, p.exit())
 				said = p.said()
 			}

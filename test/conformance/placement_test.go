@@ -135,12 +135,14 @@ func TestPlacement_SeveralNamespaces(t *testing.T) {
 	cfg := operator("several", configMapChild())
 	cfg.Namespaces = []string{here.Namespace, there.Namespace}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := runner.New(cfg, finalizing(released), runner.Options{
-		RESTConfig: cluster.RESTConfig(), Logger: slog.New(slog.NewTextHandler(newWitness(), nil)),
-	})
-	require.NoError(t, err)
 	done := make(chan error, 1)
-	go func() { done <- r.Start(ctx) }() // until cancel
+	go func() { // until cancel
+		done <- insist(func() error {
+			return runner.Run(ctx, cfg, finalizing(released), runner.Options{
+				RESTConfig: cluster.RESTConfig(), Logger: slog.New(slog.NewTextHandler(newWitness(), nil)),
+			})
+		})
+	}()
 	defer func() {
 		cancel()
 		require.NoError(t, <-done)

@@ -27,7 +27,7 @@ func (s *stage) plan(cfg config.Operator) ([]runner.Change, error) {
 }
 
 // planFor plans within the bounds of a Kit, as which the parent was created.
-func planFor(t *testing.T, kit *testkit.Kit, cfg config.Operator, h handler.Handler, parent any) ([]runner.Change, error) {
+func planFor(t *testing.T, kit *testkit.Kit, cfg config.Operator, h handler.Handler, parent any) (changes []runner.Change, err error) {
 	t.Helper()
 	live := kit.Get(parent)
 	require.NotNil(t, live)
@@ -40,7 +40,11 @@ func planFor(t *testing.T, kit *testkit.Kit, cfg config.Operator, h handler.Hand
 		}
 		require.NotEmpty(t, cfg.ParentSelector)
 	}
-	return runner.Plan(t.Context(), cfg, h, runner.Options{RESTConfig: cluster.RESTConfig()})
+	err = insist(func() (err error) {
+		changes, err = runner.Plan(t.Context(), cfg, h, runner.Options{RESTConfig: cluster.RESTConfig()})
+		return err
+	})
+	return changes, err
 }
 
 // said returns "verb Kind name" for each change, with the paths of the fields.

@@ -63,8 +63,25 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// startOperator starts an operator, which asks as the user of this name.
+// unreachable is what a process says that has ended because the API server
+// didn't answer in time.
+const unreachable = "can't be reached"
+
+// startOperator starts an operator, and returns when it has. One that the API
+// server was too busy for is started again, as a Deployment would.
 func startOperator(t *testing.T, name, kubeconfig string, env []string, args ...string) *process {
+	t.Helper()
+	for {
+		p := launch(t, name, kubeconfig, env, args...)
+		eventually(t, "it has started, or ended", func() bool { return p.ended() || strings.Contains(p.said(), "msg=started") })
+		if !p.ended() || !strings.Contains(p.said(), unreachable) {
+			return p
+		}
+	}
+}
+
+// launch starts the process of an operator.
+func launch(t *testing.T, name, kubeconfig string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
 	out, err := os.Create(p.log)

@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -241,16 +242,28 @@ func (s *stage) config(clusterWide bool) config.Operator {
 	return cfg
 }
 
+// insist makes an attempt until it ends otherwise than for want of an answer in
+// time: an operator gives an API server some seconds when it starts.
+func insist(attempt func() error) error {
+	err := attempt()
+	for errors.Is(err, context.DeadlineExceeded) {
+		err = attempt()
+	}
+	return err
+}
+
 // start runs the operator until stop.
 func (s *stage) start(clusterWide bool) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
-			RESTConfig:     s.user,
-			Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
-			LeaderElection: &runner.LeaderElection{Namespace: s.namespace, RetryPeriod: 300 * time.Millisecond},
+		err := insist(func() error {
+			return runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
+				RESTConfig:     s.user,
+				Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
+				LeaderElection: &runner.LeaderElection{Namespace: s.namespace, RetryPeriod: 300 * time.Millisecond},
+			})
 		})
 		if err != nil {
 			s.failed.Store(&err)
@@ -361,7 +374,11 @@ func (s *stage) play(clusterWide bool, want string) bool {
 	if !s.await(want, "starts again", func() bool { return strings.Count(s.said(), "msg=started") > starts }) {
 		return false
 	}
-	changes, err := runner.Plan(ctx, s.config(clusterWide), &s.handler, runner.Options{RESTConfig: s.user, Logger: slog.New(slog.DiscardHandler)})
+	var changes []runner.Change
+	err = insist(func() (err error) {
+		changes, err = runner.Plan(ctx, s.config(clusterWide), &s.handler, runner.Options{RESTConfig: s.user, Logger: slog.New(slog.DiscardHandler)})
+		return err
+	})
 	if err != nil && want != "" && strings.Contains(err.Error(), want) {
 		return false
 	}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
