@@ -95,8 +95,9 @@ func removeEach(ctx context.Context, all dynamic.NamespaceableResourceInterface,
 
 // childSelector selects the children of the parents that the Kit has created.
 func (k *Kit) childSelector() string {
-	requirement := metav1.LabelSelectorRequirement{
-		Key: k.config.TrackingLabel, Operator: metav1.LabelSelectorOpIn, Values: k.own.parents(),
+	requirement := metav1.LabelSelectorRequirement{Key: k.config.TrackingLabel, Operator: metav1.LabelSelectorOpIn}
+	for _, parent := range k.own.parents() {
+		requirement.Values = append(requirement.Values, string(parent.uid))
 	}
 	if len(requirement.Values) == 0 {
 		return ""

@@ -164,7 +164,7 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 			signal: syscall.SIGKILL,
 			moment: func(t *testing.T, tmp string, _ *bufio.Reader) {
 				t.Helper()
-				require.Eventually(t, func() bool { return len(recorded(tmp)) > 0 }, time.Minute, time.Millisecond)
+				require.Eventually(t, func() bool { return len(recorded(tmp)) > 0 }, patience, time.Millisecond)
 			},
 		},
 		"Ctrl-C": {
@@ -192,9 +192,9 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 			require.Eventually(t, func() bool {
 				left, err := filepath.Glob(filepath.Join(tmp, "roperator-testkit-*"))
 				return err == nil && len(left) == 0
-			}, 20*time.Second, 50*time.Millisecond, "%s: the folder is still there", c.reason)
+			}, patience, 50*time.Millisecond, "%s: the folder is still there", c.reason)
 			for _, id := range ids {
-				require.Eventually(t, func() bool { return !alive(id) }, 10*time.Second, 50*time.Millisecond,
+				require.Eventually(t, func() bool { return !alive(id) }, patience, 50*time.Millisecond,
 					"%s: process %s", c.reason, id)
 			}
 		})
@@ -237,7 +237,7 @@ func TestAnIDThatWasReusedIsLeftAlone(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	w, err := startWatchdog(dir)
 	require.NoError(t, err)
-	stranger, err := startProcess("stranger", os.Stderr, "/bin/sleep", "60")
+	stranger, err := startProcess("stranger", os.Stderr, "/bin/sleep", "600")
 	require.NoError(t, err)
 	record := filepath.Join(dir, "pids", strconv.Itoa(stranger.cmd.Process.Pid))
 	require.NoError(t, os.WriteFile(record, nil, 0o600))

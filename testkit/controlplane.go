@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	defaultStartTimeout = time.Minute
-	stopTimeout         = 20 * time.Second
-	startAttempts       = 3 // when another process took the port that was free a moment ago
-	tailLines           = 15
+	// These only bound a hang: either takes an idle machine some seconds.
+	defaultStartTimeout = 5 * time.Minute
+	stopTimeout         = 2 * time.Minute
+
+	startAttempts = 3 // when another process took the port that was free a moment ago
+	tailLines     = 15
 )
 
 // A controlPlane is a running etcd and kube-apiserver, and perhaps a

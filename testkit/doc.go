@@ -60,7 +60,7 @@
 // collection either: deleting a parent leaves its children.
 //
 // KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is how long each process may take
-// until it answers (a time.Duration, 1m by default). No process outlives the
+// until it answers (a time.Duration, 5m by default). No process outlives the
 // test binary, however that ends.
 //
 // # Objects

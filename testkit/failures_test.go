@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/runner"
 )
 
 func TestKitFailures(t *testing.T) {
@@ -140,13 +142,18 @@ func TestSettleNamesWhatNeverSettles(t *testing.T) {
 
 func TestSettleWithAHandlerThatDoesntReturn(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
+	called, release := make(chan struct{}, 1), make(chan struct{})
 	stuck := func(_ context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+		select {
+		case called <- struct{}{}:
+		default: // it was called before
+		}
 		<-release
 		return &handler.SyncResponse{}, nil
 	}
 	kit := New(t, cluster, widgets("kit-stuck"), handler.SyncFunc(stuck))
 	kit.Create(widget("one", nil))
+	<-called
 	var loop *HotLoopError
 	require.ErrorAs(t, kit.Settle(time.Second), &loop)
 	require.Empty(t, loop.Object.Name)
@@ -188,4 +195,23 @@ func TestKitSaysWhyTheOperatorDoesntStart(t *testing.T) {
 			require.Equal(t, 1, strings.Count(failed.failure(), "testkit: "), "it is said once")
 		})
 	}
+}
+
+func TestKitStartsAgainIfTheAPIServerIsBusy(t *testing.T) {
+	t.Parallel()
+	var busy atomic.Bool
+	busy.Store(true)
+	rc := cluster.RESTConfig()
+	rc.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper{next, func(req *http.Request) (*http.Response, error) {
+			if busy.CompareAndSwap(true, false) {
+				<-req.Context().Done() // no answer in time
+			}
+			return next.RoundTrip(req)
+		}}
+	})
+	kit := NewWithOptions(t, cluster, widgets("kit-busy"), handler.SyncFunc(children), KitOptions{Runner: runner.Options{RESTConfig: rc}})
+	require.False(t, busy.Load())
+	kit.Create(widget("one", map[string]any{"value": "a"}))
+	kit.Eventually(configMap("one", map[string]string{"value": "a"}), patience)
 }

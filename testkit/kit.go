@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -28,7 +30,8 @@ const (
 	// without one.
 	testLabel = "roperator.com/test"
 
-	requestTimeout = 30 * time.Second // for what takes an idle API server milliseconds
+	// requestTimeout only bounds a hang: an idle API server takes milliseconds.
+	requestTimeout = 2 * time.Minute
 	keepVariable   = "ROPERATOR_KEEP"
 )
 
@@ -44,6 +47,7 @@ type Kit struct {
 	opts          KitOptions
 	client        dynamic.Interface
 	clients       kubernetes.Interface
+	metas         metadata.Interface
 	config        config.Operator // with its defaults, as the operator has it
 	clusterScoped bool            // the parents are cluster-scoped
 	owner         bool            // the namespace was made for this Kit
@@ -110,6 +114,9 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 	if k.clients, err = kubernetes.NewForConfig(own); err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
+	if k.metas, err = metadata.NewForConfig(own); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
 	t.Cleanup(k.tearDown)
 	if k.owner {
 		k.createNamespace()
@@ -157,12 +164,16 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 		cfg.Namespaces = []string{k.Namespace}
 	}
 	k.config = defaults.Apply(cfg)
-	op, err := startOperator(cfg, k.calls.wrap(h), k.runnerOptions())
-	if err != nil {
-		k.t.Fatalf("testkit: operator %s: %v", cfg.Name, err)
+	ctx, cancel := timeout(readyTimeout)
+	defer cancel()
+	// An operator gives an API server some seconds, and ends then. As a
+	// Deployment would, the Kit starts it again.
+	for err = errAPIServerBusy; errors.Is(err, errAPIServerBusy); {
+		if k.op, err = startOperator(cfg, k.calls.wrap(h), k.runnerOptions()); err == nil {
+			err = k.op.awaitReady(ctx)
+		}
 	}
-	k.op = op
-	if err := op.awaitReady(); err != nil {
+	if err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", cfg.Name, err)
 	}
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-const patience = 30 * time.Second
+// patience only bounds a hang: it is for what takes an idle machine a second.
+const patience = 5 * time.Minute
 
 var (
 	widgetType        = resource.Type{APIVersion: "testkit.roperator.com/v1", Kind: "Widget"}
@@ -189,6 +190,8 @@ func TestKitStatusIsCompared(t *testing.T) {
 		kit := New(tb, cluster, widgets("kit-status"), handler.SyncFunc(children))
 		it := widget("one", map[string]any{"value": "a"})
 		kit.Create(it)
+		it["status"] = map[string]any{"value": "a"}
+		kit.Eventually(it, patience)
 		it["status"] = map[string]any{"value": "b"}
 		kit.Eventually(it, time.Second)
 	})
@@ -304,7 +307,7 @@ func TestKitCleansUp(t *testing.T) {
 	k.EventuallyGone(widget("one", nil), patience)
 	k.EventuallyGone(configMap("one", nil), patience)
 	if cluster.HasControllerManager() {
-		k.EventuallyGone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kit.Namespace}}, 2*patience)
+		k.EventuallyGone(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kit.Namespace}}, patience)
 	}
 }
 
@@ -341,5 +344,6 @@ func TestKitKeepsWhatFailed(t *testing.T) {
 	passed := fake(t, func(tb testing.TB) { kit = New(tb, other, widgets("kit-keep"), handler.SyncFunc(nil)) })
 	require.Empty(t, passed.failure())
 	kit.t = t
-	require.True(t, kit.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kit.Namespace}}).IsDeleting(), "it didn't fail")
+	left := kit.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kit.Namespace}})
+	require.True(t, left == nil || left.IsDeleting(), "it didn't fail")
 }

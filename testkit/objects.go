@@ -124,7 +124,7 @@ func (k *Kit) Create(obj any) {
 		k.t.Fatalf("testkit: create %s: %v", ref, err)
 	}
 	if isParent {
-		k.own.addParent(created.GetUID())
+		k.own.addParent(created.GetUID(), ref.key)
 	}
 	k.wrote(ref, created, false)
 }

@@ -23,9 +23,11 @@ import (
 )
 
 const (
-	readyTimeout     = time.Minute
-	operatorStopTime = time.Minute
-	dialTimeout      = 30 * time.Second // as client-go's
+	// These only bound a hang: either takes an idle machine a second or less.
+	readyTimeout     = 5 * time.Minute
+	operatorStopTime = 2 * time.Minute
+
+	dialTimeout = 30 * time.Second // as client-go's
 )
 
 // An operator is one run of an operator.
@@ -98,18 +100,23 @@ func (k *Kit) runnerOptions() runner.Options {
 	return opts
 }
 
-// awaitReady returns when the operator works.
-func (o *operator) awaitReady() error {
-	ctx, cancel := timeout(readyTimeout)
-	defer cancel()
+// awaitReady returns when the operator works; an error that is errAPIServerBusy
+// if it couldn't start for want of an answer in time.
+func (o *operator) awaitReady(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, pollInterval/5, true, func(context.Context) (bool, error) {
 		return o.manager.Ready() == nil && o.manager.Engine() != nil, o.ended()
 	})
-	if wait.Interrupted(err) {
-		return fmt.Errorf("not ready after %v: %w", readyTimeout, o.manager.Ready())
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return errors.Join(fmt.Errorf("not ready after %v", readyTimeout), o.manager.Ready())
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", errAPIServerBusy, err)
 	}
 	return err
 }
+
+// errAPIServerBusy is for an API server whose machine has other things to do.
+var errAPIServerBusy = errors.New("the API server is busy")
 
 // ended returns why the operator isn't running, nil while it is.
 func (o *operator) ended() error {

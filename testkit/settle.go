@@ -21,13 +21,13 @@ import (
 )
 
 // quietPeriod is for how long nothing may happen before an operator counts as
-// settled: longer than a watch event takes, and than the engine waits for
-// further ones.
+// settled: longer than it takes from a watch event to the pass that follows.
 const quietPeriod = 500 * time.Millisecond
 
-// Settle returns nil when the operator has come to rest: it has observed all
-// that the Kit has written, and then for half a second no pass was running or
-// due, and it wrote nothing, not even an Event. Passes that are due later (a Resync, an error's
+// Settle returns nil when the operator has come to rest: it has observed
+// whatever had been written before, by the Kit or by anyone else, and then for
+// half a second no pass was running or due, and it wrote nothing, not even an
+// Event. Passes that are due later (a Resync, an error's
 // backoff) don't keep it from returning if there is that much time between
 // them.
 //
@@ -45,7 +45,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 	defer cancel()
 	begin, start := k.activity(engine), time.Now()
 	last, since := begin, start
-	missing := ""
+	missing, agrees := "", false
 	err = wait.PollUntilContextCancel(ctx, pollInterval/2, true, func(ctx context.Context) (bool, error) {
 		if ended := k.op.ended(); ended != nil {
 			return false, fmt.Errorf("the operator has %w", ended)
@@ -58,9 +58,16 @@ func (k *Kit) Settle(limit time.Duration) error {
 		if missing, err = k.unobserved(ctx); err != nil {
 			return false, err
 		}
-		if missing != "" || now != last || now.Running > 0 || now.Due > 0 || now.Events > 0 {
-			last, since = now, time.Now()
+		switch {
+		case missing != "" || now != last || now.Running > 0 || now.Due > 0 || now.Events > 0:
+			last, since, agrees = now, time.Now(), false
 			return false, nil
+		case !agrees:
+			// On a machine that has other things to do, watch events come late,
+			// so that an operator at rest may not have heard what it is to do.
+			missing, err = k.lag(engine)
+			agrees, since = missing == "" && err == nil, time.Now()
+			return false, err
 		}
 		return time.Since(since) >= quietPeriod, nil
 	})
@@ -115,18 +122,24 @@ type ownWrite struct {
 type ownWrites struct {
 	mu struct {
 		sync.Mutex
-		pending []ownWrite // oldest first
-		parents []string   // UIDs of all that it has created
+		pending []ownWrite  // oldest first
+		parents []ownParent // all that it has created
 	}
 }
 
-func (o *ownWrites) addParent(uid types.UID) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.mu.parents = append(o.mu.parents, string(uid))
+// An ownParent is a parent that the Kit has created.
+type ownParent struct {
+	uid types.UID
+	key types.NamespacedName
 }
 
-func (o *ownWrites) parents() []string {
+func (o *ownWrites) addParent(uid types.UID, key types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.parents = append(o.mu.parents, ownParent{uid, key})
+}
+
+func (o *ownWrites) parents() []ownParent {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.mu.parents)

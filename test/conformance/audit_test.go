@@ -37,6 +37,7 @@ type request struct {
 	Code        int
 	As          string    // whom the user impersonates
 	Received    time.Time // by the API server
+	Ended       bool      // a watch that has ended, rather than begun
 }
 
 func (r request) String() string {
@@ -98,6 +99,29 @@ func (l *auditLog) since(t *testing.T, from mark, operator string) []request {
 // all returns everybody's requests since then.
 func (l *auditLog) all(t *testing.T, from mark) []request {
 	t.Helper()
+	return slices.DeleteFunc(l.entries(t, from), func(r request) bool { return r.Ended })
+}
+
+// watching returns how many of the watches that a user has begun since then
+// haven't ended.
+func (l *auditLog) watching(t *testing.T, from mark, user string) int {
+	t.Helper()
+	n := 0
+	for _, r := range l.entries(t, from) {
+		switch {
+		case r.As != user || r.Verb != "watch" || r.Code >= 300:
+		case r.Ended:
+			n--
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// entries returns everybody's requests since then, and which watches ended.
+func (l *auditLog) entries(t *testing.T, from mark) []request {
+	t.Helper()
 	file, err := os.Open(l.path)
 	require.NoError(t, err)
 	defer file.Close()
@@ -115,7 +139,8 @@ func (l *auditLog) all(t *testing.T, from mark) []request {
 	return requests
 }
 
-// parseAudit returns false for an entry that doesn't complete a request.
+// parseAudit returns false for an entry that neither completes a request nor
+// begins a watch.
 func parseAudit(t *testing.T, line []byte) (request, bool) {
 	t.Helper()
 	var entry struct {
@@ -126,8 +151,9 @@ func parseAudit(t *testing.T, line []byte) (request, bool) {
 		RequestReceivedTimestamp           time.Time
 	}
 	require.NoError(t, json.Unmarshal(line, &entry))
-	// A watch is logged when it begins and when it ends.
-	if completes := entry.Stage == "ResponseComplete" || entry.Stage == "Panic"; completes == (entry.Verb == "watch" && entry.ResponseStatus.Code < 300) {
+	completes := entry.Stage == "ResponseComplete" || entry.Stage == "Panic"
+	watches := entry.Verb == "watch" && entry.ResponseStatus.Code < 300 // logged when it begins and when it ends
+	if !completes && !watches {
 		return request{}, false
 	}
 	uri, err := url.Parse(entry.RequestURI)
@@ -136,7 +162,7 @@ func parseAudit(t *testing.T, line []byte) (request, bool) {
 		Verb: entry.Verb, Group: entry.ObjectRef.APIGroup, Resource: entry.ObjectRef.Resource, Subresource: entry.ObjectRef.Subresource,
 		Namespace: entry.ObjectRef.Namespace, Name: entry.ObjectRef.Name, UserAgent: entry.UserAgent, URI: entry.RequestURI,
 		DryRun: slices.Contains(uri.Query()["dryRun"], "All"), Code: entry.ResponseStatus.Code,
-		As: entry.ImpersonatedUser.Username, Received: entry.RequestReceivedTimestamp,
+		As: entry.ImpersonatedUser.Username, Received: entry.RequestReceivedTimestamp, Ended: watches && completes,
 	}, true
 }
 

@@ -208,9 +208,7 @@ func TestC6_ShortResync(t *testing.T) {
 	child, live, writes := kit.Get(configMap("one", "", "")), kit.Get(it), len(kit.Writes())
 
 	calls := kit.Syncs(it)
-	start := time.Now()
 	eventually(t, "100 calls more", func() bool { return kit.Syncs(it) >= calls+100 })
-	require.Less(t, time.Since(start), 10*time.Second, "5 ms each, on a machine that does other things too")
 	require.Len(t, kit.Writes(), writes, "none of them writes")
 	require.Equal(t, child.ResourceVersion(), kit.Get(child).ResourceVersion())
 	require.Equal(t, live.ResourceVersion(), kit.Get(it).ResourceVersion())

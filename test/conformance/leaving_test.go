@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,8 +14,17 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-// subcommand runs an operator's program and returns what it says.
+// subcommand runs an operator's program and returns what it says. One that the
+// API server was too busy for is run again.
 func subcommand(t *testing.T, name string, args ...string) (said string, code int) {
+	t.Helper()
+	for said, code = runOnce(t, name, args...); strings.Contains(said, unreachable); {
+		said, code = runOnce(t, name, args...)
+	}
+	return said, code
+}
+
+func runOnce(t *testing.T, name string, args ...string) (said string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), processVariable+"="+name)

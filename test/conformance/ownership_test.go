@@ -121,13 +121,14 @@ func TestC42_ForeignNamespaceAndClusterScopedChild(t *testing.T) {
 		"cluster-scoped":    {map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "c42-ns"}}, "cluster-scoped"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			log := needsAudit(t)
+			from := log.mark(t)
 			s := newStage(t, "c42"+name[:1], configMapChild(), config.Child{Type: k8s.Namespace, Strategy: config.Replace})
 			s.ask(configMap("good", "k", "v"), tc.child)
 			failing(t, s.Kit, parent("one", nil), tc.text)
 			require.ErrorContains(t, s.errors()[0], tc.child["kind"].(string))
 			require.Nil(t, s.Get(configMap("good", "", "")), "nothing is written")
-			log := needsAudit(t)
-			for _, r := range log.since(t, 0, s.config.Name) {
+			for _, r := range log.since(t, from, s.config.Name) {
 				require.False(t, r.persists() && r.Resource != "events", "nothing is written: %s", r)
 			}
 			s.ask(configMap("good", "k", "v"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -137,22 +138,23 @@ func TestOwnership_SecondParentFollowsTheFirst(t *testing.T) {
 	scenario(t, "Ownership", "a parent that waits for another's child gets the name as soon as it is free")
 	// Two parents want one child; the second gets it when the first drops it,
 	// without a backoff of minutes.
-	cfg := operator("second-follows", configMapChild())
-	cfg.MaxErrorBackoff = 0
-	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	w := newWitness()
+	kit := testkit.NewWithOptions(t, cluster, unbounded(operator("second-follows", configMapChild())), handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 		if drop, _ := req.Parent.Field("spec", "drop"); drop == true {
 			return &handler.SyncResponse{}, nil
 		}
 		return &handler.SyncResponse{Children: []any{configMap("shared", "owner", req.Parent.Name())}}, nil
-	}))
+	}), w.options())
 	kit.Create(parent("first", nil))
 	kit.Eventually(configMap("shared", "owner", "first"), patience)
 	kit.Create(parent("second", nil))
 	failing(t, kit, parent("second", nil), "its controller is Parent first")
 	eventually(t, "backoff has come to seconds", func() bool { return kit.Syncs(parent("second", nil)) >= 7 })
 	kit.Update(parent("first", map[string]any{"drop": true}))
-	kit.Eventually(configMap("shared", "owner", "second"), patience/3)
-	require.NoError(t, kit.Settle(patience))
+	kit.Eventually(configMap("shared", "owner", "second"), patience)
+	settle(t, kit)
+	require.True(t, anyContains(strings.Split(w.logged(), "\n"), "name=second", `trigger="ConfigMap `+kit.Namespace+`/shared"`),
+		"the deletion has woken it")
 }
 
 func TestOwnership_TwoOperatorsOneParent(t *testing.T) {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
@@ -31,46 +31,57 @@ const (
 )
 
 // beOperator is the main function of an operator's process. It ends with the
-// test, of which it inherited the standard input.
+// test, of which it inherited the standard input. A line of that is a word to
+// one of its passes that waits for it.
 func beOperator(name string) {
+	words := make(chan struct{}, 1)
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			words <- struct{}{}
+		}
 		os.Exit(3)
 	}()
 	cfg := operator(name, configMapChild())
 	if kind := os.Getenv(kindVariable); kind != "" {
 		cfg.Parent = resource.Type{APIVersion: parentType.APIVersion, Kind: kind}
 	}
-	runner.Main(cfg, handler.SyncFunc(slowCopier))
-}
-
-// slowCopier is copier, after as long as spec.data.wait says.
-func slowCopier(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-	if text, ok := req.Parent.Field("spec", "data", "wait"); ok {
-		wait, err := time.ParseDuration(fmt.Sprint(text))
-		if err != nil {
-			return nil, err
+	runner.Main(cfg, handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		if _, ok := req.Parent.Field("spec", "data", "wait"); ok {
+			fmt.Fprintln(os.Stderr, "waiting for", req.Parent.Name())
+			<-words // whatever becomes of ctx
 		}
-		fmt.Fprintln(os.Stderr, "waiting for", req.Parent.Name())
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return copier(ctx, req)
+		return copier(ctx, req)
+	}))
 }
 
 // A process is an operator in a process of its own.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
+	in   io.Writer
 	log  string        // the file it logs to
 	done chan struct{} // closed when it has ended
 }
 
-// startOperator starts an operator, which asks as the user of this name.
+// unreachable is what a process says that has ended because the API server
+// didn't answer in time.
+const unreachable = "can't be reached"
+
+// startOperator starts an operator, and returns when it has. One that the API
+// server was too busy for is started again, as a Deployment would.
 func startOperator(t *testing.T, name, kubeconfig string, env []string, args ...string) *process {
+	t.Helper()
+	for {
+		p := launch(t, name, kubeconfig, env, args...)
+		eventually(t, "it has started, or ended", func() bool { return p.ended() || strings.Contains(p.said(), "msg=started") })
+		if !p.ended() || !strings.Contains(p.said(), unreachable) {
+			return p
+		}
+	}
+}
+
+// launch starts the process of an operator.
+func launch(t *testing.T, name, kubeconfig string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
 	out, err := os.Create(p.log)
@@ -83,6 +94,7 @@ func startOperator(t *testing.T, name, kubeconfig string, env []string, args ...
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	in, err := p.cmd.StdinPipe()
 	require.NoError(t, err)
+	p.in = in
 	require.NoError(t, p.cmd.Start())
 	go func() { // ends with the process, which the cleanup sees to
 		defer close(p.done)
@@ -120,16 +132,27 @@ func (p *process) freeze() {
 	p.signal(syscall.SIGSTOP)
 }
 
-// exit waits for the process to end, and returns its exit code.
-func (p *process) exit(limit time.Duration) int {
+// word lets a pass go on that waits for it.
+func (p *process) word() {
 	p.t.Helper()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
+	_, err := io.WriteString(p.in, "go on\n")
+	require.NoError(p.t, err)
+}
+
+// ended says whether the process has.
+func (p *process) ended() bool {
 	select {
 	case <-p.done:
-	case <-timer.C:
-		require.Fail(p.t, "still running", "after %v", limit)
+		return true
+	default:
+		return false
 	}
+}
+
+// exit waits for the process to end, and returns its exit code.
+func (p *process) exit() int {
+	p.t.Helper()
+	eventually(p.t, "the process ends", p.ended)
 	return p.cmd.ProcessState.ExitCode()
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,16 +48,25 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 	finalized := map[string]int{}
 	op := operator("c71", configMapChild())
 	op.Namespaces = []string{"default"}
-	r, err := runner.New(op, handler.Funcs{SyncFunc: copier, FinalizeFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	h := handler.Funcs{SyncFunc: copier, FinalizeFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		finalized[req.Parent.Name()]++
 		return &handler.FinalizeResponse{Finalized: true}, nil
-	}}, runner.Options{RESTConfig: cfg, Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Start(ctx) }() // until cancel
+	var running atomic.Pointer[runner.Runner]
+	go func() { // until cancel
+		ended <- insist(func() error {
+			r, err := runner.New(op, h, runner.Options{RESTConfig: cfg, Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				return err
+			}
+			running.Store(r)
+			return r.Start(ctx)
+		})
+	}()
 	defer func() {
 		cancel()
 		require.NoError(t, <-ended)
@@ -101,7 +111,7 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 			p.startEtcd()
 		}
 		p.startServer()
-		eventually(t, "the operator knows that its watches are back", func() bool { return r.Ready() == nil })
+		eventually(t, "the operator knows that its watches are back", func() bool { return running.Load().Ready() == nil })
 		value := fmt.Sprint("v", round)
 		set("p0", value)
 		want["p0"] = value
@@ -143,5 +153,5 @@ func TestC71_ControlPlaneRestarts(t *testing.T) {
 		require.Equal(t, 1, finalized[gone])
 		mu.Unlock()
 	}
-	require.NoError(t, r.Ready())
+	require.NoError(t, running.Load().Ready())
 }

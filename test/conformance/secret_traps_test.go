@@ -105,9 +105,11 @@ func TestSecrets_NothingTellsAValue(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { // until cancel
-				ended <- runner.Run(ctx, dry, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
-					return &handler.SyncResponse{Children: []any{hidden("one", "dry"), hidden("new", "dry")}}, nil
-				}), options)
+				ended <- insist(func() error {
+					return runner.Run(ctx, dry, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+						return &handler.SyncResponse{Children: []any{hidden("one", "dry"), hidden("new", "dry")}}, nil
+					}), options)
+				})
 			}()
 			eventually(t, "the dry run has said what it would do", func() bool { return strings.Contains(rehearsed.logged(), "would") })
 			cancel()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/resource"
@@ -50,13 +51,14 @@ func clusterObjects(t *testing.T, name, version string) []any {
 
 func TestC22_ClusterScopedKinds(t *testing.T) {
 	scenario(t, "C22", "cluster-scoped kinds: silent, converge after a change, silent again, nothing to do after a restart")
+	needsControllerManager(t)
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
-			name := "c22-cluster-" + lower(strategy)
-			cfg := operator(name, childrenBy(strategy, clusterTypes()...)...)
+			cfg := operator("c22-cluster-"+lower(strategy), childrenBy(strategy, clusterTypes()...)...)
 			cfg.Parent = clusterParentType
 			s := newStageWith(t, cfg, testkit.KitOptions{})
+			name := fmt.Sprintf("%s-%s", cfg.Name, rand.String(5)) // of no other run either
 			s.parent = name
 			s.want(clusterObjects(t, name, "1")...)
 			s.undisturbed()
@@ -71,9 +73,10 @@ func TestC22_ClusterScopedKinds(t *testing.T) {
 				}
 			}
 			require.Equal(t, "10200Mi", s.field(clusterObjects(t, name, "2")[4], "spec", "capacity", "storage"))
-			if cluster.HasControllerManager() {
-				require.Len(t, s.field(clusterObjects(t, name, "2")[2], "rules"), 1, "aggregated by a controller")
-			}
+			eventually(t, "a controller aggregates", func() bool {
+				rules, _ := s.field(clusterObjects(t, name, "2")[2], "rules").([]any)
+				return len(rules) == 1
+			})
 			s.silent()
 			s.restart()
 			s.want()

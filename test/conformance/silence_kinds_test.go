@@ -59,7 +59,9 @@ func everyKind(version int32) []any {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": quantity.MustParse("1024Mi")}},
 		}},
-		&corev1.ResourceQuota{ObjectMeta: name, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"limits.cpu": quantity.MustParse("10" + text + "000m")}}},
+		// Of what nobody here creates: admission refuses what a quota is about
+		// until a controller has counted what there is.
+		&corev1.ResourceQuota{ObjectMeta: name, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/absents.example.com": quantity.MustParse("10" + text + "000m")}}},
 		&corev1.LimitRange{ObjectMeta: name, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 			Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{"cpu": quantity.MustParse("1" + text + "000m")},
 		}}}},

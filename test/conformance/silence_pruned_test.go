@@ -18,14 +18,21 @@ var (
 	gadgetType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Gadget"}
 )
 
-// needsWidgets installs a type with lists of every kind, defaults and fields
-// that can't be changed. It is called before a test becomes parallel.
+// needsWidgets installs types with lists of every kind, defaults and fields that
+// can't be changed, and returns when the API server tells of their schemas: an
+// operator asks for them when it starts. It is called before a test becomes
+// parallel.
 func needsWidgets(t *testing.T) {
 	t.Helper()
 	_, err := envtest.InstallCRDs(cluster.RESTConfig(), envtest.CRDInstallOptions{
 		Paths: []string{"testdata/widgets.yaml"}, ErrorIfPathMissing: true, MaxTime: patience,
 	})
 	require.NoError(t, err)
+	typed, _ := clients(t, "somebody")
+	eventually(t, "the schemas are told", func() bool {
+		text, err := typed.Discovery().RESTClient().Get().AbsPath("/openapi/v3/apis", widgetType.APIVersion).DoRaw(t.Context())
+		return err == nil && strings.Contains(string(text), ".v1."+widgetType.Kind+`"`) && strings.Contains(string(text), ".v1."+gadgetType.Kind+`"`)
+	})
 }
 
 func TestC18_PrunedFields(t *testing.T) {

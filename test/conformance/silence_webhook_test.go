@@ -50,6 +50,7 @@ func (w *webhook) serve(t *testing.T, namespace string) {
 			Name:                    "mutate.conformance.roperator.com",
 			AdmissionReviewVersions: []string{"v1"},
 			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          new(int32(30)), // as long as may be: a late answer is none
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{
 				URL:      new(server.URL),

@@ -37,6 +37,7 @@ type stage struct {
 	mu struct {
 		sync.Mutex
 		revision int // of the parent's spec: what shall be has changed
+		count    int // of the children that are wanted; 0 if only the handler knows
 		wanted   func(*handler.SyncRequest) *handler.SyncResponse
 	}
 }
@@ -81,7 +82,7 @@ func (s *stage) want(children ...any) {
 // ask makes these the desired children, by a change of the parent.
 func (s *stage) ask(children ...any) {
 	s.t.Helper()
-	s.answer(func(*handler.SyncRequest) *handler.SyncResponse {
+	s.change(len(children), func(*handler.SyncRequest) *handler.SyncResponse {
 		return &handler.SyncResponse{Children: children, Status: map[string]any{"phase": "Fine"}}
 	})
 }
@@ -89,9 +90,14 @@ func (s *stage) ask(children ...any) {
 // answer makes this the handler, by a change of the parent.
 func (s *stage) answer(wanted func(*handler.SyncRequest) *handler.SyncResponse) {
 	s.t.Helper()
+	s.change(0, wanted)
+}
+
+func (s *stage) change(count int, wanted func(*handler.SyncRequest) *handler.SyncResponse) {
+	s.t.Helper()
 	s.mu.Lock()
 	s.mu.revision++
-	s.mu.wanted = wanted
+	s.mu.count, s.mu.wanted = count, wanted
 	revision := s.mu.revision
 	s.mu.Unlock()
 	it := s.it()
@@ -112,7 +118,7 @@ func (s *stage) rebuild(cfg config.Operator, meanwhile func(), children ...any) 
 		meanwhile()
 	}
 	s.mu.Lock()
-	s.mu.wanted = func(*handler.SyncRequest) *handler.SyncResponse {
+	s.mu.count, s.mu.wanted = len(children), func(*handler.SyncRequest) *handler.SyncResponse {
 		return &handler.SyncResponse{Children: children, Status: map[string]any{"phase": "Fine"}}
 	}
 	s.mu.Unlock()
@@ -258,10 +264,26 @@ func (s *stage) creates() []testkit.Write {
 	return slices.DeleteFunc(s.Writes(), func(w testkit.Write) bool { return w.Verb != "create" })
 }
 
-// undisturbed waits until nobody else has changed a child for a while:
-// controllers have their say on what was created.
+// undisturbed waits until every child that is wanted is there to stay (some are
+// gone, to be created anew, only when a controller has let go of them), and
+// then until nobody else has changed one for a while, so that controllers may
+// have their say on what was created. One that has it later is no failure.
 func (s *stage) undisturbed() {
 	s.t.Helper()
+	s.mu.Lock()
+	count := s.mu.count
+	s.mu.Unlock()
+	eventually(s.t, "the children are there to stay", func() bool {
+		here := 0
+		for child := range s.Snapshot(s.it()).Children.All() {
+			live := s.Get(child)
+			if live == nil || live.IsDeleting() {
+				return false
+			}
+			here++
+		}
+		return here >= count
+	})
 	versions, since := "", time.Now()
 	eventually(s.t, "the children come to rest", func() bool {
 		now := s.versions()
@@ -277,8 +299,12 @@ func (s *stage) undisturbed() {
 func (s *stage) versions() string {
 	s.t.Helper()
 	var b strings.Builder
-	for _, child := range s.children() {
-		fmt.Fprintln(&b, child.UID(), child.ResourceVersion())
+	for child := range s.Snapshot(s.it()).Children.All() {
+		if live := s.Get(child); live != nil {
+			fmt.Fprintln(&b, live.UID(), live.ResourceVersion())
+		} else {
+			fmt.Fprintln(&b, child, "is gone")
+		}
 	}
 	return b.String()
 }

@@ -104,7 +104,7 @@ func TestDockerfile(t *testing.T) {
 func TestDeploymentArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"--namespace=one"}, {"--replicas=3", "--service-monitor"}} {
 		found := false
-		for doc := range strings.SplitSeq(manifestsFor(t, args...), "---\n") {
+		for doc := range strings.SplitSeq(manifestsFor(t, "rights", args...), "---\n") {
 			var deployment appsv1.Deployment
 			require.NoError(t, yaml.Unmarshal([]byte(doc), &deployment))
 			if deployment.Kind != "Deployment" {
@@ -116,7 +116,7 @@ func TestDeploymentArguments(t *testing.T) {
 			self, err := os.Executable()
 			require.NoError(t, err)
 			cmd := exec.Command(self, append(slices.Clone(container.Args), "--help")...)
-			cmd.Env = append(os.Environ(), asOperator+"=1")
+			cmd.Env = append(os.Environ(), asOperator+"=rights")
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), "Usage:")

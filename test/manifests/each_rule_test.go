@@ -14,7 +14,7 @@ import (
 // can't do all of its work, and says which verb on which resource it lacks.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	seen := 0
-	for doc := range strings.SplitSeq(manifestsFor(t, "--namespace=x", "--install-namespace=x"), "---\n") {
+	for doc := range strings.SplitSeq(manifestsFor(t, "rights", "--namespace=x", "--install-namespace=x"), "---\n") {
 		var role rbacv1.Role
 		require.NoError(t, yaml.Unmarshal([]byte(doc), &role))
 		if role.Kind != "Role" {

@@ -16,12 +16,13 @@ import (
 // finalizers of their parent, as OpenShift does.
 var cluster *testkit.Cluster
 
-// asOperator in the environment makes the test binary the operator's program.
+// asOperator in the environment makes the test binary the program of the
+// operator of that name.
 const asOperator = "ROPERATOR_TEST_AS_OPERATOR"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asOperator) != "" {
-		runner.Main(operator(), &story{})
+	if name := os.Getenv(asOperator); name != "" {
+		runner.Main(operator(name), &story{})
 	}
 	code, err := run(m)
 	if err != nil {

@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,13 +38,18 @@ import (
 	"github.com/roperator/roperator/runner"
 )
 
-const patience = 90 * time.Second
+// patience only bounds a hang: it is for what takes an idle machine seconds.
+const patience = 5 * time.Minute
+
+// selecting is the label by which an operator of the whole cluster knows the
+// parents of its own stage.
+const selecting = "rights.roperator.com/stage"
 
 var parentType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Parent"}
 
-func operator() config.Operator {
+func operator(name string) config.Operator {
 	return config.Operator{
-		Name: "rights", Parent: parentType, MaxErrorBackoff: time.Second,
+		Name: name, Parent: parentType, MaxErrorBackoff: time.Second,
 		Children: []config.Child{
 			{Type: k8s.ConfigMap, Strategy: config.Replace, Adopt: true},
 			{Type: k8s.Pod, Strategy: config.Recreate, Adopt: true},
@@ -97,7 +104,9 @@ var children = []schema.GroupVersionResource{
 
 var parents = schema.GroupVersionResource{Group: "conformance.roperator.com", Version: "v1", Resource: "parents"}
 
-// A stage is a namespace in which the operator is installed and works.
+// A stage is a namespace in which an operator is installed and works. The
+// operator has the namespace's name, so that whatever it has in the whole
+// cluster is its own: a ClusterRole, labels on children, a finalizer.
 type stage struct {
 	t         *testing.T
 	namespace string
@@ -125,13 +134,13 @@ func (b *buffer) String() string {
 	return b.buf.String()
 }
 
-// manifestsFor is what the operator's own program prints.
-func manifestsFor(t *testing.T, args ...string) string {
+// manifestsFor is what the program of the operator of this name prints.
+func manifestsFor(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, append([]string{"manifests", "--image=example.com/rights:v1"}, args...)...)
-	cmd.Env = append(os.Environ(), asOperator+"=1")
+	cmd.Env = append(os.Environ(), asOperator+"="+name)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -140,8 +149,9 @@ func manifestsFor(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// newStage installs the operator with the rules that change makes of those of
-// its manifests, which are restricted to the namespace or not.
+// newStage installs an operator with the rules that change makes of those of
+// its manifests, which are restricted to the namespace or not. Change is told
+// which of the roles the rules are of, as when the operator's name is "rights".
 func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule) *stage {
 	t.Helper()
 	admin, err := kubernetes.NewForConfig(cluster.RESTConfig())
@@ -156,7 +166,13 @@ func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rba
 	if !clusterWide {
 		args = append(args, "--namespace="+s.namespace)
 	}
-	for doc := range strings.SplitSeq(manifestsFor(t, args...), "---\n") {
+	var granted []rbacv1.PolicyRule
+	roleRules := func(role string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+		rules = change("rights"+strings.TrimPrefix(role, s.namespace), rules)
+		granted = append(granted, rules...)
+		return rules
+	}
+	for doc := range strings.SplitSeq(manifestsFor(t, s.namespace, args...), "---\n") {
 		var meta metav1.PartialObjectMetadata
 		require.NoError(t, yaml.Unmarshal([]byte(doc), &meta))
 		read := func(into any) { require.NoError(t, yaml.UnmarshalStrict([]byte(doc), into)) }
@@ -166,7 +182,7 @@ func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rba
 		case "Role":
 			var role rbacv1.Role
 			read(&role)
-			role.Rules = change(role.Name, role.Rules)
+			role.Rules = roleRules(role.Name, role.Rules)
 			_, err = admin.RbacV1().Roles(role.Namespace).Create(ctx, &role, metav1.CreateOptions{})
 		case "RoleBinding":
 			var binding rbacv1.RoleBinding
@@ -175,7 +191,7 @@ func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rba
 		case "ClusterRole":
 			var role rbacv1.ClusterRole
 			read(&role)
-			role.Rules = change(role.Name, role.Rules)
+			role.Rules = roleRules(role.Name, role.Rules)
 			_, err = admin.RbacV1().ClusterRoles().Create(ctx, &role, metav1.CreateOptions{})
 		case "ClusterRoleBinding":
 			var binding rbacv1.ClusterRoleBinding
@@ -186,18 +202,54 @@ func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rba
 	}
 	s.user = cluster.RESTConfig()
 	s.user.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + s.namespace + ":rights",
+		UserName: "system:serviceaccount:" + s.namespace + ":" + s.namespace,
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + s.namespace, "system:authenticated"},
 	}
+	s.awaitRights(granted)
 	return s
 }
 
+// awaitRights waits until the API server allows the operator what was granted:
+// it learns of roles and their bindings by watches of its own.
+func (s *stage) awaitRights(granted []rbacv1.PolicyRule) {
+	s.t.Helper()
+	user, err := kubernetes.NewForConfig(s.user)
+	require.NoError(s.t, err)
+	s.await("", "has its rights", func() bool {
+		review, err := user.AuthorizationV1().SelfSubjectRulesReviews().Create(s.t.Context(),
+			&authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: s.namespace}}, metav1.CreateOptions{})
+		if err != nil {
+			return false
+		}
+		return !slices.ContainsFunc(granted, func(rule rbacv1.PolicyRule) bool {
+			return !slices.ContainsFunc(review.Status.ResourceRules, func(r authorizationv1.ResourceRule) bool {
+				return slices.Equal(r.Verbs, rule.Verbs) && slices.Equal(r.APIGroups, rule.APIGroups) &&
+					slices.Equal(r.Resources, rule.Resources) && slices.Equal(r.ResourceNames, rule.ResourceNames)
+			})
+		})
+	})
+}
+
+// config is the operator's. One of the whole cluster selects the parents of its
+// stage: others are in the cluster, too, and none of its business.
 func (s *stage) config(clusterWide bool) config.Operator {
-	cfg := operator()
-	if !clusterWide {
+	cfg := operator(s.namespace)
+	if clusterWide {
+		cfg.ParentSelector = selecting + "=" + s.namespace
+	} else {
 		cfg.Namespaces = []string{s.namespace}
 	}
 	return cfg
+}
+
+// insist makes an attempt until it ends otherwise than for want of an answer in
+// time: an operator gives an API server some seconds when it starts.
+func insist(attempt func() error) error {
+	err := attempt()
+	for errors.Is(err, context.DeadlineExceeded) {
+		err = attempt()
+	}
+	return err
 }
 
 // start runs the operator until stop.
@@ -206,10 +258,12 @@ func (s *stage) start(clusterWide bool) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		err := runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
-			RESTConfig:     s.user,
-			Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
-			LeaderElection: &runner.LeaderElection{Namespace: s.namespace, RetryPeriod: 300 * time.Millisecond},
+		err := insist(func() error {
+			return runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
+				RESTConfig:     s.user,
+				Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
+				LeaderElection: &runner.LeaderElection{Namespace: s.namespace, RetryPeriod: 300 * time.Millisecond},
+			})
 		})
 		if err != nil {
 			s.failed.Store(&err)
@@ -250,8 +304,16 @@ func (s *stage) child(gvr schema.GroupVersionResource) *unstructured.Unstructure
 	return u
 }
 
-// converged says whether every child is there with its labels, or gone.
+// converged says whether every child is there with its owner, or gone, and the
+// status tells of it: then nothing is left to do.
 func (s *stage) converged(revision int64) bool {
+	p, err := s.admin.Resource(parents).Namespace(s.namespace).Get(context.Background(), "one", metav1.GetOptions{})
+	if err != nil {
+		return false
+	}
+	if told, _, _ := unstructured.NestedInt64(p.Object, "status", "revision"); told != revision {
+		return false
+	}
 	for _, gvr := range children {
 		u := s.child(gvr)
 		if (u != nil) != (revision > 0) || u != nil && len(u.GetOwnerReferences()) == 0 {
@@ -275,7 +337,9 @@ func (s *stage) play(clusterWide bool, want string) bool {
 	ctx := context.Background()
 	s.handler.revision.Store(1)
 	created := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": parentType.APIVersion, "kind": parentType.Kind, "metadata": map[string]any{"name": "one"}, "spec": map[string]any{},
+		"apiVersion": parentType.APIVersion, "kind": parentType.Kind,
+		"spec":     map[string]any{},
+		"metadata": map[string]any{"name": "one", "labels": map[string]any{selecting: s.namespace}},
 	}}
 	_, err := s.admin.Resource(parents).Namespace(s.namespace).Create(ctx, created, metav1.CreateOptions{})
 	require.NoError(s.t, err)
@@ -286,11 +350,7 @@ func (s *stage) play(clusterWide bool, want string) bool {
 	if !s.await(want, "creates", func() bool { return s.converged(1) }) {
 		return false
 	}
-	if !s.await(want, "status and Events, counted", func() bool {
-		p, err := s.admin.Resource(parents).Namespace(s.namespace).Get(ctx, "one", metav1.GetOptions{})
-		if err != nil || p.Object["status"] == nil {
-			return false
-		}
+	if !s.await(want, "Events, counted", func() bool {
 		list, err := events.EventsV1().Events(s.namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && slices.ContainsFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason == "Told" && e.Series != nil })
 	}) {
@@ -309,12 +369,16 @@ func (s *stage) play(clusterWide bool, want string) bool {
 		return false
 	}
 	stop()
+	starts := strings.Count(s.said(), "msg=started")
 	stop = s.start(clusterWide)
-	renewed := strings.Count(s.said(), "msg=started")
-	if !s.await(want, "starts again", func() bool { return strings.Count(s.said(), "msg=started") > renewed }) {
+	if !s.await(want, "starts again", func() bool { return strings.Count(s.said(), "msg=started") > starts }) {
 		return false
 	}
-	changes, err := runner.Plan(ctx, s.config(clusterWide), &s.handler, runner.Options{RESTConfig: s.user, Logger: slog.New(slog.DiscardHandler)})
+	var changes []runner.Change
+	err = insist(func() (err error) {
+		changes, err = runner.Plan(ctx, s.config(clusterWide), &s.handler, runner.Options{RESTConfig: s.user, Logger: slog.New(slog.DiscardHandler)})
+		return err
+	})
 	if err != nil && want != "" && strings.Contains(err.Error(), want) {
 		return false
 	}
@@ -354,7 +418,7 @@ func TestManifestsAreAccepted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(kubectl, "--kubeconfig", cluster.Kubeconfig(), "apply", "--dry-run=server", "--validate=strict", "-f", "-")
-			cmd.Stdin = strings.NewReader(manifestsFor(t, args...))
+			cmd.Stdin = strings.NewReader(manifestsFor(t, "rights", args...))
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))
 			require.Contains(t, string(out), "deployment.apps/rights created (server dry run)")

@@ -3,6 +3,7 @@ package security
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,29 @@ func everything(t *testing.T, namespace string) map[string]string {
 		found["Secret "+s.Name] = string(s.UID) + " " + s.ResourceVersion
 	}
 	delete(found, "ConfigMap kube-root-ca.crt")
+	return found
+}
+
+// writtenBy returns each ConfigMap and Secret of a namespace in which the API
+// server has noted fields that an operator wrote.
+func writtenBy(t *testing.T, namespace, operator string) []string {
+	t.Helper()
+	maps, err := clients(t).CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	secrets, err := clients(t).CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	var found []string
+	note := func(kind string, meta metav1.ObjectMeta) {
+		if slices.ContainsFunc(meta.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == operator }) {
+			found = append(found, kind+" "+meta.Name)
+		}
+	}
+	for _, m := range maps.Items {
+		note("ConfigMap", m.ObjectMeta)
+	}
+	for _, s := range secrets.Items {
+		note("Secret", s.ObjectMeta)
+	}
 	return found
 }
 

@@ -14,8 +14,9 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-// patience is for what takes an idle machine a small fraction of it.
-const patience = 90 * time.Second
+// patience only bounds a hang: it is for what takes an idle machine a small
+// fraction of it.
+const patience = 5 * time.Minute
 
 // cluster is what all tests share; each has a namespace of its own there.
 var cluster *testkit.Cluster

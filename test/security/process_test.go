@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -107,6 +108,46 @@ func start(t *testing.T, name string, args ...string) *process {
 	return p
 }
 
+func (p *process) ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// unreachable is what a process says that has ended because the API server
+// didn't answer in time; it is started again, as a Deployment would.
+const unreachable = "can't be reached"
+
+// startWorking starts an operator, and returns when it has begun to work.
+func startWorking(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	for {
+		p := start(t, name, args...)
+		eventually(t, "it has started, or ended", func() bool { return p.ended() || strings.Contains(p.said(t), "started") })
+		if !p.ended() || !strings.Contains(p.said(t), unreachable) {
+			return p
+		}
+	}
+}
+
+// startServing starts an operator that serves its metrics and its health at the
+// addresses that it returns, which nobody listened at a moment ago, and returns
+// when it has begun to work. It tries others if somebody else was faster.
+func startServing(t *testing.T, name string, args func(metrics, health string) []string) (p *process, metrics, health string) {
+	t.Helper()
+	for range 10 {
+		metrics, health = freeAddress(t), freeAddress(t)
+		p = startWorking(t, name, args(metrics, health)...)
+		if !p.ended() || !strings.Contains(p.said(t), "address already in use") {
+			break
+		}
+	}
+	return p, metrics, health
+}
+
 func (p *process) said(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(p.log)
@@ -146,7 +187,7 @@ func TestNoValueOfASecretInTheOutputOfAProcess(t *testing.T) {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
 			kit := bystander(t, "output-by-"+format)
-			name, address := "output-"+format, freeAddress(t)
+			name := "output-" + format
 			troubles := []string{"good", "panics", "fails", "permanent", "loops", "key", "base64", "label", "type", "unknown", "taken"}
 			foreign := secret("taken", "theirs")
 			kit.Create(foreign)
@@ -156,7 +197,9 @@ func TestNoValueOfASecretInTheOutputOfAProcess(t *testing.T) {
 			// The lowest level is the highest verbosity of client-go, at which
 			// it logs bodies.
 			common := []string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + kit.Namespace, "--log-format=" + format, "--log-level=debug-8"}
-			p := start(t, name, append(common, "--metrics-bind-address="+address, "--health-probe-bind-address="+address)...)
+			p, _, address := startServing(t, name, func(_, both string) []string {
+				return append(slices.Clone(common), "--metrics-bind-address="+both, "--health-probe-bind-address="+both)
+			})
 			for _, each := range troubles {
 				text := map[string]string{"good": "", "loops": "ConflictLoop", "unknown": ""}
 				if want, listed := text[each]; listed && want == "" {
@@ -184,7 +227,9 @@ func TestNoValueOfASecretInTheOutputOfAProcess(t *testing.T) {
 			kit.Update(secret("good", "by hand"))
 			for _, output := range []string{"text", "json"} {
 				plan := start(t, name, append(append([]string{"plan"}, common...), "--output="+output)...)
-				<-plan.done
+				for <-plan.done; strings.Contains(plan.said(t), unreachable); <-plan.done {
+					plan = start(t, name, append(append([]string{"plan"}, common...), "--output="+output)...)
+				}
 				require.Contains(t, plan.said(t), "loops", "the plan, or its log, tells of it")
 				noCanary(t, "plan", plan.said(t))
 			}

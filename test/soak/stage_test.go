@@ -33,6 +33,8 @@ const (
 	// passerby begins the names of parents that come and go.
 	passerby  = "passerby-"
 	residents = 50
+	// patience only bounds a hang.
+	patience = 5 * time.Minute
 )
 
 func parents() schema.GroupVersionResource {
@@ -90,7 +92,7 @@ func (s *stage) prepare(ctx context.Context) error {
 	if _, err := crds.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := plane.Until(ctx, time.Minute, func() error {
+	if err := plane.Until(ctx, patience, func() error {
 		_, err := s.api.of("parents").List(ctx, metav1.ListOptions{})
 		return err
 	}); err != nil {
@@ -140,11 +142,13 @@ func (s *stage) sizes() map[string]int { return s.manager.Engine().Sizes() }
 func (s *stage) settle(ctx context.Context, objects int) error {
 	var passes uint64
 	quiet := 0
-	return plane.Until(ctx, 3*time.Minute, func() error {
+	var ended error
+	err := plane.Until(ctx, patience, func() error {
 		select {
 		case err := <-s.runner.ended:
 			s.runner.ended <- err
-			return fmt.Errorf("the operators have ended: %w", err)
+			ended = fmt.Errorf("the operators have ended: %w", err)
+			return nil
 		default:
 		}
 		engine := s.manager.Engine()
@@ -170,6 +174,7 @@ func (s *stage) settle(ctx context.Context, objects int) error {
 		}
 		return nil
 	})
+	return errors.Join(ended, err)
 }
 
 func (s *stage) create(ctx context.Context, name string) error {

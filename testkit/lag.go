@@ -1,0 +1,103 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+
+	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/resource"
+)
+
+// lag describes the first object of which the operator's store doesn't hold
+// what the API server has now, "" if there is none. It lists whatever the
+// operator watches.
+func (k *Kit) lag(engine probe.Engine) (string, error) {
+	ctx, cancel := timeout(requestTimeout)
+	defer cancel()
+	living := map[types.UID]bool{}
+	parents := map[types.NamespacedName]bool{}
+	for t, selector := range k.watched() {
+		items, err := k.list(ctx, t, selector)
+		if err != nil {
+			return "", fmt.Errorf("%s: list: %w", t, err)
+		}
+		for i := range items {
+			item := &items[i]
+			key := types.NamespacedName{Namespace: item.Namespace, Name: item.Name}
+			held, ok := engine.Observed(t, key)
+			if !ok || older(held, item.ResourceVersion) {
+				return fmt.Sprintf("%s at resourceVersion %s", describe(t, key), item.ResourceVersion), nil
+			}
+			living[item.UID] = true
+			if t == k.config.Parent {
+				parents[key] = true
+			}
+		}
+	}
+	return k.outlived(engine, living, parents), nil
+}
+
+// watched returns the label selector by which the operator watches each type.
+func (k *Kit) watched() map[resource.Type]string {
+	selectors := map[resource.Type]string{k.config.Parent: k.config.ParentSelector}
+	ours := labels.Set{k.config.OwnershipLabel: k.config.Name}.String() + "," + k.config.TrackingLabel
+	for _, child := range k.config.Children {
+		selectors[child.Type] = ours
+	}
+	return selectors
+}
+
+// list returns the metadata of the objects of a type that are selected where
+// the operator watches. There are none of a type that isn't served.
+func (k *Kit) list(ctx context.Context, t resource.Type, selector string) ([]metav1.PartialObjectMetadata, error) {
+	m, err := k.mapping(t)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := metadata.ResourceInterface(k.metas.Resource(m.rest.Resource))
+	if !m.ClusterScoped && !k.clusterScoped {
+		client = k.metas.Resource(m.rest.Resource).Namespace(k.Namespace)
+	}
+	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return found.Items, nil
+}
+
+// outlived describes an object that the operator's store holds although the API
+// server doesn't any more, among the Kit's own parents and the children of
+// these parents.
+func (k *Kit) outlived(engine probe.Engine, living map[types.UID]bool, parents map[types.NamespacedName]bool) string {
+	for _, own := range k.own.parents() {
+		held, ok := engine.Observed(k.config.Parent, own.key)
+		if ok && held.UID() == own.uid && !living[own.uid] {
+			return "the deletion of " + describe(k.config.Parent, own.key)
+		}
+	}
+	for key := range parents {
+		snapshot, ok := engine.Snapshot(key)
+		if !ok {
+			continue
+		}
+		for child := range snapshot.Children.All() {
+			if !living[child.UID()] {
+				return "the deletion of " + describe(child.Type(), child.Key())
+			}
+		}
+	}
+	return ""
+}
