@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 
-	"github.com/roperator/roperator/internal/probe"
+	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/resource"
 )
 
 // lag describes the first object of which the operator's store doesn't hold
 // what the API server has now, "" if there is none. It lists whatever the
 // operator watches.
-func (k *Kit) lag(engine probe.Engine) (string, error) {
+func (k *Kit) lag(engine *reconcile.Engine) (string, error) {
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
 	living := map[types.UID]bool{}
@@ -81,7 +81,7 @@ func (k *Kit) list(ctx context.Context, t resource.Type, selector string) ([]met
 // outlived describes an object that the operator's store holds although the API
 // server doesn't any more, among the Kit's own parents and the children of
 // these parents.
-func (k *Kit) outlived(engine probe.Engine, living map[types.UID]bool, parents map[types.NamespacedName]bool) string {
+func (k *Kit) outlived(engine *reconcile.Engine, living map[types.UID]bool, parents map[types.NamespacedName]bool) string {
 	for _, own := range k.own.parents() {
 		held, ok := engine.Observed(k.config.Parent, own.key)
 		if ok && held.UID() == own.uid && !living[own.uid] {
