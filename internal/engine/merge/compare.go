@@ -2,8 +2,6 @@ package merge
 
 import (
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/jsonvalue"
@@ -12,58 +10,63 @@ import (
 )
 
 // A Comparison decides whether a live object satisfies a desired one, and what
-// the live one becomes where it doesn't. It holds what is known about one child
-// type; the zero value knows nothing and goes by the shape of what it finds.
+// the live object is to become where it doesn't. The zero value knows no schema:
+// it tells keyed lists by their shape.
 //
 // Objects are decoded JSON whose numbers are int64 or float64. They are never
-// modified, and results share subtrees with them: all are to be treated as
-// immutable. A comparison is safe for concurrent use.
+// modified. Results share subtrees with the objects, so callers must not modify
+// either. A Comparison is safe for concurrent use.
 //
-// What counts is what the desired object specifies:
+// The desired object decides what is compared:
 //
-//   - Objects are compared by the desired keys. Null means "no opinion", as if
+//   - Objects are compared by the desired keys. A null means "no opinion", as if
 //     the key weren't there.
-//   - Keyed lists are compared item by item, found by their keys; several items
-//     with the same keys are taken in the order in which they stand. The order
-//     of the list counts only where ordered says so.
-//   - Sets need every desired element. So do a child's finalizers, and its
-//     owner references, found by UID, even where the desired list is empty.
-//   - Other lists are compared whole: length, order and each item, in which
-//     keys that only the live one has are ignored as in any object.
-//   - An empty desired list wants an empty list, which a missing one is too. An
-//     empty desired object wants an object.
+//   - Items of a keyed list are found by their keys. If several items have the
+//     same keys, the first desired item is compared with the first live one, and
+//     so on. The order of the items counts only in initContainers and env.
+//   - A set needs every desired element and may have more. metadata.finalizers is
+//     a set, and metadata.ownerReferences is a list with the key uid. In these
+//     two an empty desired list asks for nothing.
+//   - Any other list is compared whole: its length, its order and each item. An
+//     item may have keys that the desired item lacks, like any object.
+//   - An empty desired list wants an empty list or none. An empty desired object
+//     wants an object.
 //   - apiVersion, kind, status, and the metadata that the API server sets are
-//     neither compared nor changed, nor are ignored paths. An ignored path is
-//     set only as part of something that is added as a whole.
+//     neither compared nor changed. Nor are ignored paths. An ignored path is set
+//     only if an object or an item around it is added.
 //
-// What an earlier desired state had set, as recorded by applied, and this one
-// lacks, is to go.
+// A field that an earlier desired object had set and this one lacks is removed.
+// The FieldSet called former tells which fields these are.
 type Comparison struct {
+	// Schema is the schema of the objects. nil means that it is unknown.
 	Schema *listkeys.Node
+	// Ignore holds the paths that belong to others. They are left alone.
 	Ignore []fieldpath.Path
 }
 
 // A Difference is one field in which a live object doesn't satisfy a desired
 // one.
 type Difference struct {
-	// Path reads like spec.template.spec.containers[name="app"].image. A list
-	// that is compared as a whole, and what is wrong with a list rather than
-	// with one of its items, has the path of the list.
+	// Path reads like spec.template.spec.containers[name="app"].image. A
+	// difference in the length or the order of a list has the path of the list.
 	Path string
-	// Live and Desired are nil where there is no such field.
+	// Live and Desired are the field's values, nil where there is no such field.
 	Live, Desired any
-	// Removed means that an earlier desired state had set the field and this
-	// one lacks it. Where Desired is nil and Removed false, the field is in
-	// something that is owned whole since its paths were too many to be
-	// recorded: it might as well be a default that comes back.
+	// Removed means that an earlier desired object had set the field and that
+	// this one lacks it. Desired is nil then. Where Desired is nil and Removed is
+	// false, the field lies below a path that is owned whole, and an earlier
+	// desired object may or may not have set it. It may be a default of the API
+	// server, which will come back.
 	Removed bool
 }
 
-// Compare returns every field in which live doesn't satisfy desired, and those
-// that former says an earlier desired state had set, desired lacks and live
-// still has. The order is that of the keys in objects, and of the desired items
-// in lists. It returns nil if live satisfies desired. A nil former means that
-// nothing is known of earlier states.
+// Compare returns every field in which live doesn't satisfy desired, and every
+// field that live has, former holds and desired lacks. It returns nil if there
+// is none. Differences are in the order of an object's keys, and of the desired
+// items of a list.
+//
+// A nil former means that no earlier desired object is known, so that nothing is
+// removed.
 func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []Difference {
 	var quick merging
 	if _, changed := quick.object(live, desired, c.root(former)); !changed {
@@ -72,36 +75,39 @@ func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []D
 	return c.Collect(live, desired, former)
 }
 
-// Covers says, without decoding live, that compare would find no difference if
-// nothing was known of earlier states. Where it says no, compare may still find none.
+// Covers says, without decoding live, that Compare would find no difference if
+// former is nil. Where Covers returns false, Compare may still find none.
 func Covers(live *resource.Resource, desired map[string]any) bool {
 	raw, err := live.MarshalJSON()
 	return err == nil && jsonvalue.Covers(string(raw), desired)
 }
 
-// Collect is compare, and faster where there are differences.
+// Collect returns the same as Compare. Compare is the faster one if there is no
+// difference, Collect if there are some.
 func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []Difference {
 	m := merging{collect: true}
 	m.object(live, desired, c.root(former))
 	return m.differences
 }
 
-// Merge returns the object to update the live one to: live, with desired merged
-// in, and without what former says an earlier desired state had set and desired
-// lacks. Unions, and items of lists that are compared whole, become what
-// desired says where they differ themselves and not only further down: what
-// only the live one has there doesn't go with it.
+// Merge returns the object that the live one is to be updated to: live, with
+// desired merged in, and without the fields that former holds and desired lacks.
 //
-// The result is live itself if there is no difference, and there is no
-// difference between the result and desired.
+// Two kinds of objects also lose keys that others have set. A union that differs
+// at its own level loses every key that desired lacks. So does an object within
+// a list that is compared whole, if anything in the object differs.
+//
+// Merge returns live itself if Compare finds no difference. Compare never finds
+// a difference between the result and desired.
 func (c *Comparison) Merge(live, desired map[string]any, former *FieldSet) map[string]any {
 	var m merging
 	merged, _ := m.object(live, desired, c.root(former))
 	return merged
 }
 
-// CompareAt is compare for the values of one field of an object, status included,
-// which compare doesn't look at. Without a desired value there is no difference.
+// CompareAt compares the values of one field of an object as Compare does. The
+// field may be status, which Compare leaves out. If desired is nil, there is no
+// difference.
 func (c *Comparison) CompareAt(field string, live, desired any) []Difference {
 	if desired == nil {
 		return nil
@@ -112,8 +118,8 @@ func (c *Comparison) CompareAt(field string, live, desired any) []Difference {
 	return m.differences
 }
 
-// Without returns a comparison that leaves these paths alone too. A path that
-// can't be parsed is compared as ever.
+// Without returns a Comparison that ignores these paths in addition. Paths that
+// can't be parsed are skipped. The receiver stays as it is.
 func (c *Comparison) Without(paths []string) *Comparison {
 	if len(paths) == 0 {
 		return c
@@ -127,85 +133,7 @@ func (c *Comparison) Without(paths []string) *Comparison {
 	return more
 }
 
-// root is the place of whole objects.
+// root returns the place of whole objects.
 func (c *Comparison) root(former *FieldSet) place {
-	return place{schema: c.Schema, former: former, ignore: c.Ignore, part: partRoot, hadMark: former != nil}
-}
-
-// report adds a difference at the current path.
-func (m *merging) report(live, desired any, removed bool) {
-	if m.collect {
-		m.differences = append(m.differences, Difference{Path: m.path(), Live: live, Desired: desired, Removed: removed})
-	}
-}
-
-// A trailStep is a step of the current path: a field, or, if item isn't empty,
-// an item of a list, already in brackets.
-type trailStep struct{ field, item string }
-
-func (m *merging) push(field string) {
-	if m.collect {
-		m.trail = append(m.trail, trailStep{field: field})
-	}
-}
-
-// pushIndex steps into the item of a list that has no key.
-func (m *merging) pushIndex(index int) {
-	if m.collect {
-		m.trail = append(m.trail, trailStep{item: "[" + strconv.Itoa(index) + "]"})
-	}
-}
-
-func (m *merging) pop() {
-	if m.collect {
-		m.trail = m.trail[:len(m.trail)-1]
-	}
-}
-
-func (m *merging) path() string {
-	var b strings.Builder
-	for i, step := range m.trail {
-		switch {
-		case step.item != "":
-			b.WriteString(step.item)
-		case !isPlainField(step.field):
-			b.WriteString("[" + strconv.Quote(step.field) + "]")
-		default:
-			if i > 0 {
-				b.WriteByte('.')
-			}
-			b.WriteString(step.field)
-		}
-	}
-	return b.String()
-}
-
-// isPlainField says whether a field's name can stand in a path without quotes.
-func isPlainField(name string) bool {
-	for i, r := range name {
-		letter := r == '_' || r == '$' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r != '-' && (r < '0' || r > '9')) {
-			return false
-		}
-	}
-	return name != ""
-}
-
-// sortedKeys returns the keys that are desired or may have been ours, each once.
-func sortedKeys(desired, live map[string]any, former *FieldSet) []string {
-	fields := former.objectFields()
-	keys := make([]string, 0, len(desired)+len(fields))
-	for key := range desired {
-		keys = append(keys, key)
-	}
-	for _, field := range fields {
-		keys = append(keys, field.name)
-	}
-	if former.owns() {
-		for key := range live {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
+	return place{schema: c.Schema, former: former, ignore: c.Ignore, part: partRoot, formerKnown: former != nil}
 }

@@ -3,7 +3,6 @@ package merge
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,127 +18,6 @@ import (
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
-
-// liveDeployment is what an API server and its controllers made of
-// desiredDeployment, with a sidecar that a webhook injected.
-const liveDeployment = `
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-  namespace: shop
-  uid: 0e5b6e1c-8a55-4f5a-9d5e-8d3d3b1f2a11
-  resourceVersion: "4711"
-  generation: 3
-  creationTimestamp: "2026-01-02T03:04:05Z"
-  annotations: {deployment.kubernetes.io/revision: "3", example.com/note: ours}
-  labels: {app: web, team: other}
-  managedFields: [{manager: shop, operation: Update}]
-  ownerReferences:
-  - {apiVersion: example.com/v1, kind: Shop, name: shop, uid: parent, controller: true, blockOwnerDeletion: true}
-spec:
-  progressDeadlineSeconds: 600
-  replicas: 2
-  revisionHistoryLimit: 10
-  selector: {matchLabels: {app: web}}
-  strategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 25%, maxUnavailable: 25%}}
-  template:
-    metadata:
-      labels: {app: web, sidecar: injected}
-    spec:
-      containers:
-      - name: proxy
-        image: proxy:7
-        ports: [{containerPort: 15090, protocol: TCP, name: proxy}]
-      - name: app
-        image: web:1
-        imagePullPolicy: IfNotPresent
-        args: [--port, "8080"]
-        env:
-        - {name: POD_NAME, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}
-        - {name: LEVEL, value: debug}
-        - {name: PROXY, value: injected}
-        ports:
-        - {containerPort: 8080, protocol: TCP, name: http}
-        - {containerPort: 8080, protocol: UDP, name: quic}
-        resources: {limits: {memory: 1Gi}}
-        livenessProbe: {httpGet: {path: /, port: 8080, scheme: HTTP}, failureThreshold: 3, periodSeconds: 10, successThreshold: 1, timeoutSeconds: 1}
-        terminationMessagePath: /dev/termination-log
-        terminationMessagePolicy: File
-        volumeMounts:
-        - {name: data, mountPath: /data}
-        - {name: data, mountPath: /logs, subPath: logs}
-        - {name: token, mountPath: /var/run/secrets, readOnly: true}
-      initContainers:
-      - {name: proxy-init, image: proxy:7}
-      - {name: migrate, image: web:1, imagePullPolicy: IfNotPresent, resources: {}}
-      dnsPolicy: ClusterFirst
-      restartPolicy: Always
-      schedulerName: default-scheduler
-      securityContext: {}
-      terminationGracePeriodSeconds: 30
-      tolerations: [{key: node, operator: Exists, effect: NoSchedule}]
-      volumes:
-      - {name: data, emptyDir: {}}
-      - {name: conf, configMap: {name: conf, defaultMode: 420}}
-      - {name: token, projected: {defaultMode: 420}}
-status: {replicas: 2, observedGeneration: 3}
-`
-
-const desiredDeployment = `
-apiVersion: apps/v1
-kind: Deployment
-metadata:
-  name: web
-  namespace: shop
-  creationTimestamp: null
-  annotations: {example.com/note: ours}
-  labels: {app: web}
-  ownerReferences:
-  - {apiVersion: example.com/v1, kind: Shop, name: shop, uid: parent, controller: true, blockOwnerDeletion: true}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: web}}
-  strategy: {}
-  template:
-    metadata:
-      creationTimestamp: null
-      labels: {app: web}
-    spec:
-      initContainers:
-      - {name: migrate, image: web:1, resources: {}}
-      containers:
-      - name: app
-        image: web:1
-        args: [--port, "8080"]
-        env:
-        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
-        - {name: LEVEL, value: debug}
-        ports:
-        - {containerPort: 8080, name: http}
-        - {containerPort: 8080, protocol: UDP, name: quic}
-        resources: {limits: {memory: 1Gi}}
-        livenessProbe: {httpGet: {path: /, port: 8080}}
-        volumeMounts:
-        - {name: data, mountPath: /data}
-        - {name: data, mountPath: /logs, subPath: logs}
-      tolerations: [{key: node, operator: Exists}]
-      volumes:
-      - {name: data, emptyDir: {}}
-      - {name: conf, configMap: {name: conf}}
-status: {}
-`
-
-// changeDeployment replaces parts of one of the two, each of which must be
-// there.
-func changeDeployment(tb testing.TB, text string, oldAndNew ...string) string {
-	tb.Helper()
-	for pair := range slices.Chunk(oldAndNew, 2) {
-		require.Contains(tb, text, pair[0])
-		text = strings.Replace(text, pair[0], pair[1], 1)
-	}
-	return text
-}
 
 func TestComparisonConformance(t *testing.T) {
 	const service = `
@@ -277,7 +155,8 @@ status: {loadBalancer: {}}
 	})
 }
 
-// C15: a handler may return the observed child itself. C22: of any kind.
+// C15: a handler may return the observed child itself. C22: the child may be of any
+// kind.
 func TestComparisonWithItself(t *testing.T) {
 	pod := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}},
@@ -309,7 +188,8 @@ func TestComparisonWithItself(t *testing.T) {
 	}
 }
 
-// C31: what a new build dropped is found by the mark alone, of big ConfigMaps too.
+// C31: the FieldSet alone tells what a new build of the operator has dropped, of big
+// ConfigMaps too.
 func TestComparisonBigConfigMaps(t *testing.T) {
 	many := map[string]any{}
 	for i := range 19_000 {
@@ -333,8 +213,8 @@ func TestComparisonBigConfigMaps(t *testing.T) {
 			c := Comparison{Schema: schemaOf(t, k8s.ConfigMap)}
 			live := map[string]any{"metadata": map[string]any{"name": "x", "labels": map[string]any{"theirs": "x"}}, "data": tc.earlier}
 			start := time.Now()
-			mark := NewFieldSet(map[string]any{"data": tc.earlier}, c.Schema).Encode(16 << 10)
-			former, err := ParseFieldSet(mark)
+			text := NewFieldSet(map[string]any{"data": tc.earlier}, c.Schema).Encode(16 << 10)
+			former, err := ParseFieldSet(text)
 			require.NoError(t, err)
 			desired := map[string]any{"data": tc.desired}
 			differences := c.Compare(live, desired, former)
@@ -358,8 +238,8 @@ func TestComparisonBigConfigMaps(t *testing.T) {
 	}
 }
 
-// A settled child costs nothing but the walk, and little more with containers
-// of others in front of its own.
+// TestComparisonAllocatesNothing shows that comparing a settled child allocates
+// nothing, and little if somebody has put containers in front of its own.
 func TestComparisonAllocatesNothing(t *testing.T) {
 	c := Comparison{Schema: schemaOf(t, k8s.Deployment)}
 	desired := sample.YAML(t, desiredDeployment)
@@ -368,50 +248,4 @@ func TestComparisonAllocatesNothing(t *testing.T) {
 		"      - name: proxy\n        image: proxy:7\n        ports: [{containerPort: 15090, protocol: TCP, name: proxy}]\n", ""))
 	require.Zero(t, testing.AllocsPerRun(100, func() { c.Compare(live, desired, nil) }))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { c.Compare(injected, desired, nil) }), 6.0)
-}
-
-// BenchmarkCompareUnchanged compares the 100 children of a settled parent.
-func BenchmarkCompareUnchanged(b *testing.B) {
-	live, desired := sample.YAML(b, liveDeployment), sample.YAML(b, desiredDeployment)
-	c := Comparison{Schema: schemaOf(b, k8s.Deployment)}
-	former := NewFieldSet(desired, c.Schema)
-	for name, mark := range map[string]*FieldSet{"NoMark": nil, "Mark": former} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				for range 100 {
-					if c.Compare(live, desired, mark) != nil {
-						b.Fatal("differs")
-					}
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkMergeChanged(b *testing.B) {
-	live, desired := sample.YAML(b, liveDeployment), sample.YAML(b, strings.Replace(desiredDeployment, "web:1", "web:2", 1))
-	c := Comparison{Schema: schemaOf(b, k8s.Deployment)}
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Merge(live, desired, nil)
-	}
-}
-
-func BenchmarkMark(b *testing.B) {
-	desired := sample.YAML(b, desiredDeployment)
-	many := map[string]any{}
-	for i := range 19_000 {
-		many[fmt.Sprint("key-", i)] = "x"
-	}
-	for name, object := range map[string]map[string]any{"Deployment": desired, "ManyKeys": {"data": many}} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := ParseFieldSet(NewFieldSet(object, nil).Encode(16 << 10)); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/roperator/roperator/internal/testing/sample"
 )
 
-// fuzzSchema nests in itself through every kind of node.
+// fuzzSchema returns a schema that has every kind of node, and itself below most.
 func fuzzSchema() *listkeys.Node {
 	n := &listkeys.Node{Kind: listkeys.Struct}
 	n.Fields = map[string]*listkeys.Node{
@@ -35,15 +35,16 @@ func fuzzSchema() *listkeys.Node {
 	return n
 }
 
-// Indexes are left out where items have keys: they mean nothing among several
-// items with the same keys.
+// fuzzIgnores are the paths to ignore. They have no index for lists whose items have
+// keys: an index means nothing among several items with the same keys.
 var fuzzIgnores = []string{
 	"spec.value", "keyed[*].value", "keyed[name=a]", "ports[port=1,protocol=TCP].value", "whole[*].map", "set[*]", "map[*].value",
 	"whole[0]", "spec.union.value", "metadata.annotations", "metadata.labels.a", "spec", "union.free.value",
 	"metadata.finalizers[*]", "free[*]", "free[*].value",
 }
 
-// checkCompareMerge holds compare, merge and the marks to their promises.
+// checkCompareMerge draws objects from data and checks what Compare, Merge and
+// FieldSet promise of them.
 func checkCompareMerge(t *testing.T, data []byte) {
 	t.Helper()
 	s := &sample.ByteSource{Data: data}
@@ -71,7 +72,7 @@ func checkCompareMerge(t *testing.T, data []byte) {
 		require.Equal(t, text, exact.Encode(limit))
 	}
 	if limit > 1 {
-		requireAppliedCovers(t, former, exact)
+		requireFieldSetCovers(t, former, exact)
 	}
 	if s.Below(6) == 0 {
 		former = nil
@@ -104,7 +105,8 @@ func checkCompareMerge(t *testing.T, data []byte) {
 	}
 }
 
-// requireIgnoredKept checks ignored paths that have only fields.
+// requireIgnoredKept checks that merged has the live value at an ignored path. It
+// checks a path up to its first list item.
 func requireIgnoredKept(t *testing.T, live, merged any, path fieldpath.Path) {
 	t.Helper()
 	for _, step := range path {
@@ -120,20 +122,21 @@ func requireIgnoredKept(t *testing.T, live, merged any, path fieldpath.Path) {
 	}
 }
 
-// requireAppliedCovers checks that a says of everything in b that it is ours, but for
-// what may be forgotten of metadata.
-func requireAppliedCovers(t *testing.T, a, b *FieldSet) {
+// requireFieldSetCovers checks that a holds all paths of b, except in metadata,
+// where Encode may leave paths out.
+func requireFieldSetCovers(t *testing.T, a, b *FieldSet) {
 	t.Helper()
 	for _, field := range b.fields {
 		if field.name != "metadata" {
-			require.True(t, a.owns() || fieldSetCovers(a.fields.get(field.name), field.value), field.name)
+			require.True(t, a.ownsWhole() || fieldSetCovers(a.fields.get(field.name), field.value), field.name)
 		}
 	}
 }
 
+// fieldSetCovers says whether a holds all paths of b.
 func fieldSetCovers(a, b *FieldSet) bool {
 	switch {
-	case a.owns():
+	case a.ownsWhole():
 		return true
 	case a == nil || a.kind != b.kind || len(a.items) != len(b.items):
 		return false
@@ -158,7 +161,7 @@ func FuzzCompareMerge(f *testing.F) {
 	f.Fuzz(checkCompareMerge)
 }
 
-// TestCompareMergeProperties runs what the fuzzer checks on random input.
+// TestCompareMergeProperties runs the fuzzer's checks on random input.
 func TestCompareMergeProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	n := 4000
@@ -171,8 +174,8 @@ func TestCompareMergeProperties(t *testing.T) {
 	}
 }
 
-// FuzzDecodeApplied feeds marks that anybody may have written.
-func FuzzDecodeApplied(f *testing.F) {
+// FuzzParseFieldSet parses texts that anybody may have written.
+func FuzzParseFieldSet(f *testing.F) {
 	for _, text := range []string{
 		"", "*", "data*,metadata{labels{app}}", `spec{ports[port|protocol:#53|TCP{name}],args[],rules({host},,"a b"<c>)}`,
 		"a{b", "a[:", `"`, "a((((", "a]", "a{}}",
@@ -180,15 +183,15 @@ func FuzzDecodeApplied(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := ParseFieldSet(text)
+		set, err := ParseFieldSet(text)
 		if err != nil {
 			return
 		}
-		again, err := ParseFieldSet(a.Encode(maxText))
+		again, err := ParseFieldSet(set.Encode(maxText))
 		require.NoError(t, err)
-		require.Equal(t, a.Encode(100), again.Encode(100))
+		require.Equal(t, set.Encode(100), again.Encode(100))
 		live := map[string]any{"spec": map[string]any{"ports": []any{map[string]any{"port": int64(53)}}}, "a": []any{"b", nil, map[string]any{}}}
 		c := Comparison{}
-		require.Empty(t, c.Compare(c.Merge(live, nil, a), nil, a))
+		require.Empty(t, c.Compare(c.Merge(live, nil, set), nil, set))
 	})
 }

@@ -17,8 +17,8 @@ func TestComparisonRemoval(t *testing.T) {
 			want:    []string{`spec.paused: true removed`},
 			merged:  `spec: {replicas: 1, revisionHistoryLimit: 10}`,
 		},
-		"NoMark": {
-			reason:  "Without a mark nothing is removed.",
+		"NoFormer": {
+			reason:  "Nothing is removed if no earlier desired object is known.",
 			of:      k8s.Deployment,
 			live:    `spec: {replicas: 1, paused: true}`,
 			desired: `spec: {replicas: 1}`,

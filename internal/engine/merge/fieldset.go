@@ -8,46 +8,49 @@ import (
 	"github.com/roperator/roperator/internal/listkeys"
 )
 
-// maxAppliedDepth is how deep paths are recorded. What lies deeper is owned
-// whole.
+// maxDepth is the number of steps of the longest path that a FieldSet records.
+// Objects and lists that are nested more deeply are owned whole.
 const maxDepth = 200
 
-// An FieldSet is the set of paths that a desired state has set, as a tree.
-// Without values: only the keys of list items are kept, and the elements of
-// sets. It is immutable, and its methods may be called on nil, which is the
-// empty set.
+// A FieldSet is the set of paths that a desired object sets, as a tree. It holds no
+// values but the keys of list items and the elements of sets. Where the paths below
+// a field are too many to be recorded, the field is owned whole: the set then holds
+// every path below it.
+//
+// A FieldSet is immutable and safe for concurrent use. nil is the empty set.
 type FieldSet struct {
-	kind shape
-	// fields are the keys of an object, the items of a keyed list by the text
-	// of their key, or the elements of a set by their text.
-	fields members
-	keys   []string    // by which the items of a keyed list are found
-	items  []*FieldSet // of a list that is compared whole
+	kind   shape
+	fields members     // of an object, a keyed list or a set
+	keys   []string    // of a keyed list: the names of its items' keys
+	items  []*FieldSet // of a list that is compared whole: one per item
 }
 
-// members are in the order of their names, of which there is each once.
+// members are sorted by name. Each name is there once.
 type members []member
 
+// A member is one branch of the tree. Its name is the key of an object, the text of
+// the key of a list item, or the text of an element of a set.
 type member struct {
 	name  string
 	value *FieldSet
 }
 
-// get returns the field with the name, nil if there is none.
-func (f members) get(name string) *FieldSet {
-	if i, ok := slices.BinarySearchFunc(f, name, member.compare); ok {
-		return f[i].value
+// get returns the set below a name, nil if there is none.
+func (m members) get(name string) *FieldSet {
+	if i, ok := slices.BinarySearchFunc(m, name, member.compare); ok {
+		return m[i].value
 	}
 	return nil
 }
 
-func (f member) compare(name string) int { return strings.Compare(f.name, name) }
+// compare orders a member and a name.
+func (m member) compare(name string) int { return strings.Compare(m.name, name) }
 
-// inOrder sorts fields. What several with the same name have set is set.
-func (f members) inOrder() members {
-	slices.SortStableFunc(f, func(a, b member) int { return a.compare(b.name) })
-	out := f[:0]
-	for _, field := range f {
+// inOrder sorts members in place, and joins those with the same name.
+func (m members) inOrder() members {
+	slices.SortStableFunc(m, func(a, b member) int { return a.compare(b.name) })
+	out := m[:0]
+	for _, field := range m {
 		if last := len(out) - 1; last >= 0 && out[last].name == field.name {
 			out[last].value = out[last].value.union(field.value)
 		} else {
@@ -57,37 +60,41 @@ func (f members) inOrder() members {
 	return out
 }
 
-// An shape is what has been set at a path.
+// A shape says what a FieldSet has at a path.
 type shape uint8
 
 const (
-	// appliedValue is a scalar, or a list compared whole that holds only such.
+	// shapeValue is a scalar, or a list that is compared whole and holds only
+	// scalars.
 	shapeValue shape = iota
-	// appliedWhole stands for more paths than could be recorded: everything
-	// below belongs to us.
+	// shapeWhole is a value of any type that is owned whole.
 	shapeWhole
-	// appliedObject is an object, of which the fields belong to us.
+	// shapeObject is an object. The set holds its fields.
 	shapeObject
-	// appliedKeyed is a keyed list, of which the items in fields belong to us.
-	// Their keys themselves aren't recorded again. An empty list is one too.
+	// shapeKeyed is a keyed list. The set holds its items, by the text of their
+	// keys. The keys' own fields aren't recorded again. An empty list has this
+	// shape as well.
 	shapeKeyed
-	// appliedSet is a set, of which the elements in fields belong to us.
+	// shapeSet is a set. The FieldSet holds its elements.
 	shapeSet
-	// appliedItems is a list compared whole with objects or lists in it.
+	// shapeItems is a list that is compared whole and has objects or lists in it.
 	shapeItems
 )
 
-// NewFieldSet returns what a desired object sets. What the comparison doesn't
-// look at isn't recorded, and neither is null, which sets nothing: a field that
-// becomes null is dropped.
+// NewFieldSet returns the set of the paths that a desired object sets. schema is
+// that of the object, nil if it is unknown. The set lacks fields that a Comparison
+// leaves out, such as status. It lacks fields that are null, too: a field that
+// becomes null is removed like one that desired lacks.
 func NewFieldSet(desired map[string]any, schema *listkeys.Node) *FieldSet {
 	r := recorder{value: &FieldSet{}, whole: &FieldSet{kind: shapeWhole}}
 	return r.object(desired, schema, partRoot, nil, 0)
 }
 
-// An recorder makes a tree of applied, of which the leaves are shared.
+// A recorder makes the tree of a FieldSet. Leaves of the same shape share one
+// FieldSet.
 type recorder struct{ value, whole *FieldSet }
 
+// record returns the set of the paths in a value.
 func (r *recorder) record(v any, schema *listkeys.Node, part objectPart, depth int) *FieldSet {
 	switch v := v.(type) {
 	case map[string]any:
@@ -101,23 +108,24 @@ func (r *recorder) record(v any, schema *listkeys.Node, part objectPart, depth i
 	return r.value
 }
 
-// object records an object but for the keys in except.
+// object returns the set of the paths in an object, without the keys in except.
 func (r *recorder) object(v map[string]any, schema *listkeys.Node, part objectPart, except []string, depth int) *FieldSet {
 	if depth > maxDepth {
 		return r.whole
 	}
-	a := &FieldSet{kind: shapeObject, fields: make(members, 0, len(v))}
+	set := &FieldSet{kind: shapeObject, fields: make(members, 0, len(v))}
 	for key, value := range v {
 		if value == nil || part.excludes(key) || slices.Contains(except, key) {
 			continue
 		}
 		childPart, childSchema := part.child(schema, key)
-		a.fields = append(a.fields, member{key, r.record(value, childSchema, childPart, depth+1)})
+		set.fields = append(set.fields, member{key, r.record(value, childSchema, childPart, depth+1)})
 	}
-	a.fields = a.fields.inOrder()
-	return a
+	set.fields = set.fields.inOrder()
+	return set
 }
 
+// list returns the set of the paths in a list.
 func (r *recorder) list(v []any, schema *listkeys.Node, depth int) *FieldSet {
 	if len(v) == 0 {
 		return &FieldSet{kind: shapeKeyed}
@@ -125,94 +133,110 @@ func (r *recorder) list(v []any, schema *listkeys.Node, depth int) *FieldSet {
 	form, key := listFormOf(v, schema)
 	switch form {
 	case listSet:
-		a := &FieldSet{kind: shapeSet, fields: make(members, 0, len(v))}
-		for _, element := range v {
-			if element != nil {
-				a.fields = append(a.fields, member{string(appendValueText(nil, jsonvalue.NullFree(element))), r.value})
-			}
-		}
-		a.fields = a.fields.inOrder()
-		return a
+		return r.setList(v)
 	case listKeyed:
-		a := &FieldSet{kind: shapeKeyed, keys: key.names, fields: make(members, 0, len(v))}
-		for _, item := range v {
-			object, _ := item.(map[string]any)
-			below := r.object(object, itemSchema(schema), partOther, key.names, depth+1)
-			a.fields = append(a.fields, member{string(key.appendText(nil, item)), below})
-		}
-		a.fields = a.fields.inOrder()
-		return a
+		return r.keyedList(v, key, schema, depth)
 	}
-	a := &FieldSet{kind: shapeItems, items: make([]*FieldSet, len(v))}
+	return r.wholeList(v, schema, depth)
+}
+
+// setList returns the set of the elements of a set.
+func (r *recorder) setList(v []any) *FieldSet {
+	set := &FieldSet{kind: shapeSet, fields: make(members, 0, len(v))}
+	for _, element := range v {
+		if element != nil {
+			set.fields = append(set.fields, member{string(appendValueText(nil, jsonvalue.NullFree(element))), r.value})
+		}
+	}
+	set.fields = set.fields.inOrder()
+	return set
+}
+
+// keyedList returns the set of the paths in a keyed list.
+func (r *recorder) keyedList(v []any, key listKey, schema *listkeys.Node, depth int) *FieldSet {
+	set := &FieldSet{kind: shapeKeyed, keys: key.names, fields: make(members, 0, len(v))}
+	for _, item := range v {
+		object, _ := item.(map[string]any)
+		below := r.object(object, itemSchema(schema), partOther, key.names, depth+1)
+		set.fields = append(set.fields, member{string(key.appendText(nil, item)), below})
+	}
+	set.fields = set.fields.inOrder()
+	return set
+}
+
+// wholeList returns the set of the paths in a list that is compared whole.
+func (r *recorder) wholeList(v []any, schema *listkeys.Node, depth int) *FieldSet {
+	set := &FieldSet{kind: shapeItems, items: make([]*FieldSet, len(v))}
 	nested := false
 	for i, item := range v {
-		a.items[i] = r.record(item, itemSchema(schema), partOther, depth+1)
-		nested = nested || a.items[i] != r.value
+		set.items[i] = r.record(item, itemSchema(schema), partOther, depth+1)
+		nested = nested || set.items[i] != r.value
 	}
 	if !nested {
 		return r.value
 	}
-	return a
+	return set
 }
 
-// union returns what is in either set, of two items with the same key.
-func (a *FieldSet) union(b *FieldSet) *FieldSet {
-	if a == nil || a == b {
-		return b
+// union returns the paths in either of two sets of items with the same key.
+func (s *FieldSet) union(other *FieldSet) *FieldSet {
+	if s == nil || s == other {
+		return other
 	}
-	if a.kind != shapeObject || b.kind != shapeObject {
-		return b
+	if s.kind != shapeObject || other.kind != shapeObject {
+		return other
 	}
-	return &FieldSet{kind: shapeObject, fields: slices.Concat(a.fields, b.fields).inOrder()}
+	return &FieldSet{kind: shapeObject, fields: slices.Concat(s.fields, other.fields).inOrder()}
 }
 
-// owns says whether everything here is ours.
-func (a *FieldSet) owns() bool { return a != nil && a.kind == shapeWhole }
+// ownsWhole says whether the value is owned whole.
+func (s *FieldSet) ownsWhole() bool { return s != nil && s.kind == shapeWhole }
 
-// objectFields returns what was set in an object, none in anything else.
-func (a *FieldSet) objectFields() members {
-	if a == nil || a.kind != shapeObject {
+// objectFields returns the fields of an object, none for any other shape.
+func (s *FieldSet) objectFields() members {
+	if s == nil || s.kind != shapeObject {
 		return nil
 	}
-	return a.fields
+	return s.fields
 }
 
-// field returns what was set in a field of an object, nil if nothing was.
-func (a *FieldSet) field(name string) *FieldSet {
-	if a.owns() {
-		return a
+// field returns the set below a field of an object, nil if it lacks the field.
+func (s *FieldSet) field(name string) *FieldSet {
+	if s.ownsWhole() {
+		return s
 	}
-	return a.objectFields().get(name)
+	return s.objectFields().get(name)
 }
 
-// item returns what was set in an item of a list, nil if nothing was. A
-// negative index is that of no former item.
-func (a *FieldSet) item(item any, index int, schema *listkeys.Node) *FieldSet {
+// item returns the set below an item of a list, nil if it lacks the item. index is
+// that of the desired item, or -1 for an item that only the live list has. schema
+// is that of the list.
+func (s *FieldSet) item(item any, index int, schema *listkeys.Node) *FieldSet {
 	switch {
-	case a == nil:
+	case s == nil:
 		return nil
-	case a.kind == shapeWhole:
-		return a
-	case a.kind == shapeItems && 0 <= index && index < len(a.items):
-		return a.items[index]
-	case a.kind == shapeKeyed && len(a.fields) > 0:
+	case s.kind == shapeWhole:
+		return s
+	case s.kind == shapeItems && 0 <= index && index < len(s.items):
+		return s.items[index]
+	case s.kind == shapeKeyed && len(s.fields) > 0:
 		var scratch [64]byte
-		return a.fields.get(string(keyOf(a.keys, schema).appendText(scratch[:0], item)))
+		return s.fields.get(string(keyOf(s.keys, schema).appendText(scratch[:0], item)))
 	}
 	return nil
 }
 
-// hasItem says whether an item of a live list was set. In lists that were
-// compared whole, all were.
-func (a *FieldSet) hasItem(item any, schema *listkeys.Node) bool {
+// hasItem says whether the set holds an item of a live list. If the list was
+// compared whole, the set holds all items.
+func (s *FieldSet) hasItem(item any, schema *listkeys.Node) bool {
 	var scratch [64]byte
 	switch {
-	case a == nil || a.kind == shapeObject:
+	case s == nil || s.kind == shapeObject:
 		return false
-	case a.kind == shapeKeyed:
-		return a.item(item, -1, schema) != nil
-	case a.kind == shapeSet:
-		return a.fields.get(string(appendValueText(scratch[:0], item))) != nil
+	case s.kind == shapeKeyed:
+		return s.item(item, -1, schema) != nil
+	case s.kind == shapeSet:
+		return s.fields.get(string(appendValueText(scratch[:0], item))) != nil
 	}
 	return true
 }

@@ -6,19 +6,20 @@ import (
 	"strconv"
 )
 
-// textSizes holds how long the texts of applied are, below their names.
+// textSizes are the lengths in bytes of the texts of FieldSets, as appendBelow
+// writes them.
 type textSizes map[*FieldSet]int
 
-// fit returns the set with as much collapsed or, in metadata, forgotten, as it
-// takes for a text of at most limit bytes.
-func (a *FieldSet) fit(limit int) *FieldSet {
+// fit returns the set with fields collapsed, or forgotten in metadata, until the
+// text has at most limit bytes.
+func (s *FieldSet) fit(limit int) *FieldSet {
 	sizes := textSizes{}
-	rest := &FieldSet{kind: shapeObject, fields: slices.Clone(a.fields)}
-	rest.fields = slices.DeleteFunc(rest.fields, func(f member) bool { return f.name == "metadata" })
+	rest := &FieldSet{kind: shapeObject, fields: slices.Clone(s.fields)}
+	rest.fields = slices.DeleteFunc(rest.fields, func(m member) bool { return m.name == "metadata" })
 	size := sizes.of(rest) - len("{}")
-	metadata := a.fields.get("metadata")
+	metadata := s.fields.get("metadata")
 	if metadata != nil {
-		// It may have half, or what the rest doesn't need.
+		// Metadata may have half of the limit, or the bytes that the rest leaves.
 		name := len("metadata")
 		if size > 0 {
 			name += len(",")
@@ -27,40 +28,43 @@ func (a *FieldSet) fit(limit int) *FieldSet {
 		limit -= name + sizes.of(metadata)
 	}
 	rest = sizes.shrink(rest, limit+len("{}"), false)
-	if metadata == nil || rest.owns() {
+	if metadata == nil || rest.ownsWhole() {
 		return rest
 	}
 	return &FieldSet{kind: shapeObject, fields: append(rest.fields, member{"metadata", metadata}).inOrder()}
 }
 
-func (s textSizes) of(a *FieldSet) int {
-	if a == nil || a.kind == shapeValue {
+// of returns the length of the text of a set. It may be a little too much for the
+// keys of a list, but never too little.
+func (t textSizes) of(set *FieldSet) int {
+	if set == nil || set.kind == shapeValue {
 		return 0
 	}
-	if a.kind == shapeWhole {
+	if set.kind == shapeWhole {
 		return len("*")
 	}
-	size, known := s[a]
+	size, known := t[set]
 	if known {
 		return size
 	}
-	size = len("{}") + max(0, len(a.fields)+len(a.items)-1)
-	if len(a.keys) > 0 {
+	size = len("{}") + max(0, len(set.fields)+len(set.items)-1)
+	if len(set.keys) > 0 {
 		size += len(":")
-		for _, key := range a.keys {
+		for _, key := range set.keys {
 			size += len(strconv.Quote(key)) + len("|")
 		}
 	}
-	for _, field := range a.fields {
-		size += nameSize(field.name) + s.of(field.value)
+	for _, field := range set.fields {
+		size += nameSize(field.name) + t.of(field.value)
 	}
-	for _, item := range a.items {
-		size += s.of(item)
+	for _, item := range set.items {
+		size += t.of(item)
 	}
-	s[a] = size
+	t[set] = size
 	return size
 }
 
+// nameSize returns the length of the text of a name.
 func nameSize(name string) int {
 	if isPlainName(name) {
 		return len(name)
@@ -68,23 +72,23 @@ func nameSize(name string) int {
 	return len(strconv.Quote(name))
 }
 
-// An sizedMember is a field or an item of this index, with the size of what is
-// below it.
+// A sizedMember is a branch of a FieldSet with the length of its text: the member,
+// or the item of a list that is compared whole, with this index.
 type sizedMember struct {
-	name  string
+	name  string // "" for an item
 	index int
 	value *FieldSet
-	size  int
+	size  int // of value's text, in bytes
 }
 
-// children returns the children of a, the biggest first.
-func (s textSizes) children(a *FieldSet) []sizedMember {
-	all := make([]sizedMember, 0, len(a.fields)+len(a.items))
-	for i, field := range a.fields {
-		all = append(all, sizedMember{name: field.name, index: i, value: field.value, size: s.of(field.value)})
+// children returns the branches of a set, the biggest first.
+func (t textSizes) children(set *FieldSet) []sizedMember {
+	all := make([]sizedMember, 0, len(set.fields)+len(set.items))
+	for i, field := range set.fields {
+		all = append(all, sizedMember{name: field.name, index: i, value: field.value, size: t.of(field.value)})
 	}
-	for i, item := range a.items {
-		all = append(all, sizedMember{index: i, value: item, size: s.of(item)})
+	for i, item := range set.items {
+		all = append(all, sizedMember{index: i, value: item, size: t.of(item)})
 	}
 	slices.SortFunc(all, func(x, y sizedMember) int {
 		return cmp.Or(cmp.Compare(y.size, x.size), cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index))
@@ -92,35 +96,35 @@ func (s textSizes) children(a *FieldSet) []sizedMember {
 	return all
 }
 
-// shrink returns a with so much collapsed that its text has at most budget
-// bytes: in the biggest child as far as it goes, then in the next, at last as a
-// whole. With forget things are left out instead, and the result is nil if
-// nothing is left.
-func (s textSizes) shrink(a *FieldSet, budget int, forget bool) *FieldSet {
-	size := s.of(a)
+// shrink collapses branches of a set until its text has at most budget bytes: first
+// within the biggest branch, then within the next, and at last the set itself. With
+// forget, branches are left out instead of collapsed. The result is nil if nothing
+// is left.
+func (t textSizes) shrink(set *FieldSet, budget int, forget bool) *FieldSet {
+	size := t.of(set)
 	if size <= budget {
-		return a
+		return set
 	}
 	whole := &FieldSet{kind: shapeWhole}
 	if forget {
 		whole = nil
 	}
-	if a.kind == shapeItems && forget {
+	if set.kind == shapeItems && forget {
 		return nil
 	}
-	out := &FieldSet{kind: a.kind, keys: a.keys, fields: slices.Clone(a.fields), items: slices.Clone(a.items)}
-	left := len(a.fields)
-	for _, child := range s.children(a) {
-		if size <= budget || !forget && child.size <= s.of(whole) {
+	out := &FieldSet{kind: set.kind, keys: set.keys, fields: slices.Clone(set.fields), items: slices.Clone(set.items)}
+	left := len(set.fields)
+	for _, child := range t.children(set) {
+		if size <= budget || !forget && child.size <= t.of(whole) {
 			break
 		}
 		smaller := whole
 		if room := child.size - (size - budget); room > 0 {
-			smaller = s.shrink(child.value, room, forget)
+			smaller = t.shrink(child.value, room, forget)
 		}
-		size -= child.size - s.of(smaller)
+		size -= child.size - t.of(smaller)
 		switch {
-		case a.kind == shapeItems:
+		case set.kind == shapeItems:
 			out.items[child.index] = smaller
 		case smaller == nil:
 			out.fields[child.index].value = nil
@@ -133,6 +137,6 @@ func (s textSizes) shrink(a *FieldSet, budget int, forget bool) *FieldSet {
 	if size > budget || left+len(out.items) == 0 {
 		return whole
 	}
-	out.fields = slices.DeleteFunc(out.fields, func(f member) bool { return f.value == nil })
+	out.fields = slices.DeleteFunc(out.fields, func(m member) bool { return m.value == nil })
 	return out
 }

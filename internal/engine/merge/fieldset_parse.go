@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// ParseFieldSet reads what encode wrote. It returns an error for anything else,
-// for texts of more than 256 KiB, and for ones that nest more deeply than
-// newApplied does.
+// ParseFieldSet returns the set whose text Encode has written. Anybody may have
+// changed the text since. So ParseFieldSet returns an error for a text with a wrong
+// syntax, with names out of order, of more than 256 KiB, or nested more deeply than
+// the set of any object.
 func ParseFieldSet(s string) (*FieldSet, error) {
 	if len(s) > maxText {
-		return nil, fmt.Errorf("applied: %d bytes, more than %d", len(s), maxText)
+		return nil, fmt.Errorf("field set: %d bytes, more than %d", len(s), maxText)
 	}
 	p := parser{rest: s, value: &FieldSet{}, whole: &FieldSet{kind: shapeWhole}}
 	if s == "*" {
@@ -23,17 +24,19 @@ func ParseFieldSet(s string) (*FieldSet, error) {
 		err = errors.New("end expected")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("applied: offset %d: %w", len(s)-len(p.rest), err)
+		return nil, fmt.Errorf("field set: offset %d: %w", len(s)-len(p.rest), err)
 	}
 	return &FieldSet{kind: shapeObject, fields: fields}, nil
 }
 
-// An parser reads the text of an applied, of which the leaves are shared.
+// A parser reads the text of a FieldSet. Leaves of the same shape share one
+// FieldSet.
 type parser struct {
-	rest         string
+	rest         string // the text that is still to be read
 	value, whole *FieldSet
 }
 
+// take skips the next byte if it is c, and says whether it was.
 func (p *parser) take(c byte) bool {
 	if p.rest == "" || p.rest[0] != c {
 		return false
@@ -42,6 +45,7 @@ func (p *parser) take(c byte) bool {
 	return true
 }
 
+// expect skips the next byte, which must be c.
 func (p *parser) expect(c byte) error {
 	if !p.take(c) {
 		return fmt.Errorf("%q expected", c)
@@ -49,7 +53,8 @@ func (p *parser) expect(c byte) error {
 	return nil
 }
 
-// fields reads names and what is below them, up to what can't be a name.
+// fields reads members: names with the sets below them, up to the end of the text
+// or a closing bracket.
 func (p *parser) fields(depth int) (members, error) {
 	var fields members
 	if p.rest == "" || strings.IndexByte("}]>", p.rest[0]) >= 0 {
@@ -74,6 +79,7 @@ func (p *parser) fields(depth int) (members, error) {
 	}
 }
 
+// name reads the name of a member, or the joined names of the keys of a list.
 func (p *parser) name() (string, error) {
 	end := 0
 	for end < len(p.rest) && (p.rest[end] == '|' || isPlainByte(p.rest[end])) {
@@ -95,9 +101,9 @@ func (p *parser) name() (string, error) {
 	return strconv.Unquote(quoted)
 }
 
-// below reads what follows a name.
+// below reads the set that follows a name.
 func (p *parser) below(depth int) (*FieldSet, error) {
-	var a *FieldSet
+	var set *FieldSet
 	var err error
 	switch {
 	case depth > maxDepth+1:
@@ -105,30 +111,30 @@ func (p *parser) below(depth int) (*FieldSet, error) {
 	case p.take('*'):
 		return p.whole, nil
 	case p.take('{'):
-		a = &FieldSet{kind: shapeObject}
-		if a.fields, err = p.fields(depth); err == nil {
+		set = &FieldSet{kind: shapeObject}
+		if set.fields, err = p.fields(depth); err == nil {
 			err = p.expect('}')
 		}
 	case p.take('<'):
-		a = &FieldSet{kind: shapeSet}
-		if a.fields, err = p.fields(depth); err == nil {
+		set = &FieldSet{kind: shapeSet}
+		if set.fields, err = p.fields(depth); err == nil {
 			err = p.expect('>')
 		}
 	case p.take('['):
-		a, err = p.keyed(depth)
+		set, err = p.keyed(depth)
 	case p.take('('):
-		a, err = p.items(depth)
+		set, err = p.items(depth)
 	default:
-		a = p.value
+		set = p.value
 	}
-	return a, err
+	return set, err
 }
 
-// keyed reads a keyed list from after its bracket.
+// keyed reads a keyed list. Its opening bracket has been read.
 func (p *parser) keyed(depth int) (*FieldSet, error) {
-	a := &FieldSet{kind: shapeKeyed}
+	set := &FieldSet{kind: shapeKeyed}
 	if p.take(']') {
-		return a, nil
+		return set, nil
 	}
 	keys, err := p.name()
 	if err != nil {
@@ -137,24 +143,24 @@ func (p *parser) keyed(depth int) (*FieldSet, error) {
 	if err := p.expect(':'); err != nil {
 		return nil, err
 	}
-	a.keys = strings.Split(keys, "|")
-	if a.fields, err = p.fields(depth); err != nil {
+	set.keys = strings.Split(keys, "|")
+	if set.fields, err = p.fields(depth); err != nil {
 		return nil, err
 	}
-	return a, p.expect(']')
+	return set, p.expect(']')
 }
 
-// items reads a list compared whole from after its parenthesis.
+// items reads a list that is compared whole. Its opening parenthesis has been read.
 func (p *parser) items(depth int) (*FieldSet, error) {
-	a := &FieldSet{kind: shapeItems}
+	set := &FieldSet{kind: shapeItems}
 	for {
 		item, err := p.below(depth + 1)
 		if err != nil {
 			return nil, err
 		}
-		a.items = append(a.items, item)
+		set.items = append(set.items, item)
 		if !p.take(',') {
-			return a, p.expect(')')
+			return set, p.expect(')')
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-func TestAppliedText(t *testing.T) {
+func TestFieldSetText(t *testing.T) {
 	cases := map[string]struct {
 		reason  string
 		of      resource.Type
@@ -63,18 +63,18 @@ func TestAppliedText(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			a := NewFieldSet(sample.YAML(t, tc.desired), schemaOf(t, tc.of))
-			text := a.Encode(maxText)
+			set := NewFieldSet(sample.YAML(t, tc.desired), schemaOf(t, tc.of))
+			text := set.Encode(maxText)
 			require.Equal(t, tc.want, text, tc.reason)
 			decoded, err := ParseFieldSet(text)
 			require.NoError(t, err)
-			require.True(t, fieldSetCovers(decoded, a) && fieldSetCovers(a, decoded), "%s says the same", text)
+			require.True(t, fieldSetCovers(decoded, set) && fieldSetCovers(set, decoded), "%s says the same", text)
 			require.Equal(t, text, decoded.Encode(maxText))
 		})
 	}
 }
 
-func TestAppliedFits(t *testing.T) {
+func TestFieldSetFits(t *testing.T) {
 	keys := func(prefix string, n int) map[string]any {
 		out := map[string]any{}
 		for i := range n {
@@ -190,8 +190,8 @@ func TestAppliedFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.desired)
 			start := time.Now()
-			a := NewFieldSet(tc.desired, schemaOf(t, tc.of))
-			text := a.Encode(tc.limit)
+			set := NewFieldSet(tc.desired, schemaOf(t, tc.of))
+			text := set.Encode(tc.limit)
 			require.Less(t, time.Since(start), 5*time.Second, "takes some milliseconds")
 			require.Equal(t, tc.want, text, tc.reason)
 			require.LessOrEqual(t, len(text), tc.limit)
@@ -203,39 +203,39 @@ func TestAppliedFits(t *testing.T) {
 	}
 }
 
-func TestDecodeAppliedErrors(t *testing.T) {
+func TestParseFieldSetErrors(t *testing.T) {
 	cases := map[string]struct{ reason, text, want string }{
-		"TooLong":    {"Bounded in size.", strings.Repeat("a", maxText+1), "applied: 262145 bytes, more than 262144"},
-		"TooDeep":    {"Bounded in depth.", strings.Repeat("a{", 100_000), "applied: offset 403: nested too deeply"},
-		"DeepLists":  {"In lists as well.", "a" + strings.Repeat("(", 100_000), "applied: offset 202: nested too deeply"},
-		"OpenObject": {"Objects end.", "a{b", "applied: offset 3: '}' expected"},
-		"OpenSet":    {"Sets end.", "a<b", "applied: offset 3: '>' expected"},
-		"OpenList":   {"Lists end.", "a[b:c", "applied: offset 5: ']' expected"},
-		"OpenItems":  {"Lists compared whole end.", "a(,", "applied: offset 3: ')' expected"},
-		"NoKeys":     {"Keyed lists have keys.", "a[{", "applied: offset 2: name expected"},
-		"NoColon":    {"After them a colon.", "a[b", "applied: offset 3: ':' expected"},
-		"NoName":     {"Fields have names.", "a{b,,c}", "applied: offset 4: name expected"},
-		"BadItem":    {"What is in items counts.", "a[b:c{]", "applied: offset 6: '}' expected"},
-		"BadInner":   {"What is in objects counts.", "a{b{,}}", "applied: offset 4: name expected"},
-		"BadSet":     {"What is in sets counts.", "a<,>", "applied: offset 2: name expected"},
-		"BadInItems": {"What is in lists counts.", "a({,})", "applied: offset 3: name expected"},
-		"BadList":    {"What is in keyed lists counts.", "a[b:,]", "applied: offset 4: name expected"},
-		"OpenQuote":  {"Quoted names end.", `a,"b`, "applied: offset 2: name: invalid syntax"},
-		"BadEscape":  {"Quotes are as in Go.", `"\z"`, "applied: offset 0: name: invalid syntax"},
-		"OutOfOrder": {"Names are in order.", "b,a", "applied: offset 3: \"a\" is out of order"},
-		"Twice":      {"Each name is there once.", "a,a", "applied: offset 3: \"a\" is out of order"},
-		"Trailing":   {"Nothing comes after the end.", "a}", "applied: offset 1: end expected"},
+		"TooLong":    {"Bounded in size.", strings.Repeat("a", maxText+1), "field set: 262145 bytes, more than 262144"},
+		"TooDeep":    {"Bounded in depth.", strings.Repeat("a{", 100_000), "field set: offset 403: nested too deeply"},
+		"DeepLists":  {"In lists as well.", "a" + strings.Repeat("(", 100_000), "field set: offset 202: nested too deeply"},
+		"OpenObject": {"Objects end.", "a{b", "field set: offset 3: '}' expected"},
+		"OpenSet":    {"Sets end.", "a<b", "field set: offset 3: '>' expected"},
+		"OpenList":   {"Lists end.", "a[b:c", "field set: offset 5: ']' expected"},
+		"OpenItems":  {"Lists compared whole end.", "a(,", "field set: offset 3: ')' expected"},
+		"NoKeys":     {"Keyed lists have keys.", "a[{", "field set: offset 2: name expected"},
+		"NoColon":    {"After them a colon.", "a[b", "field set: offset 3: ':' expected"},
+		"NoName":     {"Fields have names.", "a{b,,c}", "field set: offset 4: name expected"},
+		"BadItem":    {"What is in items counts.", "a[b:c{]", "field set: offset 6: '}' expected"},
+		"BadInner":   {"What is in objects counts.", "a{b{,}}", "field set: offset 4: name expected"},
+		"BadSet":     {"What is in sets counts.", "a<,>", "field set: offset 2: name expected"},
+		"BadInItems": {"What is in lists counts.", "a({,})", "field set: offset 3: name expected"},
+		"BadList":    {"What is in keyed lists counts.", "a[b:,]", "field set: offset 4: name expected"},
+		"OpenQuote":  {"Quoted names end.", `a,"b`, "field set: offset 2: name: invalid syntax"},
+		"BadEscape":  {"Quotes are as in Go.", `"\z"`, "field set: offset 0: name: invalid syntax"},
+		"OutOfOrder": {"Names are in order.", "b,a", "field set: offset 3: \"a\" is out of order"},
+		"Twice":      {"Each name is there once.", "a,a", "field set: offset 3: \"a\" is out of order"},
+		"Trailing":   {"Nothing comes after the end.", "a}", "field set: offset 1: end expected"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			a, err := ParseFieldSet(tc.text)
+			set, err := ParseFieldSet(tc.text)
 			require.EqualError(t, err, tc.want, tc.reason)
-			require.Nil(t, a)
+			require.Nil(t, set)
 		})
 	}
 }
 
-func TestAppliedDepth(t *testing.T) {
+func TestFieldSetDepth(t *testing.T) {
 	deep := map[string]any{"end": int64(1)}
 	var list any = []any{map[string]any{"end": int64(1)}}
 	for range 10_000 {
@@ -244,11 +244,11 @@ func TestAppliedDepth(t *testing.T) {
 	}
 	desired := map[string]any{"spec": deep, "list": list}
 	start := time.Now()
-	a := NewFieldSet(desired, nil)
-	text := a.Encode(16 << 10)
+	set := NewFieldSet(desired, nil)
+	text := set.Encode(16 << 10)
 	decoded, err := ParseFieldSet(text)
 	require.NoError(t, err, "what is written can be read")
-	require.True(t, fieldSetCovers(decoded, a))
+	require.True(t, fieldSetCovers(decoded, set))
 
 	var c Comparison
 	differences := c.Compare(map[string]any{}, desired, decoded)
@@ -267,12 +267,12 @@ func TestAppliedDepth(t *testing.T) {
 	require.Len(t, differences[0].Path, len("spec")+len(".a")*10_000+len(".end"))
 }
 
-// The nil set is empty, so that an object without mark needs no care.
-func TestAppliedNil(t *testing.T) {
-	var a *FieldSet
-	require.Nil(t, a.field("a"))
-	require.Nil(t, a.item(map[string]any{}, 0, nil))
-	require.False(t, a.owns())
-	require.False(t, a.hasItem("a", nil))
-	require.Empty(t, a.Encode(10))
+// TestFieldSetNil shows that nil is the empty set.
+func TestFieldSetNil(t *testing.T) {
+	var set *FieldSet
+	require.Nil(t, set.field("a"))
+	require.Nil(t, set.item(map[string]any{}, 0, nil))
+	require.False(t, set.ownsWhole())
+	require.False(t, set.hasItem("a", nil))
+	require.Empty(t, set.Encode(10))
 }

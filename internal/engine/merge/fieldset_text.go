@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// The text of an applied, as it stands in the mark on a child:
+// The text of a FieldSet, as it stands in an annotation of a child:
 //
 //	fields = [ name below { "," name below } ]
 //	below  = ""                          value
@@ -16,39 +16,41 @@ import (
 //	       | "<" fields ">"              set
 //	       | "(" below { "," below } ")" list compared whole
 //
-// Names are in order, each once, and quoted as in Go where they hold anything that
-// has a meaning here.
+// Names are sorted, and each is there once. A name is quoted as in Go if it is empty
+// or has a byte with another meaning here.
 // An example: metadata{labels{app}},spec{ports[port|protocol:#53|TCP{name}]}.
-// The text of a root that is owned whole is "*".
+// The text of an object that is owned whole is "*".
 
-// maxAppliedText bounds the texts that are written and read, in bytes.
+// maxText is the length of the longest text that is written and read, in bytes.
 const maxText = 256 << 10
 
-// Encode returns the set as text of at most limit bytes, always the same for
-// the same set. What doesn't fit collapses into its ancestors, the biggest
-// children first and no more than needed: they are then owned whole. Metadata
-// is the exception, since the annotations and labels of others can't be told
-// apart there: what doesn't fit of it is forgotten, that is, it will not be
-// removed. A text is never longer than 256 KiB, whatever the limit.
-func (a *FieldSet) Encode(limit int) string {
+// Encode returns the set as text of at most limit bytes, and of at most 256 KiB.
+// Equal sets have the same text. If the set is too big, branches of it collapse,
+// that is, they are recorded as owned whole: the biggest ones first, and no more
+// than needed. Branches of metadata are left out instead, so that their fields will
+// not be removed: a map of labels or annotations that is owned whole would include
+// those of others. A limit below 1 gives the empty text.
+func (s *FieldSet) Encode(limit int) string {
 	limit = min(limit, maxText)
-	text := string(a.appendRoot(nil))
+	text := string(s.appendRoot(nil))
 	if len(text) <= limit {
 		return text
 	}
 	if limit < 1 {
 		return ""
 	}
-	return string(a.fit(limit).appendRoot(nil))
+	return string(s.fit(limit).appendRoot(nil))
 }
 
-func (a *FieldSet) appendRoot(b []byte) []byte {
-	if a.owns() {
+// appendRoot appends the text of the set of a whole object.
+func (s *FieldSet) appendRoot(b []byte) []byte {
+	if s.ownsWhole() {
 		return append(b, '*')
 	}
-	return appendFields(b, a.objectFields())
+	return appendFields(b, s.objectFields())
 }
 
+// appendFields appends members, each with the set below it.
 func appendFields(b []byte, fields members) []byte {
 	for i, field := range fields {
 		if i > 0 {
@@ -59,23 +61,24 @@ func appendFields(b []byte, fields members) []byte {
 	return b
 }
 
-func (a *FieldSet) appendBelow(b []byte) []byte {
-	switch a.kind {
+// appendBelow appends the text of a set that follows a name.
+func (s *FieldSet) appendBelow(b []byte) []byte {
+	switch s.kind {
 	case shapeWhole:
 		return append(b, '*')
 	case shapeObject:
-		return append(appendFields(append(b, '{'), a.fields), '}')
+		return append(appendFields(append(b, '{'), s.fields), '}')
 	case shapeSet:
-		return append(appendFields(append(b, '<'), a.fields), '>')
+		return append(appendFields(append(b, '<'), s.fields), '>')
 	case shapeKeyed:
 		b = append(b, '[')
-		if len(a.keys) > 0 {
-			b = append(appendName(b, strings.Join(a.keys, "|")), ':')
+		if len(s.keys) > 0 {
+			b = append(appendName(b, strings.Join(s.keys, "|")), ':')
 		}
-		return append(appendFields(b, a.fields), ']')
+		return append(appendFields(b, s.fields), ']')
 	case shapeItems:
 		b = append(b, '(')
-		for i, item := range a.items {
+		for i, item := range s.items {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -86,7 +89,7 @@ func (a *FieldSet) appendBelow(b []byte) []byte {
 	return b
 }
 
-// appendName appends the name of a field or the text of an item's key.
+// appendName appends the name of a member, in quotes if it needs any.
 func appendName(b []byte, name string) []byte {
 	if isPlainName(name) {
 		return append(b, name...)
@@ -94,6 +97,7 @@ func appendName(b []byte, name string) []byte {
 	return strconv.AppendQuote(b, name)
 }
 
+// isPlainName says whether a name needs no quotes.
 func isPlainName(name string) bool {
 	for i := range len(name) {
 		if name[i] != '|' && !isPlainByte(name[i]) {

@@ -5,34 +5,34 @@ import (
 	"github.com/roperator/roperator/internal/listkeys"
 )
 
-// smallList is the length up to which looking through a list is cheaper than
-// indexing it.
+// smallList is the length of a list up to which a search is cheaper than an index.
 const smallList = 32
 
-// A listForm is how a list is compared.
+// A listForm says how a list is compared.
 type listForm uint8
 
 const (
-	listWhole listForm = iota
-	listKeyed
-	listSet
+	listWhole listForm = iota // length, order and each item
+	listKeyed                 // items are found by keys
+	listSet                   // only membership counts
 )
 
-// A listKey tells by which fields the items of a list are found.
+// A listKey says by which of their fields the items of a list are found.
 type listKey struct {
 	names    []string
-	defaults map[string]any // for items that lack a key
-	// byShape means that there is no schema: items have a unique string name.
+	defaults map[string]any // the values of keys that an item lacks
+	// byShape means that there is no schema. All items must be objects with a
+	// name, which is a string and unique.
 	byShape bool
 }
 
-// nameKey is what lists without schema are keyed by.
+// nameKey is the key of lists without schema.
 //
 //nolint:gochecknoglobals // immutable; built once, so that comparing doesn't allocate
 var nameKey = listKey{names: []string{"name"}, byShape: true}
 
-// listFormOf says how a desired list is compared, as far as that doesn't depend
-// on the live one.
+// listFormOf returns the form and the key of a desired list. A keyed list is still
+// compared whole, or replaced, if the key doesn't fit the live list.
 func listFormOf(desired []any, schema *listkeys.Node) (listForm, listKey) {
 	switch {
 	case schema == nil || schema.Kind != listkeys.List:
@@ -50,6 +50,7 @@ func listFormOf(desired []any, schema *listkeys.Node) (listForm, listKey) {
 	return listWhole, listKey{}
 }
 
+// keyOf returns the key with these names. schema is that of the list.
 func keyOf(names []string, schema *listkeys.Node) listKey {
 	key := listKey{names: names}
 	if schema != nil {
@@ -58,7 +59,7 @@ func keyOf(names []string, schema *listkeys.Node) listKey {
 	return key
 }
 
-// fits says whether all items can be found by this key.
+// fits says whether all items of a list can be found by the key.
 func (k listKey) fits(list []any) bool {
 	for _, item := range list {
 		object, ok := item.(map[string]any)
@@ -91,7 +92,8 @@ func (k listKey) unique(list []any) bool {
 	return true
 }
 
-// value returns the value of one key of an item.
+// value returns the value that an item has, if only by default, for one name of the
+// key.
 func (k listKey) value(item any, name string) any {
 	object, _ := item.(map[string]any)
 	if v := object[name]; v != nil {
@@ -100,6 +102,7 @@ func (k listKey) value(item any, name string) any {
 	return k.defaults[name]
 }
 
+// equal says whether two items have the same key.
 func (k listKey) equal(a, b any) bool {
 	for _, name := range k.names {
 		if !jsonvalue.Equal(k.value(a, name), k.value(b, name)) {
@@ -109,7 +112,8 @@ func (k listKey) equal(a, b any) bool {
 	return true
 }
 
-// complete says whether an item has all keys, if only by default.
+// complete says whether an item has a value, if only by default, for each name of
+// the key.
 func (k listKey) complete(item any) bool {
 	for _, name := range k.names {
 		if k.value(item, name) == nil {
@@ -119,8 +123,8 @@ func (k listKey) complete(item any) bool {
 	return true
 }
 
-// explicit returns an item with the keys that it lacks, but the live one has,
-// set to their defaults: an item never loses its keys.
+// explicit returns a desired item with defaults for the keys that the item lacks
+// and the live item has. So a merge never removes a key from an item.
 func (k listKey) explicit(item, live any) any {
 	object, _ := item.(map[string]any)
 	e := objectEdit{live: object, out: object}
@@ -132,8 +136,8 @@ func (k listKey) explicit(item, live any) any {
 	return e.out
 }
 
-// appendText appends what stands for an item's key in an index or a mark:
-// items have equal texts if, and only if, they have equal keys.
+// appendText appends the text of an item's key, for an index or a FieldSet. Items
+// with equal keys have the same text, and no others.
 func (k listKey) appendText(b []byte, item any) []byte {
 	for i, name := range k.names {
 		if i > 0 {
@@ -144,7 +148,7 @@ func (k listKey) appendText(b []byte, item any) []byte {
 	return b
 }
 
-// step returns the step of a path to an item.
+// step returns an item's step in a path, as in [name="app"].
 func (k listKey) step(item any) string {
 	b := []byte{'['}
 	for i, name := range k.names {
@@ -157,9 +161,13 @@ func (k listKey) step(item any) string {
 	return string(append(b, ']'))
 }
 
-// pair finds the desired items in the live list. Of several items with the same
-// key the first desired one gets the first live one, and so on. It returns nil
-// if the desired items are at the head of the live list, in the same order.
+// pair finds the desired items in the live list. positions has the index of each
+// desired item in the live list, or -1. used says of each live item whether it is
+// paired. If several items have the same key, the first desired item is paired with
+// the first live one, and so on. Desired items that are nil are paired with none.
+//
+// Both results are nil if the live list begins with the desired items, in the same
+// order.
 func (k listKey) pair(live, desired []any) (positions []int, used []bool) {
 	same := 0
 	for same < len(desired) && same < len(live) && desired[same] != nil && k.equal(live[same], desired[same]) {
@@ -185,9 +193,9 @@ func (k listKey) pair(live, desired []any) (positions []int, used []bool) {
 	return positions, used
 }
 
-// finder returns a function that finds the first live item with the key of a
-// desired one that isn't used yet, -1 if there is none. Those before start are
-// all used.
+// finder returns a function that finds the live item to pair with a desired item:
+// the first one with the same key that isn't used yet. It returns the live item's
+// index, or -1. All live items before start are used.
 func (k listKey) finder(live []any, start int) func(want any, used []bool) int {
 	if len(live) <= smallList {
 		return func(want any, used []bool) int {

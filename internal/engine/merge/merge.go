@@ -2,22 +2,26 @@ package merge
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
-// A merging is one walk through a live and a desired object. It merges them and
-// notes on the way where they differ, so that the two can't contradict each
-// other: a place is changed if, and only if, a difference is reported there.
+// A merging is one walk through a live and a desired object. The walk merges the
+// two objects and reports where they differ. Both are done at the same spot, so
+// that they can't contradict each other: a field is changed if, and only if, a
+// difference is reported.
 //
 // Nothing is allocated as long as nothing differs.
 type merging struct {
-	collect     bool // the differences, not only the result
+	collect     bool // also collect the differences
 	differences []Difference
-	trail       []trailStep // the current path, if collect
+	trail       []trailStep // the path that the walk is at, if collect
 }
 
-// value merges one value. live may be nil, desired is not.
+// value merges one value. live may be nil, desired must not be. The result is
+// the merged value, and whether it differs from live. The other methods return
+// the same.
 func (m *merging) value(live, desired any, at place) (any, bool) {
 	switch want := desired.(type) {
 	case map[string]any:
@@ -39,7 +43,7 @@ func (m *merging) value(live, desired any, at place) (any, bool) {
 	return m.replace(live, desired, at)
 }
 
-// replace takes a desired value as it is.
+// replace puts the desired value in the place of the live one.
 func (m *merging) replace(live, desired any, at place) (any, bool) {
 	if !wants(desired, at.ignore) {
 		return live, false
@@ -49,16 +53,18 @@ func (m *merging) replace(live, desired any, at place) (any, bool) {
 	return whole, true
 }
 
-// An objectEdit is a live object and what becomes of it.
+// An objectEdit is a live object and the merged object that it becomes.
 type objectEdit struct {
-	live, out map[string]any
-	changed   bool // out is a copy of live
-	// another means that the object differs at its own level: by a scalar, or
-	// by a key that it lacks.
-	another bool
+	live    map[string]any
+	out     map[string]any // live itself, or a copy once changed
+	changed bool
+	// differsHere means that the live object differs at its own level: in a
+	// scalar, in the type of a value, or by a key that it lacks. Within lists
+	// that are compared whole, any difference below counts as well.
+	differsHere bool
 }
 
-// set sets a key of the copy; nil takes it away.
+// set sets a key of the merged object. A nil value deletes the key.
 func (e *objectEdit) set(key string, value any) {
 	if !e.changed {
 		if e.out = maps.Clone(e.live); e.out == nil {
@@ -73,7 +79,19 @@ func (e *objectEdit) set(key string, value any) {
 	e.out[key] = value
 }
 
-// object merges an object. desired may be nil, which drops what was ours.
+// keepOnly deletes the keys that desired lacks, except for ignored paths.
+func (e *objectEdit) keepOnly(desired map[string]any, at place) {
+	for key, have := range e.live {
+		if desired[key] != nil {
+			continue
+		}
+		if part, all := ignoredPart(have, at.ignore.field(key)); !all {
+			e.set(key, part)
+		}
+	}
+}
+
+// object merges an object. A nil desired removes the fields in former.
 func (m *merging) object(live, desired map[string]any, at place) (map[string]any, bool) {
 	e := objectEdit{live: live, out: live}
 	if m.collect {
@@ -86,15 +104,35 @@ func (m *merging) object(live, desired map[string]any, at place) (map[string]any
 		}
 		m.formerKeys(&e, desired, at)
 	}
-	if e.another && at.replacesOnChange() {
+	if e.differsHere && at.replacesOnChange() {
 		e.keepOnly(desired, at)
 	}
 	return e.out, e.changed
 }
 
-// formerKeys merges the keys that may have been ours and that desired lacks.
+// sortedKeys returns the keys of desired and those that former may hold, each
+// once.
+func sortedKeys(desired, live map[string]any, former *FieldSet) []string {
+	fields := former.objectFields()
+	keys := make([]string, 0, len(desired)+len(fields))
+	for key := range desired {
+		keys = append(keys, key)
+	}
+	for _, field := range fields {
+		keys = append(keys, field.name)
+	}
+	if former.ownsWhole() {
+		for key := range live {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// formerKeys merges the keys that former holds and desired lacks.
 func (m *merging) formerKeys(e *objectEdit, desired map[string]any, at place) {
-	if at.former.owns() {
+	if at.former.ownsWhole() {
 		for key := range e.live {
 			if _, ok := desired[key]; !ok {
 				m.field(e, key, nil, at)
@@ -111,7 +149,7 @@ func (m *merging) formerKeys(e *objectEdit, desired map[string]any, at place) {
 
 // field merges one key of an object. want is nil where desired has no opinion.
 func (m *merging) field(e *objectEdit, key string, want any, at place) {
-	if at.excludes(key) {
+	if at.part.excludes(key) {
 		return
 	}
 	below := at.child(key)
@@ -128,19 +166,19 @@ func (m *merging) field(e *objectEdit, key string, want any, at place) {
 		merged, changed = m.object(haveMeta, wantMeta, below)
 	case want != nil:
 		merged, changed = m.value(have, want, below)
-		e.another = e.another || changed && !bothContain(have, want)
+		e.differsHere = e.differsHere || changed && !sameContainer(have, want)
 	case have != nil && below.former != nil:
 		merged, changed = m.remove(have, below)
 	}
-	e.another = e.another || changed && at.inWhole
+	e.differsHere = e.differsHere || changed && at.inWhole
 	m.pop()
 	if changed {
 		e.set(key, merged)
 	}
 }
 
-// bothContain says whether two values are both objects or both lists.
-func bothContain(a, b any) bool {
+// sameContainer says whether two values are both objects or both lists.
+func sameContainer(a, b any) bool {
 	switch a.(type) {
 	case map[string]any:
 		_, ok := b.(map[string]any)
@@ -152,32 +190,21 @@ func bothContain(a, b any) bool {
 	return false
 }
 
-// keepOnly drops what desired lacks.
-func (e *objectEdit) keepOnly(desired map[string]any, at place) {
-	for key, have := range e.live {
-		if desired[key] != nil {
-			continue
-		}
-		if part, all := ignoredPart(have, at.ignore.field(key)); !all {
-			e.set(key, part)
-		}
-	}
-}
-
-// remove takes away what an earlier desired state had set and this one lacks
-// altogether. The result is nil if nothing is left.
+// remove removes from a live value what former holds, where desired has no value
+// at all. The result is nil if nothing is left.
 func (m *merging) remove(live any, at place) (any, bool) {
 	before := len(m.differences)
-	rest, changed := m.removeOwn(live, at)
+	rest, changed := m.removeFormer(live, at)
 	if changed && rest == nil {
-		m.differences = m.differences[:before]
+		m.differences = m.differences[:before] // one difference instead of those below
 		m.report(live, nil, !at.uncertain)
 	}
 	return rest, changed
 }
 
-// removeOwn is remove, except that it reports what goes only in part.
-func (m *merging) removeOwn(live any, at place) (any, bool) {
+// removeFormer does the same as remove, except that it reports nothing for the
+// value itself if nothing is left.
+func (m *merging) removeFormer(live any, at place) (any, bool) {
 	switch have := live.(type) {
 	case map[string]any:
 		if at.former.kind == shapeObject && !at.goesWhole() {
@@ -205,8 +232,8 @@ func (m *merging) removeOwn(live any, at place) (any, bool) {
 	return rest, true
 }
 
-// removeItems takes our items out of a list; all of them, if it wasn't known to
-// have others.
+// removeItems removes the items in former from a list. It removes all items if
+// former doesn't tell items apart.
 func (m *merging) removeItems(live []any, at place) ([]any, bool) {
 	switch at.former.kind {
 	case shapeKeyed:

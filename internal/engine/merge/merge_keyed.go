@@ -2,20 +2,22 @@ package merge
 
 import "slices"
 
-// A keyedEdit is a live keyed list and what becomes of it.
+// A keyedEdit is a live keyed list and the changes that are to be made to it.
+// Slices that aren't needed stay nil, so that a list without changes allocates
+// nothing.
 type keyedEdit struct {
 	live   []any
-	wanted []any // the desired items that count; nil for ignored ones
+	wanted []any // the desired items; nil in the place of ignored ones
 	key    listKey
 
-	positions []int  // of the wanted items in live, -1: missing; nil: the same
-	used      []bool // live items that are wanted; nil: the first len(wanted)
-	merged    []any  // what the wanted items become; nil: as they are
-	dropped   []bool // live items that go; nil: none
-	rebuild   bool   // items come, go or move
+	positions []int  // per wanted item: its index in live, or -1; nil: each has its own index
+	used      []bool // per live item: is it wanted? nil: the first len(wanted) are
+	merged    []any  // per wanted item: the merged item, nil if it is the live one; nil: all are
+	dropped   []bool // per live item: is it removed? nil: none is
+	rebuild   bool   // items are added or removed, or change places
 }
 
-// keyed merges a list whose items are objects with keys.
+// keyed merges a list whose items are objects that are found by keys.
 func (m *merging) keyed(live, desired []any, key listKey, at place) ([]any, bool) {
 	e := keyedEdit{live: live, wanted: at.compared(desired), key: key}
 	e.positions, e.used = key.pair(live, e.wanted)
@@ -38,7 +40,7 @@ func (m *merging) keyed(live, desired []any, key listKey, at place) ([]any, bool
 	return e.result()
 }
 
-// item merges the wanted item i.
+// item merges the wanted item i into the live item that it is paired with.
 func (m *merging) item(e *keyedEdit, i int, at place) {
 	want, below := e.wanted[i], at.item(e.wanted[i], i)
 	var have any
@@ -58,10 +60,11 @@ func (m *merging) item(e *keyedEdit, i int, at place) {
 	}
 }
 
-// pairMoved pairs wanted items with live ones that are the same under another
-// key: a port of a Service whose number was changed. Both versions couldn't
-// exist side by side, since their names would collide, or one be missing. An
-// item that is known not to have been ours is never taken.
+// pairMoved pairs wanted items with live items whose keys were changed, such as
+// a port of a Service with another number. The API server would refuse the two
+// side by side, since both have the same name, or none. Items are paired by their
+// names. If each list has one item only, no name is needed. If former is known,
+// a live item that former lacks belongs to somebody else and is never paired.
 func (e *keyedEdit) pairMoved(at place) {
 	if e.positions == nil || len(e.key.names) < 2 || itemSchema(at.schema).Field("name") == nil {
 		return
@@ -74,7 +77,7 @@ func (e *keyedEdit) pairMoved(at place) {
 		name, _ := e.key.value(want, "name").(string)
 		j := slices.IndexFunc(e.live, func(have any) bool {
 			liveName, _ := e.key.value(have, "name").(string)
-			return liveName == name && (name != "" || sole) && (!at.hadMark || at.former.hasItem(have, at.schema)) &&
+			return liveName == name && (name != "" || sole) && (!at.formerKnown || at.former.hasItem(have, at.schema)) &&
 				!at.ignoredOf(have, -1).here()
 		})
 		if j >= 0 && !e.used[j] {
@@ -83,7 +86,8 @@ func (e *keyedEdit) pairMoved(at place) {
 	}
 }
 
-// compared returns desired with nil for items of which nothing is compared.
+// compared returns desired with nil in the place of items that are ignored
+// altogether.
 func (p place) compared(desired []any) []any {
 	out := desired
 	for i, want := range desired {
@@ -97,7 +101,7 @@ func (p place) compared(desired []any) []any {
 	return out
 }
 
-// dropItems drops the items that were ours and that desired lacks.
+// dropItems marks the live items as dropped that former holds and desired lacks.
 func (m *merging) dropItems(e *keyedEdit, names *itemNames, desired []any, at place) {
 	all := itemIndex{list: desired, key: &e.key}
 	for j, have := range e.live {
@@ -118,7 +122,7 @@ func (m *merging) dropItems(e *keyedEdit, names *itemNames, desired []any, at pl
 	}
 }
 
-// position returns where the wanted item i is in the live list, -1: nowhere.
+// position returns the index of the wanted item i in the live list, or -1.
 func (e *keyedEdit) position(i int) int {
 	if e.positions == nil {
 		return i
@@ -126,7 +130,7 @@ func (e *keyedEdit) position(i int) int {
 	return e.positions[i]
 }
 
-// isUsed says whether a live item is a wanted one.
+// isUsed says whether the live item j is paired with a wanted one.
 func (e *keyedEdit) isUsed(j int) bool {
 	if e.positions == nil {
 		return j < len(e.wanted)
@@ -146,7 +150,7 @@ func (e *keyedEdit) inOrder() bool {
 	return true
 }
 
-// set makes item what the wanted item i becomes.
+// set records the merged item of the wanted item i.
 func (e *keyedEdit) set(i int, item any) {
 	if e.merged == nil {
 		e.merged = make([]any, len(e.wanted))
@@ -155,6 +159,7 @@ func (e *keyedEdit) set(i int, item any) {
 	e.rebuild = e.rebuild || e.position(i) < 0
 }
 
+// result returns the merged list, and whether it differs from the live one.
 func (e *keyedEdit) result() ([]any, bool) {
 	switch {
 	case e.rebuild:
@@ -171,32 +176,10 @@ func (e *keyedEdit) result() ([]any, bool) {
 	return out, true
 }
 
-// rebuilt puts the wanted items in their order, each followed by the items of
-// others that follow it in the live list.
+// rebuilt returns the wanted items in their order. Each is followed by the items
+// of others that follow it in the live list.
 func (e *keyedEdit) rebuilt() []any {
-	after := make([][]any, len(e.wanted)+1) // after[0] is the head
-	anchors := make([]int, len(e.live))
-	for i, want := range e.wanted {
-		if j := e.position(i); want != nil && j >= 0 {
-			anchors[j] = i + 1
-		}
-	}
-	// Others' items with the keys of a wanted one would be taken for it if they
-	// came first.
-	var twins []any
-	wanted := itemIndex{list: e.wanted, key: &e.key}
-	anchor := 0
-	for j, item := range e.live {
-		switch {
-		case anchors[j] > 0:
-			anchor = anchors[j]
-		case e.dropped != nil && e.dropped[j]:
-		case wanted.contains(item, j):
-			twins = append(twins, item)
-		default:
-			after[anchor] = append(after[anchor], item)
-		}
-	}
+	after, twins := e.othersItems()
 	out := make([]any, 0, len(e.live)+len(e.wanted))
 	out = append(out, after[0]...)
 	for i, want := range e.wanted {
@@ -210,4 +193,33 @@ func (e *keyedEdit) rebuilt() []any {
 		out = append(out, after[i+1]...)
 	}
 	return append(out, twins...)
+}
+
+// othersItems returns the live items that stay but aren't wanted. after[i+1]
+// holds those that follow the wanted item i, and after[0] those before the first
+// one. Items with the keys of a wanted item are twins. They belong at the end of
+// the list. In front of the wanted item the next comparison would mistake a twin
+// for it.
+func (e *keyedEdit) othersItems() (after [][]any, twins []any) {
+	after = make([][]any, len(e.wanted)+1)
+	anchors := make([]int, len(e.live)) // live index -> 1 + index of the wanted item
+	for i, want := range e.wanted {
+		if j := e.position(i); want != nil && j >= 0 {
+			anchors[j] = i + 1
+		}
+	}
+	wanted := itemIndex{list: e.wanted, key: &e.key}
+	anchor := 0
+	for j, item := range e.live {
+		switch {
+		case anchors[j] > 0:
+			anchor = anchors[j]
+		case e.dropped != nil && e.dropped[j]:
+		case wanted.contains(item, j):
+			twins = append(twins, item)
+		default:
+			after[anchor] = append(after[anchor], item)
+		}
+	}
+	return after, twins
 }

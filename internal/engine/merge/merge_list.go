@@ -6,7 +6,7 @@ import (
 	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
-// list merges a list into a live one, which may be missing.
+// list merges a desired list into a live one. live is nil if there is none.
 func (m *merging) list(live, desired []any, at place) ([]any, bool) {
 	if len(desired) == 0 && at.part != partMetadataField {
 		return m.empty(live, at)
@@ -26,7 +26,7 @@ func (m *merging) list(live, desired []any, at place) ([]any, bool) {
 	return m.whole(live, desired, at)
 }
 
-// empty leaves nothing of a live list.
+// empty removes all items of a live list but the ignored ones.
 func (m *merging) empty(live []any, at place) ([]any, bool) {
 	kept := at.ignoredItems(live)
 	if len(kept) == len(live) {
@@ -36,6 +36,7 @@ func (m *merging) empty(live []any, at place) ([]any, bool) {
 	return kept, true
 }
 
+// replaceList puts the desired list in the place of the live one.
 func (m *merging) replaceList(live, desired []any, at place) ([]any, bool) {
 	if !wants(desired, at.ignore) {
 		return live, false
@@ -45,8 +46,8 @@ func (m *merging) replaceList(live, desired []any, at place) ([]any, bool) {
 	return list, true
 }
 
-// whole merges a list without keys: item by item if the lengths agree, else the
-// desired list takes the place of the live one.
+// whole merges a list without keys. Lists of the same length are merged item by
+// item. Otherwise the desired list takes the place of the live one.
 func (m *merging) whole(live, desired []any, at place) ([]any, bool) {
 	if len(live) != len(desired) {
 		return m.replaceList(live, desired, at)
@@ -72,8 +73,8 @@ func (m *merging) whole(live, desired []any, at place) ([]any, bool) {
 	return out, changed
 }
 
-// set merges a list in which only membership counts: desired elements are
-// added, former ones that desired lacks are removed.
+// set merges a set: a list in which only membership counts. Desired elements are
+// added. Elements that former holds and desired lacks are removed.
 func (m *merging) set(live, desired []any, at place) ([]any, bool) {
 	out := live
 	desired = jsonvalue.NullFreeList(desired)
@@ -95,7 +96,7 @@ func (m *merging) set(live, desired []any, at place) ([]any, bool) {
 	return out, len(out) < len(live)
 }
 
-// setWithoutFormer returns the elements of live but for former ones that
+// setWithoutFormer returns a live set without the elements that former holds and
 // desired lacks.
 func (m *merging) setWithoutFormer(live, desired []any, at place) []any {
 	out, changed := live, false

@@ -2,10 +2,10 @@ package merge
 
 import "maps"
 
-// KeepIgnored returns desired with what is ignored in it as it is in live, and
-// without what live lacks of that, unless it is part of something that live
-// lacks as a whole: for requests that carry the whole desired
-// state, as a server-side apply does, where leaving out a field would remove it.
+// KeepIgnored returns desired with the ignored fields as they are in live. Ignored
+// fields that live lacks are left out, unless the object or the item around them is
+// added as a whole. The result is the body of a server-side apply: a field that is
+// missing there would be removed, and one with another value overwritten.
 func (c *Comparison) KeepIgnored(live, desired map[string]any) map[string]any {
 	if len(c.Ignore) == 0 {
 		return desired
@@ -14,7 +14,8 @@ func (c *Comparison) KeepIgnored(live, desired map[string]any) map[string]any {
 	return kept
 }
 
-// keepIgnored returns nil where nothing is to be asked for.
+// keepIgnored does the same for one value. It returns nil for a value that is to
+// be left out.
 func keepIgnored(live, desired any, at place) any {
 	switch {
 	case len(at.ignore) == 0:
@@ -43,6 +44,7 @@ func keepIgnored(live, desired any, at place) any {
 	return desired
 }
 
+// keepIgnoredItems does the same for a list.
 func keepIgnoredItems(live any, desired []any, at place) any {
 	have, _ := live.([]any)
 	position := func(i int) int { return i }

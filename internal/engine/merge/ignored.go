@@ -7,17 +7,18 @@ import (
 	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
-// ignoring holds what is left of the ignored paths from some place on.
-type ignoring []fieldpath.Path
+// ignoredPaths are the ignored paths that lead through one place, relative to it.
+type ignoredPaths []fieldpath.Path
 
 // here says whether the place itself is ignored.
-func (i ignoring) here() bool {
-	return slices.ContainsFunc(i, func(p fieldpath.Path) bool { return len(p) == 0 })
+func (paths ignoredPaths) here() bool {
+	return slices.ContainsFunc(paths, func(p fieldpath.Path) bool { return len(p) == 0 })
 }
 
-func (i ignoring) field(key string) ignoring {
-	var below ignoring
-	for _, p := range i {
+// field returns the paths that lead through a key, relative to its value.
+func (paths ignoredPaths) field(key string) ignoredPaths {
+	var below ignoredPaths
+	for _, p := range paths {
 		if len(p) > 0 && (p[0].Any || p[0].Field != "" && p[0].Field == key) {
 			below = append(below, p[1:])
 		}
@@ -25,11 +26,12 @@ func (i ignoring) field(key string) ignoring {
 	return below
 }
 
-// item returns what is ignored of an item, which may lack keys that have
-// defaults. Indexes are those of the desired items.
-func (i ignoring) item(key listKey, item any, index int) ignoring {
-	var below ignoring
-	for _, p := range i {
+// item returns the paths that lead through an item of a list, relative to the item.
+// key holds the defaults of keys that the item may lack. index is that of the
+// desired item, or -1.
+func (paths ignoredPaths) item(key listKey, item any, index int) ignoredPaths {
+	var below ignoredPaths
+	for _, p := range paths {
 		if len(p) > 0 && stepMatches(p[0], key, item, index) {
 			below = append(below, p[1:])
 		}
@@ -37,6 +39,7 @@ func (i ignoring) item(key listKey, item any, index int) ignoring {
 	return below
 }
 
+// stepMatches says whether a step of a path leads to an item of a list.
 func stepMatches(step fieldpath.Step, key listKey, item any, index int) bool {
 	switch {
 	case step.Any:
@@ -54,8 +57,8 @@ func stepMatches(step fieldpath.Step, key listKey, item any, index int) bool {
 	return true
 }
 
-// wants says whether a desired value has anything in it that isn't ignored.
-func wants(desired any, ignore ignoring) bool {
+// wants says whether a desired value asks for anything that isn't ignored.
+func wants(desired any, ignore ignoredPaths) bool {
 	if len(ignore) == 0 {
 		return true
 	}
@@ -82,10 +85,11 @@ func wants(desired any, ignore ignoring) bool {
 	return !ignored
 }
 
-// ignoredPart returns what is ignored in a live value that is to go, nil if
-// nothing is, and whether that is all of it. Fields of an item that is to go
-// aren't worth keeping.
-func ignoredPart(live any, ignore ignoring) (part any, all bool) {
+// ignoredPart returns the ignored part of a live value that is to be removed, nil
+// if there is none. all says whether the part is the whole value. A list keeps the
+// items that are ignored themselves. An item goes, even if fields in it are
+// ignored.
+func ignoredPart(live any, ignore ignoredPaths) (part any, all bool) {
 	if len(ignore) == 0 {
 		return nil, false
 	}
@@ -113,7 +117,7 @@ func ignoredPart(live any, ignore ignoring) (part any, all bool) {
 	return nil, false
 }
 
-// ignoredItems returns the items that are ignored as such.
+// ignoredItems returns the items of a live list that are ignored themselves.
 func (p place) ignoredItems(live []any) []any {
 	kept := []any{}
 	for _, item := range live {
