@@ -9,9 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Append appends v as encoding/json writes it without escaping for HTML: compact,
-// with sorted keys. The values of unstructured.Unstructured need no reflection;
-// of any other Go type encoding/json makes what it does.
+// Append appends the JSON text of v: compact, with sorted keys, and without escapes
+// for HTML. The text is the same as that of encoding/json with SetEscapeHTML(false).
+// It takes reflection only for values of other types than those of
+// unstructured.Unstructured. Append returns an error for a value that JSON doesn't
+// have, such as NaN or a function.
 func Append(dst []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case nil:
@@ -74,7 +76,7 @@ func appendList(dst []byte, list []any) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// appendFloat writes a number as ECMAScript does, which encoding/json follows.
+// appendFloat appends a number in the format of ECMAScript, as encoding/json does.
 func appendFloat(dst []byte, f float64) ([]byte, error) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return dst, &json.UnsupportedValueError{Value: reflect.ValueOf(f), Str: strconv.FormatFloat(f, 'g', -1, 64)}
@@ -96,7 +98,7 @@ const hexDigits = "0123456789abcdef"
 // U+FFFD.
 func appendString(dst []byte, text string) []byte {
 	dst = append(dst, '"')
-	plain := 0 // where what needs no escape begins
+	plain := 0 // the start of the bytes that aren't appended yet and need no escape
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c >= utf8.RuneSelf {
@@ -105,7 +107,7 @@ func appendString(dst []byte, text string) []byte {
 			case r == utf8.RuneError && size == 1:
 				dst = append(append(dst, text[plain:i]...), `\ufffd`...)
 				plain = i + size
-			case r == '\u2028' || r == '\u2029': // no JavaScript
+			case r == '\u2028' || r == '\u2029': // not allowed in strings of JavaScript
 				dst = append(append(dst, text[plain:i]...), `\u202`...)
 				dst = append(dst, hexDigits[r&0xf])
 				plain = i + size

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plainly is what encoding/json writes.
+// plainly returns the text that encoding/json writes without escapes for HTML.
 func plainly(v any) (string, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

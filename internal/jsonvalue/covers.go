@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// Covers says that text, a valid JSON object without spaces, has all that want
-// specifies, without decoding it: every member that isn't null, of objects within
-// objects too, and lists that are the same. Where it says no, the two may still
-// mean the same: a number may be spelled in another way, or a list have its items
-// in another order.
+// Covers says, without decoding text, whether the object in text has everything that
+// want specifies. text must be a valid JSON object without spaces. Every member of
+// want that isn't null must be there, in nested objects too. Lists must be equal.
 //
-// want is made of the values of unstructured.Unstructured.
+// Where Covers returns false, the two may still mean the same: a number may be
+// written in another way, or the items of a list be in another order.
 func Covers(text string, want map[string]any) bool {
 	m := matcher{reader{text: text}}
 	return m.object(want, false)
 }
 
-// A matcher looks at each member of the text once, and skips what isn't wanted.
-// After a method has returned true it is behind the value.
+// A matcher compares a text with a wanted value. It looks at each member of the text
+// once, and skips members that aren't wanted. After a method has returned true, pos
+// is behind the value.
 type matcher struct{ reader }
 
+// value matches any value. Objects must have no other members if exactly is true.
 func (m *matcher) value(want any, exactly bool) bool {
 	switch want := want.(type) {
 	case string:
@@ -49,7 +50,7 @@ func (m *matcher) literal(want string) bool {
 	return true
 }
 
-// object matches an object, exactly if it is to have no other member.
+// object matches an object. It must have no other members if exactly is true.
 func (m *matcher) object(want map[string]any, exactly bool) bool {
 	if m.text[m.pos] != '{' {
 		return false
@@ -76,7 +77,8 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 			m.pos = Skip(m.text, m.pos)
 			continue
 		}
-		// The API server sends no key twice, so that the last one needn't be found.
+		// The API server sends no key twice. A key that is there twice is not covered,
+		// so that the last of its values needn't be found.
 		if len(seen) > 0 && key <= highest && slices.Contains(seen, key) || !m.value(value, exactly) {
 			return false
 		}
@@ -87,8 +89,8 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 	return missing == 0
 }
 
-// list matches a list with the same items, which have no members but those that
-// are wanted: they could tell it from another item.
+// list matches a list with the same items. Objects within must have no other
+// members: another member could make an item a different one.
 func (m *matcher) list(want []any) bool {
 	if m.text[m.pos] != '[' {
 		return false

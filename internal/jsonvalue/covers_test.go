@@ -47,7 +47,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// has is what Covers promises, of decoded values.
+// has says of decoded values what Covers says of a text.
 func has(live, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -88,12 +88,13 @@ func FuzzCovers(f *testing.F) {
 		again, err := Append(nil, liveValue)
 		require.NoError(t, err)
 		if !unsure(liveValue, false) {
-			require.True(t, Covers(string(again), liveValue.(map[string]any)), "what is the same is seen to be")
+			require.True(t, Covers(string(again), liveValue.(map[string]any)), "an equal value is covered")
 		}
 	})
 }
 
-// unsure says whether a value has something that Covers doesn't look into.
+// unsure says whether a value has a part for which Covers always returns false: a
+// float64, or null in a list.
 func unsure(v any, inList bool) bool {
 	switch v := v.(type) {
 	case map[string]any:

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Equal compares two JSON values. An int64 and a float64 are equal if they are
-// the same number.
+// Equal says whether two JSON values are equal. An int64 and a float64 are equal if
+// they are the same number. Values of Go types that JSON doesn't have are never equal.
 func Equal(a, b any) bool {
 	switch x := a.(type) {
 	case nil:
@@ -41,8 +41,8 @@ func Equal(a, b any) bool {
 	return false
 }
 
-// SameNumber says whether an integer and a float are the same number. It is
-// exact, also where a float64 can't tell two integers apart.
+// SameNumber says whether an integer and a float are the same number. The answer is
+// exact even for integers that a float64 can't represent.
 func SameNumber(i int64, f float64) bool {
 	return f >= -1<<63 && f < 1<<63 && int64(f) == i && float64(int64(f)) == f
 }

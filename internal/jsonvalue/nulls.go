@@ -5,19 +5,21 @@ import (
 	"slices"
 )
 
-// NullFree returns a JSON value without the members of objects whose value is
-// null. It returns v itself if there are none, and never changes v.
+// NullFree returns a JSON value without the members of objects that are null. Null
+// items of lists stay. NullFree returns v itself if there is nothing to leave out.
+// It never changes v, and the result may share parts with v.
 func NullFree(v any) any {
 	clean, _ := withoutNulls(v)
 	return clean
 }
 
-// NullFreeList is nullFree for a list, whose null items stay.
+// NullFreeList does the same as NullFree for a list.
 func NullFreeList(list []any) []any {
 	clean, _ := listWithoutNulls(list)
 	return clean
 }
 
+// withoutNulls returns a value without null members, and whether it differs from v.
 func withoutNulls(v any) (clean any, changed bool) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -2,7 +2,7 @@ package jsonvalue
 
 import "strings"
 
-// Skip returns where the value, or the key, that begins at i ends, in text that is
+// Skip returns the index behind the value or the key that begins at i. text must be
 // valid JSON without spaces.
 func Skip(text string, i int) int {
 	depth := 0
@@ -28,7 +28,7 @@ func Skip(text string, i int) int {
 	}
 }
 
-// skipString returns where the string that begins at i ends.
+// skipString returns the index behind the string that begins at i.
 func skipString(text string, i int) int {
 	for i++; ; i++ {
 		i += strings.IndexByte(text[i:], '"')

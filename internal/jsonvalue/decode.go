@@ -1,7 +1,3 @@
-// Package jsonvalue decodes JSON that is known to be valid and without spaces
-// into the values of unstructured.Unstructured: what the API server has sent
-// and a scanner has looked through, or what encoding/json has written. Knowing
-// that, it needs no reflection and a third of the time.
 package jsonvalue
 
 import (
@@ -9,16 +5,20 @@ import (
 	"strings"
 )
 
-// Decode returns the value of text: objects are map[string]any of their own,
-// lists []any, numbers what number makes of them. Strings without escapes are
-// part of text, which they keep in memory. The last of several members with
-// one key counts. The only errors are number's; text that is not valid or has
-// spaces gives anything, or a panic.
+// Decode returns the value of text, which must be valid JSON without spaces. Any
+// other text gives any value, or a panic. Objects are new maps, lists new slices,
+// and a number is what the function number returns for its text. Decode returns an
+// error only if number does.
+//
+// A string without escapes is a part of text, and so keeps text in memory. If an
+// object has a key several times, the last value counts.
 func Decode(text string, number func(text string) (any, error)) (any, error) {
 	r := reader{text: text, number: number}
 	return r.value()
 }
 
+// A reader decodes a text from pos on. After a method has returned without error,
+// pos is behind the value.
 type reader struct {
 	text   string
 	pos    int
@@ -50,6 +50,7 @@ func (r *reader) value() (any, error) {
 	return r.number(r.text[start:r.pos])
 }
 
+// isDelimiter says whether a byte ends a number or a literal.
 func isDelimiter(c byte) bool { return c == ',' || c == '}' || c == ']' }
 
 func (r *reader) object() (any, error) {
@@ -101,8 +102,8 @@ func (r *reader) string() string {
 	return Unquote(r.text[start:end])
 }
 
-// Escaped says whether what follows text, which is within a string, is escaped
-// by a backslash.
+// Escaped says whether a backslash escapes the byte that follows text. The byte is in
+// a JSON string, and text must reach back to the start of that string.
 func Escaped[T string | []byte](text T) bool {
 	backslashes := 0
 	for backslashes < len(text) && text[len(text)-1-backslashes] == '\\' {
@@ -111,8 +112,8 @@ func Escaped[T string | []byte](text T) bool {
 	return backslashes%2 == 1
 }
 
-// Unquote returns the value of a valid JSON string that is given without its
-// quotes.
+// Unquote returns the value of a JSON string. inner is the string's text without its
+// quotes, and must be valid.
 func Unquote(inner string) string {
 	if strings.IndexByte(inner, '\\') < 0 {
 		return inner
@@ -121,7 +122,7 @@ func Unquote(inner string) string {
 	quoted = append(append(append(quoted, '"'), inner...), '"')
 	var text string
 	if err := json.Unmarshal(quoted, &text); err != nil {
-		return "" // can't be: it is valid
+		return "" // can't be: inner is valid
 	}
 	return text
 }
