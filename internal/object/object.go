@@ -10,21 +10,23 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// An Ref names one object: its type, its namespace and its name.
+// A Ref is a reference to one object. It is comparable and may be the key of a map.
 type Ref struct {
 	Type resource.Type
-	Key  types.NamespacedName
+	Key  types.NamespacedName // Namespace is "" for a cluster-scoped object
 }
 
 // RefOf returns the reference to an observed object.
 func RefOf(res *resource.Resource) Ref { return Ref{res.Type(), res.Key()} }
 
-// String returns the kind and the key, as in "Pod default/web".
+// String returns the kind and the key, as in "Pod default/web". Errors and log lines
+// name objects so.
 func (r Ref) String() string { return r.Type.Kind + " " + KeyText(r.Key) }
 
-// DetachedFrom returns the same reference in strings of their own, so that the
-// reference can be remembered without keeping in memory the text it was read
-// from. The parent's namespace is shared, since it is remembered anyway.
+// DetachedFrom returns an equal reference that can be kept for long. Its strings are
+// copies, so that they don't keep in memory the text of the object that they were
+// read from. A namespace that is the parent's is shared with the parent, which is
+// kept anyway.
 func (r Ref) DetachedFrom(parent *resource.Resource) Ref {
 	r.Key.Name = strings.Clone(r.Key.Name)
 	if r.Key.Namespace == parent.Namespace() {
@@ -35,8 +37,7 @@ func (r Ref) DetachedFrom(parent *resource.Resource) Ref {
 	return r
 }
 
-// KeyText returns "namespace/name", or the name alone where there is no
-// namespace.
+// KeyText returns "namespace/name", or the name alone if there is no namespace.
 func KeyText(key types.NamespacedName) string {
 	if key.Namespace == "" {
 		return key.Name
@@ -44,8 +45,9 @@ func KeyText(key types.NamespacedName) string {
 	return key.String()
 }
 
-// CompareRef says whether an object comes before (negative), at (0) or after a
-// reference in the order of handler.Children: by type, namespace and name.
+// CompareRef compares an object with a reference in the order of handler.Children:
+// by apiVersion, kind, namespace and name. The result is negative if the object comes
+// before the reference, 0 if the reference is the object's, and positive otherwise.
 func CompareRef(res *resource.Resource, ref Ref) int {
 	if t := res.Type(); t != ref.Type {
 		return cmp.Or(strings.Compare(t.APIVersion, ref.Type.APIVersion), strings.Compare(t.Kind, ref.Type.Kind))
@@ -53,11 +55,11 @@ func CompareRef(res *resource.Resource, ref Ref) int {
 	return cmp.Or(strings.Compare(res.Namespace(), ref.Key.Namespace), strings.Compare(res.Name(), ref.Key.Name))
 }
 
-// Compare orders two objects as compareRef does.
+// Compare compares two objects as CompareRef does.
 func Compare(a, b *resource.Resource) int { return CompareRef(a, RefOf(b)) }
 
-// ControllerOf returns an object's owner reference with controller: true, nil
-// if there is none.
+// ControllerOf returns the owner reference of an object with controller: true, nil if
+// there is none.
 func ControllerOf(res *resource.Resource) *metav1.OwnerReference {
 	refs := res.OwnerReferences()
 	for i := range refs {

@@ -1,5 +1,3 @@
-// Package process knows what an operator's process is told by its surroundings:
-// the machine, and the Pod if it runs in one.
 package process
 
 import (
@@ -7,11 +5,12 @@ import (
 	"strings"
 )
 
-// namespaceFile is where the kubelet writes the namespace of a Pod.
+// namespaceFile is the file of a container in which the kubelet writes the Pod's
+// namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Hostname returns the host's name, which in a Pod is the Pod's; "" if there is
-// none.
+// Hostname returns the name of the host, "" if it is unknown. In a Pod it is the
+// Pod's name.
 func Hostname() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -20,8 +19,8 @@ func Hostname() string {
 	return host
 }
 
-// PodNamespace returns the namespace of the Pod that this process runs in, ""
-// outside of one.
+// PodNamespace returns the namespace of the Pod that this process runs in, "" if it
+// runs in none.
 func PodNamespace() string {
 	namespace, err := os.ReadFile(namespaceFile)
 	if err != nil {
