@@ -11,26 +11,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// IsRefusal says whether an API error names something wrong with the object
-// that was sent, so that sending the same object again can't help.
+// IsRefusal says whether an API error says that the object in the request is wrong.
+// The same object would be refused again. err must not be nil.
 func IsRefusal(err error) bool {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		return true
 	}
-	// etcd's limit comes as a bare 500; the API server's own has a code.
+	// If etcd refuses an object for its size, the API server answers 500. Its own limit
+	// has a code, which is checked above.
 	return strings.Contains(err.Error(), "request is too large")
 }
 
-// IsNamespaceTerminating says whether an object couldn't be created because its
-// namespace is being deleted.
+// IsNamespaceTerminating says whether an object couldn't be created since its
+// namespace is being deleted. It returns false for nil.
 func IsNamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// RefusesDryRun says whether an admission webhook doesn't take part in dry runs.
-// If the webhook declares side effects, the API server itself answers so (400).
-// Other webhooks refuse with words and codes of their own.
+// RefusesDryRun says whether a request failed since an admission webhook doesn't take
+// part in dry runs. For a webhook that declares side effects, the API server answers
+// so itself (400). Other webhooks refuse with codes and words of their own.
+// RefusesDryRun returns false for nil.
 func RefusesDryRun(err error) bool {
 	if status := apierrors.APIStatus(nil); err == nil || !errors.As(err, &status) {
 		return false
@@ -40,15 +42,16 @@ func RefusesDryRun(err error) bool {
 		(strings.Contains(text, "dry run") || strings.Contains(text, "dry-run") || strings.Contains(text, "dryrun"))
 }
 
-// IsNoApply says whether the API server can't take an object by server-side
-// apply: two items of a list have the same key, or a field isn't in the schema.
-// By an update it takes such a list as it is, and prunes such a field.
+// IsNoApply says whether the API server can't take an object by server-side apply:
+// two items of a list have the same key, or a field isn't in the schema. The same
+// object can be sent as an update, which keeps such a list and drops such a field.
+// IsNoApply returns false for nil.
 func IsNoApply(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
-// ImmutableFields returns the fields that can't be changed, according to a 422.
-// It returns none for any other error.
+// ImmutableFields returns the paths of the fields that can't be changed, as a 422
+// names them, each once. It returns none for any other error, and for nil.
 func ImmutableFields(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity || status.Status().Details == nil {
@@ -67,16 +70,20 @@ func ImmutableFields(err error) []string {
 	return fields
 }
 
-// A RefusedError is an answer of the API server that would be the same again
-// until the object, or what is wanted of it, changes.
-type RefusedError struct{ Err error }
+// A RefusedError is an answer of the API server that stays the same until the live or
+// the desired object changes. To repeat the request is of no use.
+type RefusedError struct {
+	Err error // the API server's answer; not nil
+}
 
+// Error returns the text of the API server's answer.
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the API server's answer.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// OnlyRefusals says whether every part of a joined error is a refusedError.
+// OnlyRefusals says whether an error is or wraps a *RefusedError. If err joins several
+// errors, every one of them must. OnlyRefusals returns false for nil.
 func OnlyRefusals(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -90,5 +97,6 @@ func OnlyRefusals(err error) bool {
 	return errors.As(err, &refused)
 }
 
-// errNoLease is the error of a write that would start without the lease.
+// ErrNoLease is the error of a write that wasn't sent since the process no longer
+// holds the lease.
 var ErrNoLease = errors.New("the lease wasn't renewed in time, so nothing is written any more")

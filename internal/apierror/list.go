@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// maxListed is how many errors, or children, one text lists at most.
+// MaxListed is the number of errors, children or fields that one text lists at most.
 const MaxListed = 20
 
-// Join is errors.Join with a bounded text: a parent may have thousands of
-// children that all fail the same way. errors.Is and errors.As see all errors.
+// Join joins errors as errors.Join does, but its text lists MaxListed of them and the
+// number of the others: a parent may have thousands of children that all fail in the
+// same way. errors.Is and errors.As see all errors. Join returns nil for no errors.
 func Join(errs []error) error {
 	if len(errs) == 0 {
 		return nil

@@ -10,8 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Redacted strips an API error of everything that may quote a value, keeping
-// its reason and the fields it names.
+// Redacted returns an API error without the parts that may quote a value of the
+// object. It keeps the code, the reason, the names of the fields, and the rule of a
+// *ForbiddenError. An error without an answer of the API server is returned as it is.
 func Redacted(err error) error {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
