@@ -8,8 +8,8 @@ import (
 	"github.com/roperator/roperator/internal/listkeys"
 )
 
-// maxDepth is the number of steps of the longest path that a FieldSet records.
-// Objects and lists that are nested more deeply are owned whole.
+// maxDepth is the number of steps to the deepest object or list that a FieldSet
+// records. Objects and lists that are nested more deeply are owned whole.
 const maxDepth = 200
 
 // A FieldSet is the set of paths that a desired object sets, as a tree. It holds no

@@ -8,9 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ByteSource draws decisions from the fuzzer's input.
-type ByteSource struct{ Data []byte }
+// A ByteSource makes decisions, and draws values by them, from the input of a fuzzer.
+// The same input gives the same values. A ByteSource is not safe for concurrent use.
+type ByteSource struct {
+	Data []byte // the input that is left; once it is empty, every decision is 0
+}
 
+// Below returns a number from 0 to n-1. n must be positive, and at most 256 for each
+// number to be possible.
 func (s *ByteSource) Below(n int) int {
 	if len(s.Data) == 0 {
 		return 0
@@ -20,10 +25,19 @@ func (s *ByteSource) Below(n int) int {
 	return int(b) % n
 }
 
-// The names are few, so that objects drawn apart from each other meet. Each
-// leads to another kind of schema.
-var fuzzNames = []string{"keyed", "set", "whole", "map", "union", "env", "ports", "free", "name", "port", "protocol", "value"}
+// fieldName draws one of the first n names of fields. There are few of them, so that
+// objects drawn apart from each other have some in common. Each leads to another kind
+// of schema.
+func (s *ByteSource) fieldName(n int) string {
+	names := [fieldNames]string{"keyed", "set", "whole", "map", "union", "env", "ports", "free", "name", "port", "protocol", "value"}
+	return names[s.Below(n)]
+}
 
+// fieldNames is the number of names that fieldName knows.
+const fieldNames = 12
+
+// Value draws a JSON value of any type, in which objects and lists are nested up to
+// depth times.
 func (s *ByteSource) Value(depth int) any {
 	kinds := 9
 	if depth <= 0 {
@@ -48,16 +62,18 @@ func (s *ByteSource) Value(depth int) any {
 	return s.list(depth - 1)
 }
 
+// object draws an object with up to four fields.
 func (s *ByteSource) object(depth int) map[string]any {
 	object := map[string]any{}
 	for range s.Below(5) {
-		name := fuzzNames[s.Below(len(fuzzNames))]
+		name := s.fieldName(fieldNames)
 		object[name] = s.field(name, depth)
 	}
 	return object
 }
 
-// field draws a value that mostly is what the schema wants.
+// field draws the value of a field. Mostly it has the type that the schema of the
+// field asks for.
 func (s *ByteSource) field(name string, depth int) any {
 	if s.Below(12) == 0 {
 		return s.Value(depth)
@@ -78,6 +94,7 @@ func (s *ByteSource) field(name string, depth int) any {
 	return []any{"a", "b", int64(1), 1.0, "UDP", nil}[s.Below(6)]
 }
 
+// Scalars draws a list of up to three scalars.
 func (s *ByteSource) Scalars() []any {
 	list := []any{}
 	for range s.Below(4) {
@@ -86,6 +103,7 @@ func (s *ByteSource) Scalars() []any {
 	return list
 }
 
+// list draws a list of up to three items, most of them objects with keys.
 func (s *ByteSource) list(depth int) []any {
 	list := []any{}
 	for range s.Below(4) {
@@ -103,7 +121,8 @@ func (s *ByteSource) list(depth int) []any {
 	return list
 }
 
-// Root draws an object; half of the time it is another with changes.
+// Root draws a Kubernetes object. If like isn't nil, the object is in half of the
+// cases a changed copy of like.
 func (s *ByteSource) Root(like map[string]any) map[string]any {
 	object := map[string]any{"apiVersion": "v1", "kind": "Fuzz"}
 	if like != nil && s.Below(2) == 0 {
@@ -113,7 +132,7 @@ func (s *ByteSource) Root(like map[string]any) map[string]any {
 		object["spec"] = s.Value(4)
 	}
 	for range s.Below(3) {
-		name := fuzzNames[s.Below(len(fuzzNames))]
+		name := s.fieldName(fieldNames)
 		object[name] = s.field(name, 3)
 	}
 	if s.Below(3) == 0 {
@@ -130,7 +149,7 @@ func (s *ByteSource) Root(like map[string]any) map[string]any {
 		case name == "ownerReferences":
 			meta[name] = []any{map[string]any{"uid": []any{"o", "p"}[s.Below(2)], "name": "x"}}
 		default:
-			meta[name] = map[string]any{"a": []any{"a", "b", nil}[s.Below(3)], fuzzNames[s.Below(5)]: "c"}
+			meta[name] = map[string]any{"a": []any{"a", "b", nil}[s.Below(3)], s.fieldName(5): "c"}
 		}
 	}
 	if object["metadata"] = meta; s.Below(20) == 0 {
@@ -139,7 +158,7 @@ func (s *ByteSource) Root(like map[string]any) map[string]any {
 	return object
 }
 
-// change alters a value here and there.
+// change draws a changed copy of a value. It may change v itself.
 func (s *ByteSource) change(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -172,6 +191,7 @@ func (s *ByteSource) change(v any) any {
 	return v
 }
 
+// RandomDecisions returns an input for a ByteSource, of 50 to 449 bytes.
 func RandomDecisions(r *rand.Rand) []byte {
 	data := make([]byte, 50+r.IntN(400))
 	for i := range data {

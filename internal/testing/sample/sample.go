@@ -14,15 +14,18 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
+// TrackingLabel is the label of a child that has the parent's UID, as it is named by
+// default.
 const TrackingLabel = "roperator.com/parent-uid"
 
-// ParentType is what tests of this package have as parent.
+// ParentType returns the type of the parents in tests.
 func ParentType() resource.Type {
 	return resource.Type{APIVersion: "example.com/v1", Kind: "Parent"}
 }
 
-// Object returns an observed object; owner, if there is one, is the UID of
-// its controller and the value of its tracking label.
+// Object returns an observed object in the namespace ns. owner is the UID of the
+// object's controller, a parent, and the value of its tracking label. If owner is "",
+// the object has neither a controller nor labels.
 func Object(t testing.TB, typ resource.Type, name, uid string, version int, owner string) *resource.Resource {
 	t.Helper()
 	meta := map[string]any{"name": name, "namespace": "ns", "uid": uid, "resourceVersion": strconv.Itoa(version)}
@@ -37,8 +40,11 @@ func Object(t testing.TB, typ resource.Type, name, uid string, version int, owne
 	return res
 }
 
+// DiscardLog returns a logger that drops everything.
 func DiscardLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// YAML returns an object that is written in YAML. Tabs count as four spaces. Invalid
+// YAML fails the test.
 func YAML(tb testing.TB, text string) map[string]any {
 	tb.Helper()
 	object := map[string]any{}
@@ -47,7 +53,7 @@ func YAML(tb testing.TB, text string) map[string]any {
 	return object
 }
 
-// Operator has a child of every strategy.
+// Operator returns an operator that has a child of every strategy.
 func Operator() config.Operator {
 	hello := resource.Type{APIVersion: "example.com/v1", Kind: "Hello"}
 	return config.Operator{
