@@ -323,7 +323,7 @@ func TestGolden(t *testing.T) {
 	require.Contains(t, f.failure(), "  …\n", "what is far from a change is left out")
 
 	f = fake(t, func(tb testing.TB) { Sync(tb, sites(), h, site(nil)).Golden(path) })
-	require.Contains(t, f.failure(), "+ error: 'handler: Sync: spec.text: it must be set'\n", "a pass that fails is a plan too")
+	require.Contains(t, f.failure(), "+ error: 'handler: Sync: spec.text: it must be set'", "a pass that fails is a plan too")
 }
 
 func TestDiffText(t *testing.T) {

@@ -18,17 +18,18 @@ const beforeFirstApply = "before-first-apply"
 
 // TakeEntries prepares managedFields for a server-side apply of merged, which
 // lacks fields that live has. The API server removes a field that an apply
-// lacks only if an Apply entry of the same manager owns it and no other entry
+// lacks only if the Apply entry of the same manager owns it and no other entry
 // does. TakeEntries therefore moves such fields from the manager's Update
-// entries, and from those of beforeFirstApply, to the manager's Apply entry of
-// the same apiVersion. Whatever is below a moved field moves with it. All other
-// fields stay where they are, and so do the entries of subresources.
+// entries, and from those of beforeFirstApply, to the manager's Apply entry.
+// Whatever is below a moved field moves with it. All other fields stay where
+// they are, and so do the entries of subresources.
 //
-// It returns all entries of the object, or nil if no field has to move. Apply
-// entries that it adds have the time now. The given entries stay as they are.
+// It returns all entries of the object, or nil if no field has to move. An Apply
+// entry that it adds has the time now and the apiVersion of live, in which the
+// fields were found. The given entries stay as they are.
 func TakeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merged map[string]any, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
 	var out []metav1.ManagedFieldsEntry
-	taken := map[string]*fieldpath.Set{} // apiVersion -> fields that move
+	taken := fieldpath.NewSet()
 	for _, entry := range entries {
 		if !isUpdateBy(entry, manager) {
 			out = append(out, entry)
@@ -43,11 +44,7 @@ func TakeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merg
 			out = append(out, entry)
 			continue
 		}
-		if before := taken[entry.APIVersion]; before != nil {
-			taken[entry.APIVersion] = before.Union(moves)
-		} else {
-			taken[entry.APIVersion] = moves
-		}
+		taken = taken.Union(moves)
 		if stays := owned.Difference(moves); !stays.Empty() {
 			if entry, err = withOwnedFields(entry, stays); err != nil {
 				return nil, err
@@ -55,16 +52,11 @@ func TakeEntries(entries []metav1.ManagedFieldsEntry, manager string, live, merg
 			out = append(out, entry)
 		}
 	}
-	if len(taken) == 0 {
+	if taken.Empty() {
 		return nil, nil
 	}
-	for _, version := range slices.Sorted(maps.Keys(taken)) {
-		var err error
-		if out, err = addApplied(out, manager, version, taken[version], now); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	version, _ := live["apiVersion"].(string)
+	return addApplied(out, manager, version, taken, now)
 }
 
 // isUpdateBy says whether the fields of an entry were set by the manager's
@@ -74,11 +66,15 @@ func isUpdateBy(entry metav1.ManagedFieldsEntry, manager string) bool {
 		entry.Operation == metav1.ManagedFieldsOperationUpdate && entry.Subresource == ""
 }
 
-// addApplied returns entries with fields added to the manager's Apply entry of
-// an apiVersion. An entry that is missing is appended, with the time now.
+// addApplied returns entries with fields added to the manager's Apply entry. An
+// entry that is missing is appended, with an apiVersion and the time now.
+//
+// There must never be a second one for another apiVersion: of several Apply
+// entries of one manager, the API server keeps the last alone. So an entry that
+// is there gets the fields whatever its apiVersion.
 func addApplied(entries []metav1.ManagedFieldsEntry, manager, version string, fields *fieldpath.Set, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
 	i := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.APIVersion == version
+		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 	})
 	if i < 0 {
 		i = len(entries)

@@ -3,6 +3,7 @@ package merge
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,16 +151,22 @@ func TestTakeEntries(t *testing.T) {
 			},
 		},
 		"versions": {
-			reason: "a field moves to the Apply entry of its own version, those in the order of their names; an entry without fields goes",
-			live:   `{a: 1, b: 2, c: 3, d: 4}`, merged: `{d: 4}`,
-			before: []string{`us Update v2: {f:a: {}}`, `us Update v1: {f:b: {}}`, `before-first-apply Update v2: {f:c: {}, f:d: {}}`, `us Update v3: {f:d: {}}`},
-			after:  []string{`before-first-apply Update v2: {f:d: {}}`, `us Update v3: {f:d: {}}`, `us Apply v1: {f:b: {}}`, `us Apply v2: {f:a: {}, f:c: {}}`},
+			reason: "of what moves, whatever its version, there is one Apply entry, in live's version; an Update entry without fields goes",
+			live:   `{apiVersion: v2, a: 1, b: 2, c: 3, d: 4}`, merged: `{apiVersion: v2, d: 4}`,
+			before: []string{`us Update v2: {f:a: {}}`, `us Update v1: {f:b: {}}`, `before-first-apply Update v1: {f:c: {}, f:d: {}}`, `us Update v3: {f:d: {}}`},
+			after:  []string{`before-first-apply Update v1: {f:d: {}}`, `us Update v3: {f:d: {}}`, `us Apply v2: {f:a: {}, f:b: {}, f:c: {}}`},
 		},
 		"applied before": {
-			reason: "an Apply entry of ours grows, in its place",
+			reason: "our Apply entry grows, in its place",
 			live:   `{data: {a: x, b: y}}`, merged: `{}`,
-			before: []string{`us Apply v1: {f:data: {f:b: {}}, f:more: {}}`, `us Apply v2: {f:data: {f:a: {}}}`, `us Update v1: {f:data: {.: {}, f:a: {}}}`},
-			after:  []string{`us Apply v1: {f:data: {.: {}, f:a: {}, f:b: {}}, f:more: {}}`, `us Apply v2: {f:data: {f:a: {}}}`},
+			before: []string{`us Apply v1: {f:data: {f:b: {}}, f:more: {}}`, `us Update v1: {f:data: {.: {}, f:a: {}}}`},
+			after:  []string{`us Apply v1: {f:data: {.: {}, f:a: {}, f:b: {}}, f:more: {}}`},
+		},
+		"applied in another version": {
+			reason: "the API server would drop the old one of two Apply entries, and with it what we applied",
+			live:   `{apiVersion: v2, data: {a: x, b: y}}`, merged: `{apiVersion: v2}`,
+			before: []string{`us Apply v1: {f:data: {f:b: {}}}`, `us Update v2: {f:data: {.: {}, f:a: {}}}`},
+			after:  []string{`us Apply v1: {f:data: {.: {}, f:a: {}, f:b: {}}}`},
 		},
 		"leaf and parent": {
 			reason: "what is owned as a leaf by one entry and as a parent by the other is both",
@@ -193,7 +200,7 @@ func TestTakeEntries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, given := entries(t, test.before), entries(t, test.before)
-			live, merged := sample.YAML(t, test.live), sample.YAML(t, test.merged)
+			live, merged := inVersion1(sample.YAML(t, test.live)), inVersion1(sample.YAML(t, test.merged))
 			now := metav1.NewTime(writtenAt.Add(time.Hour))
 			got, err := TakeEntries(given, "us", live, merged, now)
 			require.NoError(t, err)
@@ -254,6 +261,14 @@ func TestTakeEntriesOfMalformedFields(t *testing.T) {
 			require.ErrorContains(t, err, test.err, test.reason)
 		})
 	}
+}
+
+// inVersion1 sets the apiVersion of an object that has none.
+func inVersion1(object map[string]any) map[string]any {
+	if object["apiVersion"] == nil {
+		object["apiVersion"] = "v1"
+	}
+	return object
 }
 
 // writtenAt is the time of entries that are there already.
@@ -349,12 +364,12 @@ func managedNode(s *sample.ByteSource, depth int) map[string]any {
 		return out
 	}
 	if s.Below(3) == 0 {
-		out["child"] = managedNode(s, depth - 1)
+		out["child"] = managedNode(s, depth-1)
 	}
 	if s.Below(2) == 0 {
 		out["env"] = distinct(s, names)
 		for i, name := range out["env"].([]any) {
-			item := managedNode(s, depth - 1)
+			item := managedNode(s, depth-1)
 			item["name"] = name
 			out["env"].([]any)[i] = item
 		}
@@ -362,7 +377,7 @@ func managedNode(s *sample.ByteSource, depth int) map[string]any {
 	if s.Below(3) == 0 {
 		list := distinct(s, []any{"TCP", "UDP", "SCTP"})
 		for i, protocol := range list {
-			item := managedNode(s, depth - 1)
+			item := managedNode(s, depth-1)
 			item["port"], item["protocol"] = int64(80+s.Below(2)), protocol
 			list[i] = item
 		}
@@ -390,7 +405,7 @@ func managedEntries(s *sample.ByteSource, t *testing.T, sets ...*fieldpath.Set) 
 	t.Helper()
 	var out []metav1.ManagedFieldsEntry
 	for _, header := range []string{
-		"us Update v1", "us Update v2", "before-first-apply Update v1", "us Apply v1", "us Apply v2", "us Update v1 status", "other Update v1", "other Apply v1",
+		"us Update v1", "us Update v2", "before-first-apply Update v1", "us Apply v3", "us Update v1 status", "other Update v1", "other Apply v1",
 	} {
 		if s.Below(3) == 0 {
 			continue
@@ -441,10 +456,13 @@ func FuzzTakeEntries(f *testing.F) {
 		live, merged := managedNode(s, 2), managedNode(s, 2)
 		inLive, inMerged := fields(t, live), fields(t, merged)
 		before := managedEntries(s, t, inLive, inMerged, fields(t, managedNode(s, 2)))
-		got, err := TakeEntries(before, "us", live, merged, metav1.Time{})
+		got, err := TakeEntries(before, "us", inVersion1(live), inVersion1(merged), metav1.Time{})
 		require.NoError(t, err)
 
-		want, moved := map[string]*fieldpath.Set{}, 0
+		want, moved, applied := map[string]*fieldpath.Set{}, 0, "us Apply v1"
+		if slices.ContainsFunc(before, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == "us" && e.Operation == "Apply" }) {
+			applied = "us Apply v3"
+		}
 		owns := func(entry metav1.ManagedFieldsEntry, header string, path fieldpath.Path) {
 			if header == "" {
 				header = strings.TrimSpace(strings.Join([]string{entry.Manager, string(entry.Operation), entry.APIVersion, entry.Subresource}, " "))
@@ -458,7 +476,7 @@ func FuzzTakeEntries(f *testing.F) {
 			ours := entry.Operation == "Update" && entry.Subresource == "" && entry.Manager != "other"
 			fieldSet(t, entry).Iterate(func(path fieldpath.Path) {
 				if ours && goesAway(path, inLive, inMerged) {
-					owns(entry, "us Apply "+entry.APIVersion, path)
+					owns(entry, applied, path)
 					moved++
 					return
 				}
