@@ -32,7 +32,7 @@ type storeKind struct {
 	make func(i, version int) runtime.Object
 }
 
-// BenchmarkStoreHeap fills a resource map from a watch and reports the heap per
+// BenchmarkStoreHeap fills a store from a watch and reports the heap per
 // object with its index (B/object), the object's JSON without managedFields
 // (B/json), and the heap as a part of 1.25 × (JSON + 200 B).
 func BenchmarkStoreHeap(b *testing.B) {
@@ -70,7 +70,7 @@ func liveHeap() int64 {
 }
 
 // BenchmarkStoreEvent is one event from its bytes to what is kept of it: ours in
-// the resource map, and, of the same objects, what client-go's stream decoders
+// the store, and, of the same objects, what client-go's stream decoders
 // make of the bytes that it would ask for.
 func BenchmarkStoreEvent(b *testing.B) {
 	const objects, versions = 250, 4
