@@ -142,4 +142,3 @@ func TestSchedulerJitter(t *testing.T) {
 	require.Equal(t, 10*time.Minute, s.backoff(errorBackoffBase, 1000), "default")
 	require.InDelta(t, float64(125*time.Millisecond), float64(s.backoff(errorBackoffBase, 1)), float64(25*time.Millisecond))
 }
-
