@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -78,10 +79,10 @@ func (m *mirror) run(test func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { m.watcher.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
 	synctest.Wait()
 	test()
-	cancel()
-	running.Wait()
 }
 
 func (m *mirror) create(t *testing.T, name string) *resource.Resource {
@@ -123,7 +124,7 @@ func TestWatcher_FillsTheStore(t *testing.T) {
 			require.True(t, ok)
 			value, _ := held.Field("spec", "value")
 			require.Equal(t, "new", value)
-			require.ElementsMatch(t, []any{first.UID(), second.UID()}, []any{m.store.AllParents()[0], m.store.AllParents()[1]})
+			require.ElementsMatch(t, []types.UID{first.UID(), second.UID()}, m.store.AllParents())
 			require.NoError(t, m.watcher.Refresh(t.Context()))
 			require.Equal(t, time.Now().UnixNano(), m.watcher.HeardAt().UnixNano())
 		})
