@@ -27,33 +27,36 @@ import (
 // remembered, so as to log each once.
 const maxWarnings = 1000
 
-// bodySize is how much most bodies take.
+// bodySize is the capacity with which a body begins, in bytes: most need no more.
 const bodySize = 1 << 10
 
-// A Client sends requests to the API server. It deals in JSON as it comes
-// over the wire, so that nothing is decoded that nobody asked for. It is safe
-// for concurrent use.
+// A Client sends the requests of one operator to the API server. Its methods may be
+// called concurrently.
+//
+// Errors of the API server are such that the functions of apierrors apply. If RBAC
+// forbids a request, the errors of Get and of all writes also name the missing rule.
 type Client struct {
 	rest         rest.Interface
 	params       runtime.ParameterCodec
 	fieldManager string
-	agent        string // empty: the transport says who asks
+	agent        string // the User-Agent of each request; empty: the transport sets it
 	log          *slog.Logger
 	metrics      *observe.Metrics // nil: nothing is counted
 
 	mu struct {
 		sync.Mutex
-		warned map[string]struct{} // child type + warning text
+		warned map[string]struct{} // type and text of each warning that has been logged
 	}
 }
 
-// New returns a client for requests of an operator, which is their field
-// manager. m counts dry runs; it may be nil.
+// New returns a client for the requests of an operator, which is the field manager
+// of its writes. httpClient is that of l.As. m counts dry runs; it may be nil. New
+// makes no request.
 func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, log *slog.Logger) (*Client, error) {
 	cfg := rest.CopyConfig(l.Config)
 	cfg.NegotiatedSerializer = wireSerializer{}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
-	cfg.WarningHandler = rest.NoWarnings{} // client.send logs them, each once
+	cfg.WarningHandler = rest.NoWarnings{} // Client.warn logs them, each once
 	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -66,8 +69,8 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 	return c, nil
 }
 
-// request begins a request. It says who asks, though the transport would: that
-// would have to copy the request.
+// request begins a request. It sets the User-Agent, although the transport would
+// do so too: the transport would have to copy the request for it.
 func (c *Client) request(verb string) *rest.Request {
 	req := c.rest.Verb(verb)
 	if c.agent != "" {
@@ -76,12 +79,12 @@ func (c *Client) request(verb string) *rest.Request {
 	return req
 }
 
-// do sends a request, of which client-go logs no body.
+// do sends a request. client-go logs neither its body nor that of the answer.
 func (c *Client) do(ctx context.Context, req *rest.Request) rest.Result {
 	return req.Do(withoutBodies(ctx))
 }
 
-// BodyOf returns an object as it is sent.
+// BodyOf returns the JSON of an object, as a request carries it.
 func BodyOf(object any) ([]byte, error) {
 	body, err := jsonvalue.Append(make([]byte, 0, bodySize), object)
 	if err != nil {
@@ -90,10 +93,13 @@ func BodyOf(object any) ([]byte, error) {
 	return body, nil
 }
 
+// Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
 	return c.send(ctx, k, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
 }
 
+// Create creates an object in a namespace (empty: none), and returns it as the API
+// server has stored it.
 func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, object any) (*resource.Resource, error) {
 	body, err := BodyOf(object)
 	if err != nil {
@@ -102,8 +108,8 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, 
 	return c.send(ctx, k, c.write(c.request(http.MethodPost), false).AbsPath(k.Path(namespace, "", "")...).Body(body))
 }
 
-// ManagedFields reads the metadata of an object with its managedFields, which a
-// resource doesn't hold.
+// ManagedFields reads the metadata of an object, with the managedFields that a
+// resource.Resource leaves out.
 func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
 	if err := res.Error(); err != nil {
@@ -120,8 +126,8 @@ func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.N
 	return &live, nil
 }
 
-// DryCreate returns what a create would make of an object. It isn't a resource,
-// as it has no resourceVersion.
+// DryCreate returns the object that a create would store, and stores nothing. The
+// result has no resourceVersion, so it isn't a resource.Resource.
 func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace string, object any) (map[string]any, error) {
 	body, err := BodyOf(object)
 	if err != nil {
@@ -130,7 +136,7 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	c.metrics.Tried(k.Type)
 	res := c.do(ctx, c.write(c.request(http.MethodPost), true).AbsPath(k.Path(namespace, "", "")...).Body(body))
 	c.warn(ctx, k, res)
-	if err := res.Error(); err != nil { // Raw would say less of it
+	if err := res.Error(); err != nil { // the error of Raw would say less
 		return nil, apierror.WithRule(err)
 	}
 	raw, err := res.Raw()
@@ -144,8 +150,9 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	return made, nil
 }
 
-// Update replaces an object, or its subresource, under the resourceVersion
-// that object carries.
+// Update replaces an object, or a subresource of it (empty: the object itself). If
+// the resourceVersion of object isn't the current one, the API server answers with
+// a conflict. With dryRun, nothing is stored.
 func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.NamespacedName, subresource string, object any, dryRun bool) (*resource.Resource, error) {
 	body, err := BodyOf(object)
 	if err != nil {
@@ -157,11 +164,13 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	return c.send(ctx, k, c.write(c.request(http.MethodPut), dryRun).AbsPath(k.Path(key.Namespace, key.Name, subresource)...).Body(body))
 }
 
+// Patch patches an object, and returns it as the API server has stored it. An apply
+// patch (server-side apply) is forced: it takes over fields of other managers.
 func (c *Client) Patch(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
 	return c.patchOrTry(ctx, k, key, pt, body, false)
 }
 
-// DryPatch returns what a patch would make of an object.
+// DryPatch returns the object that Patch would store, and stores nothing.
 func (c *Client) DryPatch(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte) (*resource.Resource, error) {
 	return c.patchOrTry(ctx, k, key, pt, body, true)
 }
@@ -177,8 +186,9 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 	return c.send(ctx, k, req.AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
 }
 
-// Delete deletes the object with this UID in the background. It returns the
-// object as it stands while it is being deleted, nil if it is gone.
+// Delete deletes the object with this UID. Its dependents are deleted in the
+// background. Delete returns the object's state if the object still has to be
+// finalized, nil if it is gone.
 func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID) (*resource.Resource, error) {
 	body, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -196,14 +206,16 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if err != nil {
 		return nil, err
 	}
-	// Types differ in what they answer: a Status, the object that was, or the
-	// object that remains. Only the latter has a deletionTimestamp.
+	// The answer differs between types: a Status, the last state of an object that
+	// is gone, or the state of one that remains. Only an object that remains has a
+	// deletionTimestamp.
 	if left, err := resource.New(raw); err == nil && left.UID() == uid && left.IsDeleting() {
 		return left, nil
 	}
 	return nil, nil
 }
 
+// write adds the parameters of a write to a request.
 func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
 	req = req.Param("fieldManager", c.fieldManager)
 	if dryRun {
@@ -212,6 +224,7 @@ func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
 	return req
 }
 
+// send sends a request about one object, and returns the object in the answer.
 func (c *Client) send(ctx context.Context, k *catalog.Kind, req *rest.Request) (*resource.Resource, error) {
 	res := c.do(ctx, req)
 	c.warn(ctx, k, res)
@@ -245,7 +258,9 @@ func (c *Client) warn(ctx context.Context, k *catalog.Kind, res rest.Result) {
 	}
 }
 
-func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (*wireList, error) {
+// List reads one page of the objects of a type in a namespace (empty: in all), with
+// client-go's options. ListPages reads all of them.
+func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (*WireList, error) {
 	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
 	if err := res.Error(); err != nil {
 		return nil, err
@@ -257,6 +272,9 @@ func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, op
 	return decodeList(k.Type, raw)
 }
 
+// Watch watches the objects of a type in a namespace (empty: in all), with
+// client-go's options. The events hold WireObjects. The watch ends with ctx, or when
+// the caller stops it.
 func (c *Client) Watch(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
 	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(withoutBodies(ctx))

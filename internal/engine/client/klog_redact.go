@@ -7,12 +7,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// bodyVerbosity is from which on client-go logs what is sent and received, and
-// the values of Secrets with it.
+// bodyVerbosity is the least verbosity at which client-go logs the bodies of
+// requests and answers, with the values of Secrets in them.
 const bodyVerbosity = 8
 
-// withoutBodies returns a context with which a request's body and answer are
-// logged at no verbosity. Up to there the logger is the one that it was.
+// withoutBodies returns a context with which client-go logs no bodies, whatever the
+// verbosity of its logger. All other messages are logged as before.
 func withoutBodies(ctx context.Context) context.Context {
 	logger := klog.FromContext(ctx)
 	if !logger.V(bodyVerbosity).Enabled() {
@@ -21,7 +21,7 @@ func withoutBodies(ctx context.Context) context.Context {
 	return klog.NewContext(ctx, logger.WithSink(bodilessSink{logger.GetSink()}))
 }
 
-// A bodilessSink is a LogSink that stays below bodyVerbosity.
+// A bodilessSink is a LogSink that drops messages of bodyVerbosity and above.
 type bodilessSink struct{ logr.LogSink }
 
 func (s bodilessSink) Enabled(level int) bool {

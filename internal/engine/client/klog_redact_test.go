@@ -11,8 +11,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// With --log-level=debug-4 and below, client-go logged the bodies of requests,
-// values of Secrets included.
+// With --log-level=debug-4 and below, client-go logged the bodies of requests, with
+// the values of Secrets.
 func TestBodiesWereLoggedAtHighVerbosity(t *testing.T) {
 	var out strings.Builder
 	logger := logr.FromSlogHandler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-100)}))
@@ -27,5 +27,5 @@ func TestBodiesWereLoggedAtHighVerbosity(t *testing.T) {
 	require.Contains(t, out.String(), "less")
 
 	calm := klog.NewContext(context.Background(), logr.FromSlogHandler(slog.NewTextHandler(&out, nil)))
-	require.Equal(t, calm, withoutBodies(calm), "which costs nothing")
+	require.Equal(t, calm, withoutBodies(calm), "a logger of low verbosity stays as it is")
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/roperator/roperator/internal/process"
 )
 
-// LoadRESTConfig finds the API server: by the kubeconfig named, else by the
-// Pod that this process runs in, else by KUBECONFIG or ~/.kube/config. The
-// namespace is the Pod's or the kubeconfig's.
+// LoadRESTConfig returns the configuration for the API server and the namespace that
+// belongs to it. It takes both from the kubeconfig file or its context, if one is
+// named; else from the Pod that this process runs in; else from the file that
+// KUBECONFIG names or ~/.kube/config. It makes no request.
 func LoadRESTConfig(kubeconfig, kubeContext string) (rc *rest.Config, namespace string, err error) {
 	if kubeconfig == "" && kubeContext == "" {
 		if rc, err := rest.InClusterConfig(); err == nil {

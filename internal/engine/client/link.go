@@ -12,25 +12,27 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 )
 
-// A LeaseHolder says whether this process may write.
+// A LeaseHolder knows whether this process holds the lease, and so may write. Held
+// is called concurrently.
 type LeaseHolder interface{ Held() bool }
 
-// A Link is the way to the API server that all operators of a process share.
+// A Link is the connection to the API server that all operators of a process
+// share. It is immutable and may be used concurrently.
 type Link struct {
-	Config *rest.Config
+	Config *rest.Config // not to be changed: copy it
 	http   *http.Client
-	lease  LeaseHolder // nil: no lease is needed to write
+	lease  LeaseHolder // nil: writes need no lease
 }
 
-// Connect returns a link to the API server of a configuration, which it doesn't
-// change. It makes no request. Without a rate limit in the configuration there
-// is none: API priority and fairness rules.
+// Connect returns a link to the API server of a configuration. It makes no request,
+// and doesn't change cfg. If cfg sets no rate limit, there is none: the API server's
+// priority and fairness limits the requests.
 func Connect(cfg *rest.Config) (*Link, error) {
 	rc := rest.CopyConfig(cfg)
-	if rc.RateLimiter == nil && rc.QPS == 0 { // else client-go's default of 5 requests a second holds
+	if rc.RateLimiter == nil && rc.QPS == 0 { // else client-go would limit requests to 5 a second
 		rc.QPS = -1
 	}
-	if rc.RateLimiter == nil && rc.QPS > 0 { // one for all operators
+	if rc.RateLimiter == nil && rc.QPS > 0 { // one limit for all operators
 		burst := rc.Burst
 		if burst == 0 {
 			burst = rest.DefaultBurst
@@ -44,17 +46,19 @@ func Connect(cfg *rest.Config) (*Link, error) {
 	return &Link{Config: rc, http: httpClient}, nil
 }
 
-// Under returns the same link, on which nothing is written without a lease.
+// Under returns a link on the same connection, whose writes fail with
+// apierror.ErrNoLease while the lease isn't held.
 func (l *Link) Under(lease LeaseHolder) *Link {
 	return &Link{Config: l.Config, http: l.http, lease: lease}
 }
 
-// Leading says whether this process may write.
+// Leading says whether this process may write: the lease is held, or none is
+// needed.
 func (l *Link) Leading() bool { return l.lease == nil || l.lease.Held() }
 
-// As returns an HTTP client whose requests say which operator they are of,
-// unless the user has said what they shall say. Its writes need the lease. m
-// counts its requests; nil: nothing does.
+// As returns an HTTP client for the requests of an operator. Its writes need the
+// lease, if the link has one. The User-Agent of its requests names the operator,
+// unless Config sets another. m counts the requests; a nil m counts none.
 func (l *Link) As(operator string, m *observe.Metrics) *http.Client {
 	out := *l.http
 	if out.Transport == nil {
@@ -72,13 +76,14 @@ func (l *Link) As(operator string, m *observe.Metrics) *http.Client {
 
 func userAgent(operator string) string { return operator + "/roperator" }
 
-// A guard lets no write through that would start without the lease.
+// A guard refuses every write that would start without the lease.
 type guard struct {
 	next  http.RoundTripper
 	lease LeaseHolder
 }
 
-// RoundTrip is called concurrently.
+// RoundTrip sends a request, or returns apierror.ErrNoLease. It may be called
+// concurrently.
 func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -93,5 +98,6 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(req)
 }
 
-// WrappedRoundTripper is how client-go finds the connections below.
+// WrappedRoundTripper returns the transport below, in which client-go looks for the
+// connections.
 func (g *guard) WrappedRoundTripper() http.RoundTripper { return g.next }

@@ -16,8 +16,8 @@ import (
 	"github.com/roperator/roperator/internal/testing/sample"
 )
 
-// The objects that the benchmarks of the store are about: four children a
-// parent, as the engine writes them and the API server sends them.
+// The objects of the store's benchmarks: four children a parent, as the engine
+// writes them and the API server sends them.
 
 const (
 	storeObjects = 20_000

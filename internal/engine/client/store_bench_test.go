@@ -21,7 +21,7 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// storeKinds are the objects that the benchmarks below are about.
+// storeKinds are the kinds of the benchmarks' objects.
 func storeKinds() []storeKind {
 	return []storeKind{{"ConfigMap", k8s.ConfigMap, storeConfigMap}, {"Pod", k8s.Pod, storePod}}
 }
@@ -32,7 +32,7 @@ type storeKind struct {
 	make func(i, version int) runtime.Object
 }
 
-// BenchmarkStoreHeap fills a resource map from a watch and reports the heap per
+// BenchmarkStoreHeap fills a store from a watch and reports the heap per
 // object with its index (B/object), the object's JSON without managedFields
 // (B/json), and the heap as a part of 1.25 × (JSON + 200 B).
 func BenchmarkStoreHeap(b *testing.B) {
@@ -60,18 +60,18 @@ func BenchmarkStoreHeap(b *testing.B) {
 	}
 }
 
-// liveHeap is how much is reachable.
+// liveHeap returns the bytes of reachable memory.
 func liveHeap() int64 {
 	goruntime.GC()
-	goruntime.GC() // what the first one's finalizers and weak pointers held
+	goruntime.GC() // memory that finalizers and weak pointers held during the first collection
 	var stats goruntime.MemStats
 	goruntime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)
 }
 
-// BenchmarkStoreEvent is one event from its bytes to what is kept of it: ours in
-// the resource map, and, of the same objects, what client-go's stream decoders
-// make of the bytes that it would ask for.
+// BenchmarkStoreEvent decodes one event and stores its object. For comparison,
+// client-go's stream decoders decode the same object, in the formats that its
+// typed and dynamic clients ask for.
 func BenchmarkStoreEvent(b *testing.B) {
 	const objects, versions = 250, 4
 	for _, k := range storeKinds() {
@@ -134,7 +134,8 @@ func wireInfos() map[string]runtime.SerializerInfo {
 	return infos
 }
 
-// BenchmarkStoreObserve is one event among so many stored objects.
+// BenchmarkStoreObserve stores one event, among 1,000 and among 100,000 stored
+// objects.
 func BenchmarkStoreObserve(b *testing.B) {
 	for _, stored := range []int{1_000, 100_000} {
 		m := store.New(sample.ParentType(), sample.TrackingLabel)

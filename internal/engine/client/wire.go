@@ -12,19 +12,21 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A WireObject is an observed object on its way from the API server into the
-// store, in the shape that client-go's Reflector asks of what it handles.
+// A WireObject carries an observed object, or a bookmark, through client-go's
+// Reflector into the store. It is immutable.
 type WireObject struct {
-	*resource.Resource
-	// A bookmark has no object, only the metadata below.
-	bookmark *metav1.ObjectMeta
+	*resource.Resource                    // nil: it is a bookmark
+	bookmark           *metav1.ObjectMeta // the metadata of a bookmark
 }
 
+// GetObjectKind returns no kind: the Resource has its own.
 func (o *WireObject) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-func (o *WireObject) DeepCopyObject() runtime.Object   { return o } // immutable
 
-// GetObjectMeta makes the object known to apimachinery's meta.Accessor, with
-// as much of its metadata as a Reflector reads.
+// DeepCopyObject returns the object itself, which is immutable.
+func (o *WireObject) DeepCopyObject() runtime.Object { return o }
+
+// GetObjectMeta returns those metadata that a Reflector reads, by apimachinery's
+// meta.Accessor.
 func (o *WireObject) GetObjectMeta() metav1.Object {
 	if o.bookmark != nil {
 		return o.bookmark
@@ -32,19 +34,22 @@ func (o *WireObject) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Name: o.Name(), Namespace: o.Namespace(), ResourceVersion: o.ResourceVersion()}
 }
 
-// A wireList is one page of a list.
-type wireList struct {
+// A WireList is one page of a list. It is immutable.
+type WireList struct {
 	metav1.TypeMeta
 	metav1.ListMeta
-	Items []*WireObject
+	Items []*WireObject // none is a bookmark
 }
 
-func (l *wireList) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
-func (l *wireList) DeepCopyObject() runtime.Object   { return l } // immutable
+// GetObjectKind returns no kind: the items have their own.
+func (l *WireList) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
 
-// decodeList decodes a list of objects of type t. The items of built-in lists
-// come without apiVersion and kind.
-func decodeList(t resource.Type, raw []byte) (*wireList, error) {
+// DeepCopyObject returns the list itself, which is immutable.
+func (l *WireList) DeepCopyObject() runtime.Object { return l }
+
+// decodeList decodes a list of objects of type t. It adds the type to the items,
+// since those of built-in types come without apiVersion and kind.
+func decodeList(t resource.Type, raw []byte) (*WireList, error) {
 	var list struct {
 		Metadata metav1.ListMeta   `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
@@ -52,8 +57,9 @@ func decodeList(t resource.Type, raw []byte) (*wireList, error) {
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("%s list: decode: %w", t, err)
 	}
-	out := &wireList{ListMeta: list.Metadata, Items: make([]*WireObject, 0, len(list.Items))}
-	// A later duplicate of a key wins, so what an item says itself stays.
+	out := &WireList{ListMeta: list.Metadata, Items: make([]*WireObject, 0, len(list.Items))}
+	// Of two members with the same key the later one counts, so an item that has a
+	// type keeps it.
 	head := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,`, t.APIVersion, t.Kind)
 	var buf []byte
 	for i, item := range list.Items {
@@ -70,8 +76,8 @@ func decodeList(t resource.Type, raw []byte) (*wireList, error) {
 	return out, nil
 }
 
-// A wireCodec decodes single objects: into a metav1.Status where the server
-// says so, else into a wireObject.
+// A wireCodec decodes single objects: a Status into a metav1.Status, any other
+// object and bookmarks into a WireObject.
 type wireCodec struct{}
 
 func (wireCodec) Identifier() runtime.Identifier { return "roperator-wire" }
@@ -105,12 +111,13 @@ func (wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Objec
 	return nil, nil, err
 }
 
-// A wireSerializer tells client-go's REST client how to read what comes over
-// the wire: frames and events with the code of wire_frames.go, and wireCodec for
-// the objects in them.
+// A wireSerializer makes client-go's REST client decode with the code of this
+// package: streams with framer, their events with eventCodec, and objects with
+// wireCodec.
 type wireSerializer struct{}
 
-// metaScheme returns a scheme that knows the types of the protocol itself.
+// metaScheme returns a scheme with the types of the protocol itself, such as
+// ListOptions.
 func metaScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})

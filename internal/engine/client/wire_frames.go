@@ -16,17 +16,18 @@ import (
 	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
-// A watch is a stream of JSON objects. client-go's own reading of it decodes
-// each of them twice, and is where most of the time of an event went.
+// A watch is a stream of JSON objects. client-go's own code would decode each of
+// them twice, and most of the time that an event takes would go into that.
 
 const (
-	// maxEvent is how long a watch event may be, in bytes: ten times what etcd
-	// stores of an object by default.
+	// maxEvent is the greatest length of a watch event, in bytes: ten times the
+	// size up to which etcd stores an object by default.
 	maxEvent = 16 << 20
-	// frameBuffer is the free space with which a stream is read; a buffer that
-	// one long event made longer than keptBuffer is given back after it.
+	// frameBuffer is the least length of the buffer for a stream, in bytes.
 	frameBuffer = 8 << 10
-	keptBuffer  = 64 << 10
+	// keptBuffer is the greatest length of a buffer that is kept, in bytes. A buffer
+	// that a long event has made longer is dropped after the event.
+	keptBuffer = 64 << 10
 )
 
 // A framer cuts a stream of JSON objects into frames.
@@ -35,26 +36,27 @@ type framer struct{}
 func (framer) NewFrameReader(body io.ReadCloser) io.ReadCloser { return &frameReader{body: body} }
 func (framer) NewFrameWriter(w io.Writer) io.Writer            { return w }
 
-// A frameReader returns one JSON object with each Read: of objects, it counts
-// the brackets, and leaves it to the decoder to refuse what is malformed
-// within. It isn't safe for concurrent use, apart from Close.
+// A frameReader returns one JSON object, a frame, with each Read. It finds the end
+// of an object by counting brackets, and leaves it to the decoder to refuse a
+// malformed one. Close may be called concurrently with Read; nothing else may.
 type frameReader struct {
 	body io.ReadCloser
-	mem  []byte // all of the buffer
-	buf  []byte // what has been read of body and not been returned; a part of mem
-	pos  int    // how far buf has been looked at, of the frame that begins at 0
-	rest []byte // of a frame that was longer than what it was to be read into; a part of buf
-	used int    // how much of buf has been returned
+	mem  []byte // the whole buffer
+	buf  []byte // the part of mem that has been read from body and not been returned
+	pos  int    // how far buf has been scanned; its frame begins at 0
+	rest []byte // the part of buf that the next Read returns: the rest of a frame
+	used int    // the length of the frame at the beginning of buf that Read returns
 
-	depth    int
-	inString bool
+	depth    int  // of brackets, at pos
+	inString bool // pos is within a string
 }
 
+// Close closes the body, which ends a Read that waits.
 func (r *frameReader) Close() error { return r.body.Close() }
 
-// Read returns a frame, or as much of it as data holds with io.ErrShortBuffer,
-// and the rest of it with the next Read. A stream that ends within a frame is
-// io.ErrUnexpectedEOF.
+// Read returns a frame. If data is too short, it returns the beginning of the frame
+// with io.ErrShortBuffer, and the next Read returns the rest. If the stream ends
+// within a frame, the error is io.ErrUnexpectedEOF.
 func (r *frameReader) Read(data []byte) (int, error) {
 	if len(r.rest) == 0 {
 		if err := r.next(); err != nil {
@@ -112,7 +114,7 @@ func (r *frameReader) fill() error {
 		r.buf = mem[:copy(mem, r.buf)]
 		r.mem = mem
 	}
-	for range 100 { // readers may return nothing, but not for ever
+	for range 100 { // a reader may return nothing, but not for ever
 		n, err := r.body.Read(r.buf[len(r.buf):cap(r.buf)])
 		r.buf = r.buf[:len(r.buf)+n]
 		if n > 0 {
@@ -125,8 +127,8 @@ func (r *frameReader) fill() error {
 	return io.ErrNoProgress
 }
 
-// scan looks at what has been read since the last scan, and says whether the
-// frame ends in it, at pos.
+// scan scans the bytes that have been read since the last scan, and says whether the
+// frame ends in them, at pos.
 func (r *frameReader) scan() (ends bool, err error) {
 	for r.pos < len(r.buf) {
 		if r.inString {
@@ -158,8 +160,8 @@ func (r *frameReader) scan() (ends bool, err error) {
 	return false, nil
 }
 
-// An eventCodec decodes frames into metav1.WatchEvents, whose raw object is a
-// part of the frame; wireCodec validates it.
+// An eventCodec decodes frames into metav1.WatchEvents. The raw object of an event
+// is a part of the frame, and isn't validated: wireCodec does that.
 type eventCodec struct{}
 
 func (eventCodec) Identifier() runtime.Identifier { return "roperator-events" }
@@ -184,9 +186,9 @@ func (eventCodec) Decode(data []byte, _ *schema.GroupVersionKind, into runtime.O
 	return event, &gvk, nil
 }
 
-// splitEvent splits an event that is written as kube-apiserver writes it. What
-// it returns is the event's object if it is valid JSON, and only then is the
-// event.
+// splitEvent splits an event into its type and its object, without decoding the
+// object. It returns false unless the event is written as kube-apiserver writes it.
+// The event is valid JSON if, and only if, the object returned is.
 func splitEvent(data []byte) (t watch.EventType, object []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(data, []byte(`{"type":"`))
 	if !ok {

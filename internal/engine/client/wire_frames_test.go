@@ -88,7 +88,7 @@ func TestWatchStreamOfOthers(t *testing.T) {
 	require.ErrorIs(t, err, broken)
 }
 
-// What a short event follows must not keep the memory of a long one.
+// After a long event, the reader must not keep the memory that the event took.
 func TestWatchStreamGivesMemoryBack(t *testing.T) {
 	long := `{"a":"` + strings.Repeat("x", 4*keptBuffer) + `"}`
 	r := &frameReader{body: io.NopCloser(io.MultiReader(strings.NewReader(long), strings.NewReader(`{"b":1}`)))}
@@ -119,7 +119,7 @@ func FuzzWatchEvent(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What encoding/json refuses we have refused, and the object is the same.
+		// Whatever encoding/json refuses has been refused, and the object is the same.
 		var want map[string]json.RawMessage
 		require.NoError(t, json.NewDecoder(bytes.NewReader(data)).Decode(&want))
 		var wantType string
@@ -133,7 +133,7 @@ func checkEventObject(t *testing.T, raw json.RawMessage, obj, again runtime.Obje
 	t.Helper()
 	ours, ok := obj.(*WireObject)
 	if !ok || ours.Resource == nil {
-		return // a Status or a bookmark: encoding/json's own work
+		return // a Status or a bookmark, which encoding/json decodes
 	}
 	want := exactJSON(t, raw)
 	if metadata, ok := want["metadata"].(map[string]any); ok {

@@ -9,7 +9,7 @@ import (
 	restwatch "k8s.io/client-go/rest/watch"
 )
 
-// streamDecoder is made as rest.Request.Watch makes it of a response.
+// streamDecoder returns the decoder that rest.Request.Watch makes for a response.
 func streamDecoder(info runtime.SerializerInfo, body io.ReadCloser) watch.Decoder {
 	return restwatch.NewDecoder(streaming.NewDecoder(info.StreamSerializer.NewFrameReader(body), info.StreamSerializer.Serializer), info.Serializer)
 }

@@ -1,37 +1,36 @@
 package observe
 
 import (
-	"fmt"
-	"log/slog"
-	"net/http"
-
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
-	"k8s.io/client-go/rest"
 
-	"github.com/roperator/roperator/internal/process"
 	"github.com/roperator/roperator/resource"
 )
 
+// The types of an Event: Normal for changes that an operator is there to make,
+// Warning for failures.
 const (
 	Normal  = corev1.EventTypeNormal
 	Warning = corev1.EventTypeWarning
+)
 
-	// maxEventNote and maxEventField are what the events API takes, in bytes.
-	MaxEventNote  = 1024
+const (
+	// MaxEventNote is the greatest length of an Event's note that the events API
+	// takes, in bytes.
+	MaxEventNote = 1024
+	// maxEventField is the same for the reason and the reporting instance.
 	maxEventField = 128
 )
 
-// The methods of a handler, as metrics and spans name them.
+// The methods of a handler, by the names that metrics and spans have for them.
 const (
 	MethodSync     = "sync"
 	MethodFinalize = "finalize"
 )
 
-// The reasons of the Events on a parent; docs/reference/events.md says when each
-// is recorded. A handler adds its own.
+// The reasons of the engine's Events on a parent. docs/reference/events.md says when
+// each of them is recorded. Handlers record Events with reasons of their own.
 const (
 	ReasonCreated         = "Created"
 	ReasonUpdated         = "Updated"
@@ -46,27 +45,10 @@ const (
 	ReasonConflictLoop    = "ConflictLoop"
 )
 
-// NewEventSink returns a sink that records Events on objects as those of an
-// operator. It starts the goroutine that close ends.
-func NewEventSink(cfg *rest.Config, httpClient *http.Client, operator string, counted *Metrics, log *slog.Logger) (*EventSink, error) {
-	cfg = rest.CopyConfig(cfg)
-	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
-	cfg.WarningHandler = rest.NoWarnings{}
-	api, err := typedeventsv1.NewForConfigAndClient(cfg, httpClient)
-	if err != nil {
-		return nil, fmt.Errorf("events: %w", err)
-	}
-	instance := operator
-	if host := process.Hostname(); host != "" {
-		instance += "-" + host
-	}
-	s := &EventSink{api: api, controller: operator, instance: Shorten(instance, maxEventField), log: log, counted: counted.events}
-	s.start()
-	return s, nil
-}
-
-// Tell records an Event on an object. It never blocks. Too long a reason or note
-// is cut short.
+// Tell records an Event on an object: of type kind, which is Normal or Warning, with
+// a reason in CamelCase and a note for people. It never blocks, and may be called
+// concurrently. A reason or note that is too long is shortened. Events about writes
+// are dropped if there are too many of them.
 func (s *EventSink) Tell(on *resource.Resource, kind, reason, note string) {
 	namespace := on.Namespace()
 	if namespace == "" {

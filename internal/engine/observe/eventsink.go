@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,30 +19,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typedeventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/process"
 )
 
 const (
 	// maxEventQueue bounds the Events that wait to be written; more are dropped.
 	maxEventQueue = 1000
-	// Of the Events that tell of writes, writeEventBurst may come at once, and
-	// then writeEventRate a second; more are dropped. Where parents are many,
-	// they would cost the API server as much as the writes.
+	// Of the Events about writes, writeEventBurst may come at once, and then
+	// writeEventRate a second; more are dropped. For many parents they would cost
+	// the API server as much as the writes themselves.
 	writeEventRate, writeEventBurst = 2, 25
-	// eventSeriesGap is after how long an equal Event is told anew, and
-	// maxEventSeries bounds of how many it is known that they were told.
+	// eventSeriesGap is the pause after which an equal Event is written as a new
+	// one instead of being counted in the old one.
 	eventSeriesGap = 6 * time.Minute
+	// maxEventSeries bounds the number of Events that later ones are compared with.
 	maxEventSeries = 4096
-	// eventTries and eventRetryPause are for an API server that doesn't answer.
+	// eventTries is how often a request is sent that the API server doesn't
+	// answer, and eventRetryPause the pause between two tries.
 	eventTries      = 3
 	eventRetryPause = 2 * time.Second
-	// eventFlushTimeout bounds how long close waits for what is queued.
+	// eventFlushTimeout bounds how long Close waits for the queued Events.
 	eventFlushTimeout = 5 * time.Second
 )
 
-// The results of recording an Event, as metrics call them.
+// The results of recording an Event, by the names that metrics have for them.
 const (
 	eventWritten = "written"
 	eventCounted = "counted"
@@ -50,13 +55,14 @@ const (
 )
 
 // An EventSink writes Events (events.k8s.io/v1) in the background, one after
-// another. Of equal ones in a row only the first is written; the others are
-// counted in it, and the count is written whenever it has doubled, so that
-// neither a failing parent nor a talkative handler floods the API server. What
-// differs in its note only is another Event: it says something else.
+// another. Its methods may be called concurrently.
 //
-// An Event that can't be written is dropped: they are a courtesy, and nothing
-// depends on them.
+// Of equal Events only the first is written; the others are counted in it. The
+// count is written whenever it has doubled, so that neither a failing parent nor a
+// talkative handler floods the API server. Events that differ in their notes aren't
+// equal.
+//
+// An Event that can't be written is dropped, since nothing depends on Events.
 type EventSink struct {
 	api                  typedeventsv1.EventsV1Interface
 	controller, instance string
@@ -64,35 +70,54 @@ type EventSink struct {
 	counted              *prometheus.CounterVec // by result
 
 	queue   chan *eventsv1.Event
-	waiting atomic.Int64  // what was recorded and isn't dealt with yet
+	waiting atomic.Int64  // Events that were recorded and are neither written nor dropped yet
 	done    chan struct{} // closed when the goroutine has ended
 	cancel  context.CancelFunc
-	limit   flowcontrol.PassiveRateLimiter // of Events that tell of writes
+	limit   flowcontrol.PassiveRateLimiter // of Events about writes
 
 	mu struct {
 		sync.Mutex
 		closed bool
 	}
 
-	// Of the goroutine:
+	// The goroutine owns these:
 	series  map[eventKey]*eventSeries
 	failing bool // the last Event couldn't be written
 }
 
-// An eventKey is what makes two Events equal.
+// An eventKey has the same value for two Events that are equal.
 type eventKey struct {
 	regarding          types.UID
 	kind, reason, note string
 }
 
-// An eventSeries is an Event that was written, and how often it was told since.
+// An eventSeries is an Event that was written, with its count.
 type eventSeries struct {
 	namespace, name string
-	count, written  int32
-	last            time.Time
+	count, written  int32     // how often it was recorded; the count that was last written
+	last            time.Time // when it was last recorded
 }
 
-// start starts the goroutine that close ends.
+// NewEventSink returns a sink that records the Events of an operator. counted, which
+// must not be nil, counts the results. NewEventSink starts a goroutine, which the caller ends with Close.
+func NewEventSink(cfg *rest.Config, httpClient *http.Client, operator string, counted *Metrics, log *slog.Logger) (*EventSink, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
+	cfg.WarningHandler = rest.NoWarnings{}
+	api, err := typedeventsv1.NewForConfigAndClient(cfg, httpClient)
+	if err != nil {
+		return nil, fmt.Errorf("events: %w", err)
+	}
+	instance := operator
+	if host := process.Hostname(); host != "" {
+		instance += "-" + host
+	}
+	s := &EventSink{api: api, controller: operator, instance: Shorten(instance, maxEventField), log: log, counted: counted.events}
+	s.start()
+	return s, nil
+}
+
+// start starts the goroutine that Close ends.
 func (s *EventSink) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.queue, s.done, s.cancel = make(chan *eventsv1.Event, maxEventQueue), make(chan struct{}), cancel
@@ -107,9 +132,9 @@ func (s *EventSink) start() {
 	}()
 }
 
-// Close writes what was recorded, as far as that takes no longer than
-// eventFlushTimeout, and returns when the goroutine has ended. What is recorded
-// afterwards is dropped.
+// Close writes the queued Events, for up to eventFlushTimeout, and returns when the
+// goroutine has ended. Events that are recorded afterwards are dropped. Close may be
+// called more than once.
 func (s *EventSink) Close() {
 	s.mu.Lock()
 	if !s.mu.closed {
@@ -123,11 +148,11 @@ func (s *EventSink) Close() {
 	s.cancel()
 }
 
-// Pending returns how many Events were recorded and aren't dealt with yet.
+// Pending returns how many Events are queued or being written.
 func (s *EventSink) Pending() int { return int(s.waiting.Load()) }
 
-// recordWrite queues an Event that tells of writes, unless there were too many
-// of late. It never blocks.
+// recordWrite queues an Event about writes, unless there were too many of them
+// lately. It never blocks.
 func (s *EventSink) recordWrite(e *eventsv1.Event) {
 	if !s.limit.TryAccept() {
 		s.counted.WithLabelValues(eventDropped).Inc()
@@ -136,7 +161,7 @@ func (s *EventSink) recordWrite(e *eventsv1.Event) {
 	s.record(e)
 }
 
-// record queues an Event. It never blocks.
+// record queues an Event, or drops it if the queue is full. It never blocks.
 func (s *EventSink) record(e *eventsv1.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,13 +172,13 @@ func (s *EventSink) record(e *eventsv1.Event) {
 	s.waiting.Add(1)
 	select {
 	case s.queue <- e:
-	default: // the log has it
+	default: // dropped: the log has the same text
 		s.waiting.Add(-1)
 		s.counted.WithLabelValues(eventDropped).Inc()
 	}
 }
 
-// write writes an Event, or counts it.
+// write writes an Event, or counts it in an equal one.
 func (s *EventSink) write(ctx context.Context, e *eventsv1.Event) {
 	if ctx.Err() != nil {
 		return
@@ -188,7 +213,7 @@ func (s *EventSink) write(ctx context.Context, e *eventsv1.Event) {
 	}
 }
 
-// count writes how often an Event was told.
+// count writes the count of an Event.
 func (s *EventSink) count(ctx context.Context, of *eventSeries) error {
 	patch, err := json.Marshal(map[string]any{"series": eventsv1.EventSeries{
 		Count: of.count, LastObservedTime: metav1.NewMicroTime(of.last),
@@ -200,7 +225,7 @@ func (s *EventSink) count(ctx context.Context, of *eventSeries) error {
 	return err
 }
 
-// persist tries a request again if the API server didn't answer it.
+// persist sends a request, up to eventTries times if the API server doesn't answer.
 func (s *EventSink) persist(ctx context.Context, try func() error) error {
 	for tries := 1; ; tries++ {
 		err := try()
@@ -216,9 +241,8 @@ func (s *EventSink) persist(ctx context.Context, try func() error) error {
 	}
 }
 
-// told counts an Event, and logs that it wasn't written: of several in a row,
-// the first. That a namespace which is being deleted takes no Events isn't
-// worth a line.
+// told counts the result of an Event. It logs the first of several failures in a
+// row, except that a namespace which is being deleted takes no Events.
 func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, result string, err error) {
 	if err != nil {
 		result = eventFailed
@@ -235,7 +259,8 @@ func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, result string, 
 		"reason", e.Reason, "error", err)
 }
 
-// sweep makes room for another series.
+// sweep makes room for another series: it drops those that are over, or all if none
+// of them is.
 func (s *EventSink) sweep(now time.Time) {
 	if len(s.series) < maxEventSeries {
 		return
@@ -250,7 +275,7 @@ func (s *EventSink) sweep(now time.Time) {
 	}
 }
 
-// eventName returns a name for an Event on the object with this name.
+// eventName returns a new name for an Event on the object with the name regarding.
 func eventName(regarding string) string {
 	const most = 253 - 1 - 16
 	regarding = strings.TrimRight(regarding[:min(len(regarding), most)], "-.")

@@ -21,13 +21,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// An eventServer takes Events and notes them: the note of a new one, the count
-// of one that is told again.
+// An eventServer accepts Events and remembers them: the note of a new Event, the
+// count of one that is counted again.
 type eventServer struct {
 	mu struct {
 		sync.Mutex
 		told []string
-		fail func() (*metav1.Status, error) // nil: takes it
+		fail func() (*metav1.Status, error) // nil: Events are accepted
 	}
 }
 
@@ -80,8 +80,8 @@ func (s *eventServer) told() []string {
 	return append([]string{}, s.mu.told...)
 }
 
-// withEventSink runs a test on a sink in a bubble of its own time, and returns
-// what it logged.
+// withEventSink runs a test on a sink in a synctest bubble, and returns the sink's
+// log.
 func withEventSink(t *testing.T, test func(s *EventSink, server *eventServer)) string {
 	t.Helper()
 	var log bytes.Buffer

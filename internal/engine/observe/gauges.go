@@ -8,24 +8,27 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Gauges says how things are with an operator.
+// Gauges are an operator's state at one moment.
 type Gauges struct {
-	Due, Running, Workers int // parents that wait, passes under way, and how many can be
-	Leading               bool
-	Store                 []StoreUsage
-	// Heard is when the watch of each type last heard anything; of several, the
-	// one that has been silent the longest.
+	Due     int          // parents that are due and wait for a worker
+	Running int          // passes under way
+	Workers int          // how many passes can be under way at once
+	Leading bool         // this process may write
+	Store   []StoreUsage // the objects held, by type
+	// Heard is when the API server last sent anything on the watch of each type. Of
+	// several watches of a type, the one that has been silent the longest counts.
 	Heard map[resource.Type]time.Time
 }
 
-// A StoreUsage is what the store holds of a type.
+// A StoreUsage says how many objects of a type the store holds, and how many bytes
+// their JSON has.
 type StoreUsage struct {
 	Type           resource.Type
 	Objects, Bytes int
 }
 
-// gaugeCollector are the metrics that say how things are. They are looked up when
-// somebody asks, and cost nothing before.
+// A gaugeCollector collects the metrics of an operator's state. It looks the state
+// up when somebody reads the metrics.
 type gaugeCollector struct {
 	values func() Gauges
 
@@ -48,14 +51,14 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 	}
 }
 
-// Describe is a prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (g *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.leader, g.objects, g.bytes, g.staleness} {
 		to <- d
 	}
 }
 
-// Collect is a prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (g *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	set := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)

@@ -12,9 +12,11 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// Metrics are what an operator counts. Their labels are few and bounded:
-// never one per parent or child. What happens often, as events and passes do,
-// finds its counter without a search by labels. A nil *metrics counts nothing.
+// Metrics are the counters and histograms of an operator. Their labels are few and
+// bounded: never one per parent or child. Frequent events have counters of their
+// own, so that no lookup by labels is needed. The methods may be called
+// concurrently once Register has returned. On a nil *Metrics, Wrote, Tried, Of and
+// Meter may be called and count nothing.
 type Metrics struct {
 	syncs, failedSyncs prometheus.Counter
 	duration           prometheus.Histogram
@@ -30,18 +32,19 @@ type Metrics struct {
 	collectors []prometheus.Collector
 }
 
-// A writeOutcome is what became of a write.
-type writeOutcome string
+// A WriteOutcome is the result of a write, as a label of the metrics.
+type WriteOutcome string
 
+// The outcomes of a write.
 const (
-	WriteSuccess   writeOutcome = "success"
-	WriteConflict  writeOutcome = "conflict" // somebody else was faster
-	WriteError     writeOutcome = "error"
-	WriteRedundant writeOutcome = "redundant" // it succeeded, and changed nothing
+	WriteSuccess   WriteOutcome = "success"
+	WriteConflict  WriteOutcome = "conflict"  // someone else has changed or deleted the object before
+	WriteError     WriteOutcome = "error"     // any other error
+	WriteRedundant WriteOutcome = "redundant" // the write succeeded and changed nothing; counted as a success too
 )
 
-// WriteResult returns the outcome of a write from its error.
-func WriteResult(err error) writeOutcome {
+// WriteResult returns the outcome of a write that ended with err.
+func WriteResult(err error) WriteOutcome {
 	switch {
 	case err == nil:
 		return WriteSuccess
@@ -51,32 +54,33 @@ func WriteResult(err error) writeOutcome {
 	return WriteError
 }
 
-// A handlerCall is the method that was called, and whether it failed.
+// A handlerCall is a method of the handler, and whether a call of it failed.
 type handlerCall struct {
 	method string
 	failed bool
 }
 
-// TypeMetrics are those of one type.
+// TypeMetrics are the counters of one type. Those exported are for its watch.
 type TypeMetrics struct {
-	Added, Modified, Deleted, Bookmarks prometheus.Counter
-	Lists, WatchFailures                prometheus.Counter
+	Added, Modified, Deleted, Bookmarks prometheus.Counter // events
+	Lists, WatchFailures                prometheus.Counter // complete lists; lists and watches that failed
 	dryRuns, differences, redundant     prometheus.Counter
 	loops                               prometheus.Counter
 }
 
-// perType are what typeMetrics are taken from.
+// perType are the vectors that TypeMetrics are taken from.
 type perType struct {
 	events                                                       *prometheus.CounterVec // by type and event
 	lists, watchFailures, dryRuns, differences, redundant, loops *prometheus.CounterVec // by type
 }
 
-// The buckets of the histograms, in seconds: of what happens in the process,
-// and of what takes requests.
+// fastBuckets returns the buckets for durations within the process, in seconds.
 func fastBuckets() []float64 { return prometheus.ExponentialBuckets(0.0001, 4, 10) }
+
+// slowBuckets returns the buckets for durations of requests, in seconds.
 func slowBuckets() []float64 { return prometheus.ExponentialBuckets(0.005, 2, 14) }
 
-// NewMetrics returns metrics that nobody can read yet.
+// NewMetrics returns metrics that can be counted. Register makes them readable.
 func NewMetrics() *Metrics {
 	m := &Metrics{types: map[resource.Type]*TypeMetrics{}, handlers: map[handlerCall]prometheus.Observer{}}
 	syncs := m.counter("roperator_syncs_total", "Passes over a parent, by result: success, error.", "result")
@@ -125,9 +129,11 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.His
 	return h
 }
 
-// Register lets reg read the metrics. types are those that are watched. gauges
-// is called whenever somebody reads the metrics. A second operator in the process
-// shares their names, told apart by the label controller.
+// Register registers the metrics with reg, under the label controller, which tells
+// the operators of a process apart. types are the types that the operator watches.
+// values returns the operator's state. It is called, perhaps concurrently, whenever
+// somebody reads the metrics. Register must be called at most once, before anything
+// is counted concurrently.
 func (m *Metrics) Register(reg prometheus.Registerer, controller string, types []resource.Type, values func() Gauges) error {
 	for _, t := range types {
 		m.types[t] = m.perType.of(t.String())
@@ -140,6 +146,7 @@ func (m *Metrics) Register(reg prometheus.Registerer, controller string, types [
 	return nil
 }
 
+// of returns the counters of the type with this name.
 func (v *perType) of(name string) *TypeMetrics {
 	return &TypeMetrics{
 		Added: v.events.WithLabelValues(name, "added"), Modified: v.events.WithLabelValues(name, "modified"),
@@ -150,24 +157,24 @@ func (v *perType) of(name string) *TypeMetrics {
 	}
 }
 
-// Describe is a prometheus.Collector's.
+// Describe implements prometheus.Collector.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, c := range m.collectors {
 		c.Describe(to)
 	}
 }
 
-// Collect is a prometheus.Collector's.
+// Collect implements prometheus.Collector.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, c := range m.collectors {
 		c.Collect(to)
 	}
 }
 
-// A Pass is what is counted of a pass.
+// A Pass describes a pass that has ended.
 type Pass struct {
 	Took       time.Duration
-	Waited     time.Duration // for a worker
+	Waited     time.Duration // how long the parent waited for a worker
 	Event      time.Time     // when the watch event came that made the parent due; zero: there was none
 	FirstWrite time.Time     // when the first write was answered; zero: there was none
 	Failed     bool
@@ -187,15 +194,16 @@ func (m *Metrics) Passed(p Pass) {
 	}
 }
 
-// Handled counts a call of the handler that has ended. A call that ended because
-// the operator stops has not failed.
+// Handled counts a call of the handler, of MethodSync or MethodFinalize, that has
+// ended with err. ctx is the context of the call. A call that ended because its
+// context was canceled, as the operator stops, hasn't failed.
 func (m *Metrics) Handled(ctx context.Context, method string, took time.Duration, err error) {
 	failed := err != nil && !errors.Is(ctx.Err(), context.Canceled)
 	m.handlers[handlerCall{method, failed}].Observe(took.Seconds())
 }
 
-// Wrote counts a write of an object.
-func (m *Metrics) Wrote(t resource.Type, verb string, outcome writeOutcome) {
+// Wrote counts a write of an object of a type.
+func (m *Metrics) Wrote(t resource.Type, verb string, outcome WriteOutcome) {
 	if m == nil {
 		return
 	}
@@ -206,7 +214,7 @@ func (m *Metrics) Wrote(t resource.Type, verb string, outcome writeOutcome) {
 	m.writes.WithLabelValues(t.String(), verb, string(outcome)).Inc()
 }
 
-// Corrected counts the fields that a write of a type was to put right.
+// Corrected counts the fields of an object that a write was to correct.
 func (m *Metrics) Corrected(t resource.Type, fields int) {
 	m.Of(t).differences.Add(float64(fields))
 }
@@ -214,14 +222,15 @@ func (m *Metrics) Corrected(t resource.Type, fields int) {
 // Loop counts a conflict loop over an object of a type.
 func (m *Metrics) Loop(t resource.Type) { m.Of(t).loops.Inc() }
 
-// Tried counts a request with dryRun=All.
+// Tried counts a request with dryRun=All about an object of a type.
 func (m *Metrics) Tried(t resource.Type) {
 	if m != nil {
 		m.Of(t).dryRuns.Inc()
 	}
 }
 
-// Of returns the metrics of a type, nil if m is nil.
+// Of returns the counters of a type, nil if m is nil. It may be given any type, but
+// those that Register was given take no lookup by labels.
 func (m *Metrics) Of(t resource.Type) *TypeMetrics {
 	if m == nil {
 		return nil
@@ -229,5 +238,5 @@ func (m *Metrics) Of(t resource.Type) *TypeMetrics {
 	if known := m.types[t]; known != nil {
 		return known
 	}
-	return m.perType.of(t.String()) // not registered: nobody reads them
+	return m.perType.of(t.String()) // not watched
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/roperator/roperator/internal/apirequest"
 )
 
-// apiMetrics are of the requests to the API server, counted where they leave
-// the process: client-go's own hooks for that belong to the whole process.
+// apiMetrics count the requests to the API server where they leave the process.
+// client-go has hooks for that, but they are global to the process.
 type apiMetrics struct {
 	requests *prometheus.CounterVec   // by verb and code
 	duration *prometheus.HistogramVec // by verb
@@ -30,8 +30,8 @@ func newAPIMetrics() *apiMetrics {
 	}
 }
 
-// Meter returns a transport that counts the requests which pass it, next itself
-// if m is nil.
+// Meter returns a transport that counts requests and passes them to next. It returns
+// next itself if m is nil.
 func (m *Metrics) Meter(next http.RoundTripper) http.RoundTripper {
 	if m == nil {
 		return next
@@ -39,14 +39,14 @@ func (m *Metrics) Meter(next http.RoundTripper) http.RoundTripper {
 	return &meter{next: next, metrics: m.api}
 }
 
-// A meter counts the requests that pass it. What a rate limiter holds back
-// comes before.
+// A meter counts requests and their durations, without the time for which a rate
+// limiter holds them back.
 type meter struct {
 	next    http.RoundTripper
 	metrics *apiMetrics
 }
 
-// RoundTrip is called concurrently.
+// RoundTrip sends a request and counts it. It may be called concurrently.
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	verb := apiVerb(req)
 	start := time.Now()
@@ -60,11 +60,12 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// WrappedRoundTripper is how client-go finds the connections below.
+// WrappedRoundTripper returns the transport below, in which client-go looks for the
+// connections.
 func (m *meter) WrappedRoundTripper() http.RoundTripper { return m.next }
 
-// apiVerb returns the verb of a request as the metrics have it, which don't
-// tell one object from many.
+// apiVerb returns the verb under which a request is counted. A list counts as a get,
+// and the deletion of a collection as a delete.
 func apiVerb(req *http.Request) string {
 	switch verb := apirequest.Parse(req).Verb; verb {
 	case "list":

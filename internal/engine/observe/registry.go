@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Registry is where the metrics of a process are registered, and read from.
+// A Registry registers the metrics of a process, and serves them.
 type Registry struct {
 	prometheus.Registerer
-	gatherer prometheus.Gatherer // nil: they can't be read here
+	gatherer prometheus.Gatherer // nil: the metrics can't be read from here
 }
 
-// NewRegistry returns the registry of a user, or for nil a new one, which has
-// Go's and the process's metrics as well.
+// NewRegistry returns a Registry on the user's registerer. If user is nil, it makes
+// a new one, with the metrics of Go and of the process in it.
 func NewRegistry(user prometheus.Registerer) *Registry {
 	if user == nil {
 		own := prometheus.NewRegistry()
@@ -28,7 +28,8 @@ func NewRegistry(user prometheus.Registerer) *Registry {
 	return &Registry{user, gatherer}
 }
 
-// Readable returns an error if the metrics can't be read from the registry.
+// Readable returns an error if the metrics can't be read, because the user's
+// registerer is no prometheus.Gatherer.
 func (r *Registry) Readable() error {
 	if r.gatherer != nil {
 		return nil
@@ -36,7 +37,8 @@ func (r *Registry) Readable() error {
 	return fmt.Errorf("runner: MetricsAddress is set, but Metrics, a %T, can't be read: use a *prometheus.Registry, or serve the metrics yourself", r.Registerer)
 }
 
-// Handler returns what serves the metrics.
+// Handler returns an HTTP handler that serves the metrics, and logs errors to log. Its
+// error is that of Readable.
 func (r *Registry) Handler(log *slog.Logger) (http.Handler, error) {
 	if err := r.Readable(); err != nil {
 		return nil, err

@@ -2,7 +2,8 @@ package observe
 
 import "unicode/utf8"
 
-// Shorten cuts a text to at most limit bytes, between characters.
+// Shorten returns a text of at most limit bytes: a longer one is cut between two
+// characters and ends with "…". limit must be at least 3.
 func Shorten(text string, limit int) string {
 	const more = "…"
 	if len(text) <= limit {

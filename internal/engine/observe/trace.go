@@ -11,15 +11,15 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// Tracing makes the spans of an operator: one for each pass, below it one for
-// the handler and one for each write. A nil *tracing makes none, and costs
-// nothing.
+// Tracing makes the spans of an operator: one for each pass, and below it one for
+// the call of the handler and one for each write. Its methods may be called
+// concurrently. A nil *Tracing makes no spans.
 type Tracing struct {
 	tracer     trace.Tracer
 	controller string
 }
 
-// NewTracing returns nil if there is no provider.
+// NewTracing returns the Tracing of an operator, nil if provider is nil.
 func NewTracing(provider trace.TracerProvider, controller string) *Tracing {
 	if provider == nil {
 		return nil
@@ -27,11 +27,11 @@ func NewTracing(provider trace.TracerProvider, controller string) *Tracing {
 	return &Tracing{provider.Tracer("github.com/roperator/roperator/runner"), controller}
 }
 
-// A Span is nil where none is made.
+// A Span is one span. It is nil if no spans are made; End may be called then, too.
 type Span struct{ inner trace.Span }
 
-// Pass begins the span of a pass over a parent, which is named after the method
-// of the handler that the pass is to call.
+// Pass begins the span of a pass over a parent, and returns a context with it. The
+// span is named after the handler's method that the pass is to call.
 func (t *Tracing) Pass(ctx context.Context, method string, parent *resource.Resource, trigger, syncID string) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -47,7 +47,8 @@ func (t *Tracing) Pass(ctx context.Context, method string, parent *resource.Reso
 	)
 }
 
-// Handler begins the span of a call of the handler, which is given the context.
+// Handler begins the span of a call of the handler. The handler gets the context
+// that Handler returns.
 func (t *Tracing) Handler(ctx context.Context, method string) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -55,7 +56,7 @@ func (t *Tracing) Handler(ctx context.Context, method string) (context.Context, 
 	return t.begin(ctx, "handler "+method)
 }
 
-// Write begins the span of a write.
+// Write begins the span of a write of an object.
 func (t *Tracing) Write(ctx context.Context, verb string, ref object.Ref) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -73,7 +74,8 @@ func (t *Tracing) begin(ctx context.Context, name string, attributes ...attribut
 	return ctx, &Span{s}
 }
 
-// End ends a span. Errors of the engine hold no value of a Secret.
+// End ends a span with the result of its work. The text of err becomes a part of
+// the span, so it must hold no value of a Secret.
 func (s *Span) End(err error) {
 	if s == nil {
 		return

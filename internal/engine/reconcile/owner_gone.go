@@ -32,7 +32,7 @@ func (p *pass) ownerGoes(ctx context.Context) (bool, error) {
 	}
 	goes, err := p.Goes(ctx)
 	if err == nil && !goes {
-		p.store.Explain(uid, lost)
+		p.store.Acknowledge(uid, lost)
 	}
 	return goes, err
 }
@@ -72,7 +72,7 @@ func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
 		}
 	}
 	for uid, n := range losses {
-		e.store.Explain(uid, n)
+		e.store.Acknowledge(uid, n)
 	}
 	return nil
 }

@@ -7,15 +7,16 @@ const (
 	throttleBackoffBase = time.Second
 
 	// earlyRetryInterval is the least time between two passes over a failing
-	// parent that keeps changing, unless its backoff is shorter still.
+	// parent that keeps changing, unless the parent's backoff is shorter.
 	earlyRetryInterval = time.Second
-	// promptRetries is how many failures in a row are retried in the class of
-	// the pass that failed: a blip must not put a user's change behind 100,000
-	// others that wait since the start.
+	// promptRetries is how many failures in a row are retried in the class of the
+	// failed pass. Later ones are retried in the backlog. One short outage must
+	// not put a user's change behind 100,000 parents that wait since the start.
 	promptRetries = 3
 )
 
-// count updates what the backoffs depend on.
+// count counts the failures and throttled passes in a row, on which the backoffs
+// depend.
 func (e *parentEntry) count(o Outcome) {
 	e.notBefore = time.Time{}
 	e.failures++
@@ -28,11 +29,11 @@ func (e *parentEntry) count(o Outcome) {
 	}
 }
 
-// backOffLocked makes a parent wait that has failed or is in a conflict loop.
+// backOffLocked makes a parent wait after a pass that failed or was throttled.
 func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 	changed := e.reasons > 0 && e.priority == Fresh
 	if !changed {
-		e.why, e.reasons, e.event = "", 0, time.Time{} // a relist: the retry does for it
+		e.why, e.reasons, e.event = "", 0, time.Time{} // a relist: the retry answers it
 	}
 	var retry, floor time.Duration
 	retryAs := Backlog
@@ -83,8 +84,8 @@ func (s *Scheduler) repeatLocked(e *parentEntry, again bool, now time.Time) {
 	s.enqueueLocked(e, p, now)
 }
 
-// restLocked leaves a parent alone until the time that its handler asked for,
-// else forgets it.
+// restLocked starts the timer that the outcome asks for. Without one it forgets
+// the parent.
 func (s *Scheduler) restLocked(e *parentEntry, o Outcome, now time.Time) {
 	after, why := o.Resync, triggerResync
 	if o.RetryAfter > 0 && (after <= 0 || o.RetryAfter < after) {
@@ -97,7 +98,8 @@ func (s *Scheduler) restLocked(e *parentEntry, o Outcome, now time.Time) {
 	s.startTimerLocked(e, now.Add(after), Fresh, why)
 }
 
-// backoff returns how long to wait after n in a row, n from 1.
+// backoff returns the jittered wait after the n-th failure or throttled pass in a
+// row, n from 1.
 func (s *Scheduler) backoff(base time.Duration, n int) time.Duration {
 	d := base
 	for i := 1; i < n && d < s.maxBackoff; i++ {

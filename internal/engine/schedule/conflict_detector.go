@@ -14,68 +14,71 @@ const (
 	defaultLoopLimit  = 5
 	defaultLoopWindow = time.Minute
 
-	// answersPerWrite is how many writes that a child's own answer to the one
-	// before prompted are as suspicious as one that nothing did: a rollout in
-	// steps that the child acknowledges at once looks like a loop until it ends.
+	// answersPerWrite is how many writes that a child's answer prompted count as
+	// one suspicious write: see Answered. A rollout in steps, each of which the
+	// child's controller acknowledges at once, looks like a loop until it ends.
 	answersPerWrite = 4
 
-	maxLoopFields = 16 // remembered of each write
-	maxLoopValues = 5  // named in a conflictLoop
+	maxLoopFields = 16 // the fields remembered of one write
+	maxLoopValues = 5  // the values named in a ConflictLoop
 )
 
-// A LoopKey is an object that a parent's passes write: a child, or the parent
-// itself for its status.
+// A LoopKey names an object that a parent's passes write: a child, or the parent
+// itself when its status is written.
 type LoopKey struct {
 	Parent types.UID
 	Type   resource.Type
 	Object types.NamespacedName
 }
 
-// A LoopWrite is one field of a write: the value it had and the value it was
-// given, printable, without secrets, at most 100 characters each; empty if there
-// was none.
+// A LoopWrite is one field of a write, with the value before and after. The
+// values are printed for people: the caller shortens them, and hides those of
+// Secrets. An empty text means that the field had no value.
 type LoopWrite struct {
 	Path     string
 	From, To string
 }
 
-// A ConflictLoop says what is written over and over.
+// A ConflictLoop describes an object that is written over and over.
 type ConflictLoop struct {
 	Key    LoopKey
-	Path   string   // the field that most of the writes had in common; empty if none named a field
-	Values []string // the values it alternated between, in the order seen, at most 5
+	Path   string   // the field that most of the writes had in common; empty if no write named a field
+	Values []string // the field's values before and after the writes, in the order seen, at most 5
 	Writes int      // how many suspicious writes the loop has had so far
 }
 
-// A ConflictDetector finds conflict loops: objects that get a number of suspicious
-// writes within a time window. Which writes are suspicious its caller decides:
-// those that restore a value someone else changed, and those whose desired
-// value changed though neither the parent's spec nor any child did.
+// A ConflictDetector finds conflict loops. A loop begins when an object gets a
+// number of suspicious writes, the limit, within a time window. The caller decides
+// which writes are suspicious: those that restore a value which someone else
+// changed, and those whose desired value changed though neither the parent's spec
+// nor any child did.
 //
 // A loop lasts while writes follow each other, also at the slowing pace of a
-// throttled parent: until a pause of a window and three times the pause before
-// it. After that, it takes as many writes as at first to find it again.
+// throttled parent. It ends with a pause longer than the window plus three times
+// the pause before. After that, it takes the full number of writes to find the
+// loop again.
 //
-// It keeps a limited number of writes per object, and objects only as long as
-// that. Its methods may be called concurrently; time is what they are given.
+// The detector remembers at most limit writes of an object, and forgets objects
+// whose loop or window is over. Its methods may be called concurrently. It reads
+// no clock: the caller passes the time.
 type ConflictDetector struct {
 	limit  int
 	window time.Duration
 
 	mu struct {
 		sync.Mutex
-		parents map[types.UID]map[LoopKey]*loopHistory
-		swept   time.Time
+		parents map[types.UID]map[LoopKey]*loopHistory // parent UID -> histories of the objects it writes
+		swept   time.Time                              // when expired histories were last dropped
 	}
 }
 
-// A loopHistory is what a conflictDetector remembers of one object.
+// A loopHistory is what a ConflictDetector remembers of one object.
 type loopHistory struct {
 	writes   []loopEntry   // the newest, at most limit
 	answered int           // writes that an answer prompted, modulo answersPerWrite
-	last     time.Time     // of either
-	gap      time.Duration // between the last two
-	count    int           // since the loop began; 0: no loop
+	last     time.Time     // the last write, suspicious or prompted by an answer
+	gap      time.Duration // between the last suspicious write and the write before
+	count    int           // suspicious writes since the loop began; 0: no loop
 }
 
 type loopEntry struct {
@@ -83,8 +86,8 @@ type loopEntry struct {
 	fields []LoopWrite
 }
 
-// NewConflictDetector returns a detector that calls limit suspicious writes within
-// window a loop. Zero values mean 5 writes and a minute.
+// NewConflictDetector returns a detector for which limit suspicious writes within
+// window are a loop. Values of zero or less mean 5 writes and one minute.
 func NewConflictDetector(limit int, window time.Duration) *ConflictDetector {
 	if limit <= 0 {
 		limit = defaultLoopLimit
@@ -97,10 +100,9 @@ func NewConflictDetector(limit int, window time.Duration) *ConflictDetector {
 	return d
 }
 
-// Wrote counts a suspicious write of the fields w. It returns the loop when the
-// write is the limit-th within the window, and as a reminder at every limit-th
-// one after it while the loop lasts; else nil. Fields beyond the first 16 are
-// not remembered.
+// Wrote counts a suspicious write of the fields w. It returns the loop if this
+// write begins it, and again at every limit-th write while the loop lasts;
+// otherwise nil. It remembers the first 16 of the fields.
 func (d *ConflictDetector) Wrote(now time.Time, key LoopKey, w []LoopWrite) (found *ConflictLoop) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,9 +132,9 @@ func (d *ConflictDetector) Wrote(now time.Time, key LoopKey, w []LoopWrite) (fou
 	return &ConflictLoop{Key: key, Path: path, Values: values, Writes: h.count}
 }
 
-// Answered counts a write that was prompted by nothing but the object's own
-// answer to the one before, and says whether to count it as suspicious: every
-// fourth is, and in a loop each.
+// Answered counts a write that only the object's own answer to the write before
+// has prompted. It says whether the caller must count this write as suspicious,
+// with Wrote: every fourth such write, and each one during a loop.
 func (d *ConflictDetector) Answered(now time.Time, key LoopKey) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,10 +148,10 @@ func (d *ConflictDetector) Answered(now time.Time, key LoopKey) bool {
 	return h.answered == 0
 }
 
-// Active reports whether an object of the parent is in a loop and had a
-// suspicious write within the last window. Asked after a pass, it says whether
-// to throttle the parent: no longer once a pass that was throttled for more
-// than the window found nothing to write.
+// Active says whether an object of the parent is in a loop and had a suspicious
+// write within the last window. The caller asks after a pass, and throttles the
+// parent if so. The throttling ends with the first pass that finds nothing to
+// write, more than a window after the last suspicious write.
 func (d *ConflictDetector) Active(now time.Time, parent types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -161,7 +163,8 @@ func (d *ConflictDetector) Active(now time.Time, parent types.UID) bool {
 	return false
 }
 
-// Lasts says whether the object is in a loop that hasn't ended.
+// Lasts says whether the object is in a loop that hasn't ended, even if Active no
+// longer counts it.
 func (d *ConflictDetector) Lasts(now time.Time, key LoopKey) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -169,22 +172,22 @@ func (d *ConflictDetector) Lasts(now time.Time, key LoopKey) bool {
 	return h != nil && h.count > 0 && !d.expired(now, h)
 }
 
-// Forget drops what is known of the objects of a parent.
+// Forget drops the histories of the objects of a parent.
 func (d *ConflictDetector) Forget(parent types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.mu.parents, parent)
 }
 
-// Len returns of how many parents something is known.
+// Len returns how many parents have a history.
 func (d *ConflictDetector) Len() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.mu.parents)
 }
 
-// historyLocked returns the object's history, a new one if it has none that
-// still counts.
+// historyLocked returns the object's history, a new one if there is none or the
+// old one has expired.
 func (d *ConflictDetector) historyLocked(now time.Time, key LoopKey) *loopHistory {
 	objects := d.mu.parents[key.Parent]
 	if objects == nil {
@@ -199,8 +202,8 @@ func (d *ConflictDetector) historyLocked(now time.Time, key LoopKey) *loopHistor
 	return h
 }
 
-// sweepLocked drops expired histories, once per window: writes are what makes
-// memory grow, so that is often enough.
+// sweepLocked drops expired histories, at most once per window. Every write calls
+// it, and only writes make the memory grow.
 func (d *ConflictDetector) sweepLocked(now time.Time) {
 	if now.Sub(d.mu.swept) < d.window {
 		return
@@ -218,6 +221,7 @@ func (d *ConflictDetector) sweepLocked(now time.Time) {
 	}
 }
 
+// expired says whether the object's window, or its loop, is over.
 func (d *ConflictDetector) expired(now time.Time, h *loopHistory) bool {
 	keep := d.window
 	if h.count > 0 {
@@ -226,8 +230,8 @@ func (d *ConflictDetector) expired(now time.Time, h *loopHistory) bool {
 	return now.Sub(h.last) > keep
 }
 
-// culprit returns the path that most of the writes had in common, the first
-// one of several, and the distinct values it had.
+// culprit returns the path that most of the writes had in common, the first of
+// several, and the distinct values of that field.
 func (h *loopHistory) culprit() (path string, values []string) {
 	var fields []LoopWrite
 	counts := map[string]int{}

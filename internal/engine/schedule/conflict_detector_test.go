@@ -11,7 +11,7 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-func TestLoopDetector(t *testing.T) {
+func TestConflictDetector(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	every := func(n int, interval time.Duration) []time.Duration {
 		var at []time.Duration
@@ -94,7 +94,7 @@ func TestLoopDetector(t *testing.T) {
 	}
 }
 
-func TestLoopDetectorNamesTheField(t *testing.T) {
+func TestConflictDetectorNamesTheField(t *testing.T) {
 	tests := map[string]struct {
 		reason string
 		writes [][]LoopWrite
@@ -148,7 +148,7 @@ func TestLoopDetectorNamesTheField(t *testing.T) {
 	}
 }
 
-func TestLoopDetectorKeepsObjectsApart(t *testing.T) {
+func TestConflictDetectorKeepsObjectsApart(t *testing.T) {
 	d := NewConflictDetector(2, time.Minute)
 	now := time.Now()
 	pod := func(name string) LoopKey {
@@ -167,7 +167,7 @@ func TestLoopDetectorKeepsObjectsApart(t *testing.T) {
 	require.Nil(t, d.Wrote(now, pod("3"), nil), "a forgotten parent starts from nothing")
 }
 
-func TestLoopDetectorMemory(t *testing.T) {
+func TestConflictDetectorMemory(t *testing.T) {
 	d, answers := NewConflictDetector(5, time.Minute), NewConflictDetector(5, time.Minute)
 	start := time.Now()
 	many := make([]LoopWrite, 1000)
@@ -185,7 +185,7 @@ func TestLoopDetectorMemory(t *testing.T) {
 	}
 }
 
-func TestLoopLasts(t *testing.T) {
+func TestConflictDetectorLasts(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	key := LoopKey{Parent: "p", Object: types.NamespacedName{Name: "a"}}
 	d := NewConflictDetector(0, 0)
@@ -202,7 +202,7 @@ func TestLoopLasts(t *testing.T) {
 	require.False(t, d.Lasts(start.Add(41*time.Second), key))
 }
 
-func TestLoopOfAnswers(t *testing.T) {
+func TestConflictDetectorAnswers(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	key := LoopKey{Parent: "p", Object: types.NamespacedName{Name: "a"}}
 	tests := map[string]struct {

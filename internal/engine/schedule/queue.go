@@ -8,27 +8,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A parentEntry is what a scheduler knows of one parent. It is running, or
-// queued, or waits for its timer (a queued one may have a timer too: a resync
-// that expires before the backlog gets to it moves it up), or has failed for
-// good and waits for a change.
+// A parentEntry is a scheduler's state of one parent. The parent is running, or
+// queued, or waits for its timer, or has failed for good and waits for a change.
+// A parent that is queued in the backlog may have a timer too: when the timer
+// expires, the parent moves up.
 type parentEntry struct {
 	uid types.UID
 
 	running bool
-	ranAs   Priority // of the running or last pass
+	ranAs   Priority // the class of the running or last pass
 
-	reasons  int       // triggers since the last pass started
-	why      Trigger   // the first of them
-	priority Priority  // in which it is queued, or will be after the running pass
-	event    time.Time // when the first of them came that was news; zero: none
-	since    time.Time
-	elem     *list.Element // in the queue of its priority; nil: not queued
+	reasons  int           // triggers since the last pass started
+	why      Trigger       // the first of these triggers
+	event    time.Time     // when the first of them came that was a call of Add; zero: none
+	priority Priority      // the class in which it is queued, or will be after the running pass
+	since    time.Time     // when it was queued, or its timer expired
+	elem     *list.Element // its place in the queue of its priority; nil: not queued
 
-	timerIndex int // in parentTimers; -1: no timer
-	timerAt    time.Time
-	timerAs    Priority
-	timerWhy   Trigger
+	timerIndex int       // its place in parentTimers; -1: no timer
+	timerAt    time.Time // when the timer expires,
+	timerAs    Priority  // the class in which the parent is queued then,
+	timerWhy   Trigger   // and its trigger
 
 	failures  int       // passes in a row that failed
 	throttles int       // passes in a row that were throttled
@@ -38,7 +38,8 @@ type parentEntry struct {
 func (e *parentEntry) queued() bool   { return e.elem != nil }
 func (e *parentEntry) troubled() bool { return e.failures > 0 || e.throttles > 0 }
 
-// note counts a trigger and keeps the first. It is news since at; zero: none.
+// note counts a trigger, and keeps the first one. at is when Add was called; zero
+// for a trigger of the scheduler's own.
 func (e *parentEntry) note(why Trigger, at time.Time) {
 	if e.event.IsZero() {
 		e.event = at
@@ -49,8 +50,8 @@ func (e *parentEntry) note(why Trigger, at time.Time) {
 	e.reasons++
 }
 
-// enqueueLocked puts a parent at the end of the queue of its class. One that
-// is queued already keeps its place unless it moves up from the backlog.
+// enqueueLocked puts a parent at the end of the queue of a class. A parent that is
+// queued already keeps its place, unless it moves up from the backlog.
 func (s *Scheduler) enqueueLocked(e *parentEntry, p Priority, since time.Time) {
 	if e.queued() {
 		if p <= e.priority {
@@ -65,7 +66,8 @@ func (s *Scheduler) enqueueLocked(e *parentEntry, p Priority, since time.Time) {
 	s.signal()
 }
 
-// dequeueLocked takes the parent whose turn it is; nil if none is queued.
+// dequeueLocked removes the next parent from its queue and returns it, nil if no
+// parent is queued.
 func (s *Scheduler) dequeueLocked() *parentEntry {
 	p := Fresh
 	if s.mu.queues[Fresh].Len() == 0 || (s.mu.streak >= freshPerBacklog && s.mu.queues[Backlog].Len() > 0) {
@@ -88,7 +90,7 @@ func (s *Scheduler) queuedLocked() int {
 	return s.mu.queues[Fresh].Len() + s.mu.queues[Backlog].Len()
 }
 
-// signal makes one of those who wait in next look again.
+// signal makes one of the waiting callers of Next look again.
 func (s *Scheduler) signal() {
 	select {
 	case s.wake <- struct{}{}:
@@ -96,8 +98,8 @@ func (s *Scheduler) signal() {
 	}
 }
 
-// startTimerLocked sets the parent's only timer, or sets it anew. The trigger
-// counts only if nothing else made the parent due until then.
+// startTimerLocked starts the parent's timer, or sets the running one anew. The
+// trigger counts only if the parent has no other when the timer expires.
 func (s *Scheduler) startTimerLocked(e *parentEntry, at time.Time, p Priority, why Trigger) {
 	e.timerAt, e.timerAs, e.timerWhy = at, p, why
 	if e.timerIndex < 0 {
@@ -116,7 +118,7 @@ func (s *Scheduler) stopTimerLocked(e *parentEntry) {
 	s.armLocked()
 }
 
-// expireLocked queues the parents whose time has come, the earliest first.
+// expireLocked queues the parents whose timers have expired, the earliest first.
 func (s *Scheduler) expireLocked(now time.Time) {
 	expired := false
 	for len(s.mu.timers) > 0 && !s.mu.timers[0].timerAt.After(now) {
@@ -133,7 +135,8 @@ func (s *Scheduler) expireLocked(now time.Time) {
 	}
 }
 
-// armLocked sets the one timer that those who wait share to the earliest.
+// armLocked sets the timer that all callers of Next share to the earliest of the
+// parents' timers.
 func (s *Scheduler) armLocked() {
 	var at time.Time
 	if len(s.mu.timers) > 0 && !s.mu.closed {
@@ -150,7 +153,8 @@ func (s *Scheduler) armLocked() {
 	s.mu.armed = at
 }
 
-// parentTimers is a heap of the parents that have a timer, the earliest first.
+// parentTimers is a heap of the parents that have a timer, the earliest first, for
+// container/heap.
 type parentTimers []*parentEntry
 
 func (t parentTimers) Len() int           { return len(t) }
@@ -161,7 +165,7 @@ func (t parentTimers) Swap(i, j int) {
 	t[i].timerIndex, t[j].timerIndex = i, j
 }
 
-// Push is for container/heap.
+// Push appends a *parentEntry.
 func (t *parentTimers) Push(x any) {
 	if e, ok := x.(*parentEntry); ok {
 		e.timerIndex = len(*t)
@@ -169,7 +173,7 @@ func (t *parentTimers) Push(x any) {
 	}
 }
 
-// Pop is for container/heap.
+// Pop removes the last parent and returns it.
 func (t *parentTimers) Pop() any {
 	last := len(*t) - 1
 	e := (*t)[last]

@@ -16,11 +16,11 @@ import (
 type Priority int
 
 const (
-	// backlog is for parents of which nobody knows a change: the first list, a
-	// relist, and retries of parents that keep failing.
+	// Backlog is for parents without a known change: those of the first list or of
+	// a relist, and retries of parents that keep failing.
 	Backlog Priority = iota
-	// fresh is for parents of which something changed, or that are due by a
-	// timer that their handler asked for.
+	// Fresh is for parents that changed, or whose children did, and for parents
+	// whose handler asked for a pass at this time.
 	Fresh
 )
 
@@ -28,8 +28,8 @@ const (
 // wait in the backlog.
 const freshPerBacklog = 8
 
-// A Trigger is what made a parent due, for logs and traces: "parent",
-// "child Pod ns/name". Handlers never see it.
+// A Trigger names the event that made a parent due, such as "Pod ns/name", for
+// logs and traces. Handlers never see it.
 type Trigger string
 
 const (
@@ -42,74 +42,60 @@ const (
 // A Due is a parent whose pass starts now.
 type Due struct {
 	UID      types.UID
-	Trigger  Trigger       // the first of what made it due
-	More     int           // how many further triggers were coalesced into it
-	Event    time.Time     // when the first of them came that was news; zero: none
-	Waited   time.Duration // since it could have run
-	Priority Priority
+	Trigger  Trigger       // the first trigger since the last pass started
+	More     int           // how many further triggers this pass answers
+	Event    time.Time     // when the first trigger came that was a call of Add; zero: there was none
+	Waited   time.Duration // since the pass could have started
+	Priority Priority      // the class in which the parent waited
 }
 
-// An Outcome is how a pass ended. The zero outcome is a success that leaves no
-// work behind. Where several are set, Forget comes before everything; the next
-// pass after a failure or in a loop waits for its backoff, also if Again is
-// set; and of Resync and RetryAfter the sooner counts.
-type Outcome struct {
-	Err        bool          // failed: retried with exponential backoff
-	Permanent  bool          // failed: no retry, only a fresh add, Again, Resync or RetryAfter lead to another pass
-	Again      bool          // something was written: due again at once, in the class of this pass
-	Resync     time.Duration // the handler asked for another pass; dropped if one starts earlier
-	Throttled  bool          // in a conflict loop: the next pass waits, whatever happens meanwhile
-	Forget     bool          // the parent is gone: its state is dropped
-	RetryAfter time.Duration // when to try again: after a failure in place of the backoff, also if it is permanent; dropped if a pass starts earlier
-}
-
-// A Scheduler says which parent is synced next. Its methods may be called
-// concurrently, and cost O(log n) with n waiting parents. It starts no
-// goroutine: whoever calls next waits by itself. It remembers nothing of a
-// parent that neither is due, nor waits for a timer, nor has failed.
+// A Scheduler decides which parent has its next pass. Its methods may be called
+// concurrently, and cost O(log n) with n waiting parents. It starts no goroutine:
+// each caller of Next waits in its own. It remembers only the parents that are
+// due, wait for a timer, run or have failed.
 //
-// A parent is queued at most once and has at most one pass at a time; what is
-// added during a pass leads to exactly one more. Fresh parents go before the
-// backlog, but after eight of them the backlog gets a turn; within a class the
+// A parent is queued at most once and has at most one pass at a time. Any number
+// of adds during a pass lead to exactly one more. Fresh parents go before the
+// backlog, but after eight of them the backlog gets a turn. Within a class the
 // order is first in, first out, so that no parent can keep another one waiting,
 // however often it is added.
 //
 // After a failure the parent waits 100 ms, doubled with each further failure,
-// times a random factor from 1 to 1.5, never more than the maximal backoff. The
-// first success resets it. A fresh add brings the retry forward (somebody may
-// have fixed what was wrong), but to no earlier than 1 s after the pass that
-// failed, or its backoff if that is shorter, and failures still count: a
-// failing parent whose own writes come back as changes runs once a second at
-// most. A backlog add changes nothing for a failed parent.
+// times a random factor from 1 to 1.5, but never longer than the maximal backoff.
+// The first success resets the backoff. A fresh add brings the retry forward,
+// since someone may have fixed the cause, but to no earlier than 1 s after the
+// failed pass, or its backoff if that is shorter. The failures count on, so that
+// a failing parent whose own writes come back as changes runs at most once a
+// second. A backlog add changes nothing for a failed parent.
 //
-// In a conflict loop the parent waits 1 s, doubled and jittered the same way
-// with each further throttled pass, and nothing shortens that. A pass that
-// isn't throttled any more resets it.
+// In a conflict loop the parent waits 1 s, doubled and jittered the same way with
+// each further throttled pass. Nothing shortens this wait. The first pass that
+// isn't throttled resets it.
 type Scheduler struct {
 	maxBackoff time.Duration
 	rnd        func() float64
 
-	wake   chan struct{} // holds a token while somebody who waits should look
-	timer  *time.Timer   // set to the earliest of mu.timers; those who wait share it
-	closed chan struct{}
+	wake   chan struct{} // holds a token while a waiting caller of Next should look again
+	timer  *time.Timer   // set to the earliest of mu.timers; all callers of Next share it
+	closed chan struct{} // closed by Close
 
 	mu struct {
 		sync.Mutex
 		parents map[types.UID]*parentEntry
-		queues  [2]list.List // of *parentEntry, by priority
+		queues  [2]list.List // of *parentEntry, one for each Priority
 		timers  parentTimers
-		armed   time.Time // what timer is set to; zero: stopped
+		armed   time.Time // the time that timer is set to; zero: stopped
 		streak  int       // fresh parents taken since the backlog had its turn
 		running int
-		pending int // running parents that get one more pass
-		passes  uint64
+		pending int    // running parents that get one more pass
+		passes  uint64 // ended so far
 		closed  bool
 	}
 }
 
-// New returns an empty scheduler. A maxBackoff of 0 means 10 minutes.
-// rnd returns numbers from 0 to 1 for the jitter and is never called
-// concurrently; nil means math/rand/v2.
+// New returns an empty scheduler. A maxBackoff of zero or less means 10 minutes.
+// rnd returns numbers from 0 to 1 for the jitter, and is never called
+// concurrently. A nil rnd means that of math/rand/v2.
 func New(maxBackoff time.Duration, rnd func() float64) *Scheduler {
 	if maxBackoff <= 0 {
 		maxBackoff = defaults.MaxErrorBackoff
@@ -129,8 +115,8 @@ func New(maxBackoff time.Duration, rnd func() float64) *Scheduler {
 	return s
 }
 
-// Add makes the parent due: now, or after the pass that is running, or when
-// its backoff or throttle allows. It never blocks, and does nothing after close.
+// Add makes a parent due: now, or after its running pass, or when its backoff or
+// throttle allows. It never blocks, and does nothing after Close.
 func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +141,7 @@ func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) {
 		e.note(why, now)
 		s.enqueueLocked(e, p, now)
 	case e.troubled() && p == Backlog:
-		// Nothing changed: its retry will do, or it isn't to be retried.
+		// The parent hasn't changed: its retry is enough, or it must not be retried.
 	case e.notBefore.After(now):
 		e.note(why, now)
 		s.bringForwardLocked(e)
@@ -165,9 +151,9 @@ func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) {
 	}
 }
 
-// Next blocks until a parent is due, and marks it as running: the caller must
-// call done. It returns false once ctx has ended or close was called, also if
-// parents are due.
+// Next blocks until a parent is due, and marks the parent as running: the caller
+// must call Done. It returns false once ctx has ended or Close was called, even
+// if parents are due.
 func (s *Scheduler) Next(ctx context.Context) (Due, bool) {
 	for {
 		d, ok := s.take(ctx)
@@ -185,7 +171,7 @@ func (s *Scheduler) Next(ctx context.Context) (Due, bool) {
 	}
 }
 
-// take is next without waiting.
+// take is Next without waiting.
 func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -193,7 +179,7 @@ func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 		return Due{}, false
 	}
 	if ctx.Err() != nil {
-		s.signal() // the caller may have come with the token of another one
+		s.signal() // the caller may have taken the token: pass it on
 		return Due{}, false
 	}
 	now := time.Now()
@@ -213,8 +199,8 @@ func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 	return d, true
 }
 
-// Done ends the pass that next has handed out. It does nothing for a parent
-// that isn't running.
+// Done ends the pass over a parent that Next has returned. It does nothing if the
+// parent isn't running.
 func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +230,8 @@ func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	}
 }
 
-// Activity returns how many passes are running, how many parents are due
-// (those that wait for a timer aren't), and how many passes have ended so far.
+// Activity returns how many passes are running, how many parents are due (a
+// parent that waits for a timer isn't), and how many passes have ended so far.
 func (s *Scheduler) Activity() (running, due int, passes uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +241,8 @@ func (s *Scheduler) Activity() (running, due int, passes uint64) {
 	return s.mu.running, s.queuedLocked() + s.mu.pending, s.mu.passes
 }
 
-// Sizes adds to out how many entries there are of each kind.
+// Sizes adds to out how many parents the scheduler remembers, and how many of
+// them have a timer.
 func (s *Scheduler) Sizes(out map[string]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -263,8 +250,8 @@ func (s *Scheduler) Sizes(out map[string]int) {
 	out["timers"] = len(s.mu.timers)
 }
 
-// Close makes next return false from now on. Passes that are running may still
-// be ended with done. It may be called more than once.
+// Close makes Next return false from now on, also to callers that wait. Running
+// passes may still be ended with Done. It may be called more than once.
 func (s *Scheduler) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,20 +261,4 @@ func (s *Scheduler) Close() {
 	s.mu.closed = true
 	s.timer.Stop()
 	close(s.closed)
-}
-
-// Merge returns the outcome of a pass of which o and other are parts.
-func (o Outcome) Merge(other Outcome) Outcome {
-	o.Again = o.Again || other.Again
-	o.Throttled = o.Throttled || other.Throttled
-	o.Resync = Soonest(o.Resync, other.Resync)
-	return o
-}
-
-// Soonest returns the shorter of two delays, of which zero means none.
-func Soonest(a, b time.Duration) time.Duration {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
 }

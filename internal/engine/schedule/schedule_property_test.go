@@ -3,8 +3,6 @@ package schedule
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A schedModel is what the scheduler promises for one parent, written down as
-// directly as possible: when its next pass may start, and must if a worker is
-// free.
+// A schedModel states the scheduler's promises for one parent as directly as
+// possible: the time from which the next pass may start, and must start if a
+// worker is free.
 type schedModel struct {
 	running   bool
 	changed   bool // fresh add since the last pass started
-	touched   bool // any add since then
+	touched   bool // any add since the last pass started
 	at        time.Time
 	class     Priority
-	later     time.Time // a resync that comes while it waits in the backlog makes it fresh
+	later     time.Time // when a resync makes a parent fresh that waits in the backlog
 	failures  int
 	throttles int
 	floor     time.Time
@@ -122,8 +120,8 @@ func (m *schedModel) done(now time.Time, o Outcome, maxBackoff time.Duration) {
 	}
 }
 
-// The scheduler does what the model says, whatever happens in whatever order:
-// nothing is lost, nothing runs early, late or twice at once.
+// The scheduler does what the model says, for random events in random order: no
+// change is lost, and no pass runs early, late or twice at once.
 func TestSchedulerProperty(t *testing.T) {
 	for seed := range uint64(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -186,8 +184,8 @@ func schedProperty(t *testing.T, rnd *rand.Rand) {
 	}
 }
 
-// schedSame requires that the scheduler has due what the models have due, and
-// remembers nothing else.
+// schedSame requires that the parents due in the scheduler are those due in the
+// models, and that the scheduler remembers no others.
 func schedSame(t *testing.T, s *Scheduler, models map[types.UID]*schedModel) {
 	t.Helper()
 	now, wantDue, wantRunning, wantKept, wantTimers := time.Now(), 0, 0, 0, time.Time{}
@@ -214,91 +212,5 @@ func schedSame(t *testing.T, s *Scheduler, models map[types.UID]*schedModel) {
 	if !wantTimers.IsZero() { // a queued parent's resync timer may come before
 		require.False(t, s.mu.armed.IsZero())
 		require.False(t, s.mu.armed.After(wantTimers))
-	}
-}
-
-// Real goroutines and real time: for the race detector, and for lost wake-ups.
-func TestSchedulerStress(t *testing.T) {
-	const workers, parents, adders, adds = 8, 200, 4, 25_000
-	s := New(3*time.Millisecond, nil)
-	var version, seen [parents]atomic.Int64
-	var busy [parents]atomic.Bool
-	index := map[types.UID]int{}
-	for i := range parents {
-		index[types.UID(fmt.Sprint("p", i))] = i
-	}
-	var working, adding sync.WaitGroup
-	for range workers {
-		working.Go(func() {
-			for d, ok := s.Next(t.Context()); ok; d, ok = s.Next(t.Context()) {
-				i := index[d.UID]
-				if !busy[i].CompareAndSwap(false, true) {
-					t.Errorf("%s runs twice at once", d.UID)
-				}
-				o := Outcome{Err: rand.IntN(4) == 0, Again: rand.IntN(8) == 0, Throttled: rand.IntN(16) == 0}
-				if v := version[i].Load(); !o.Err {
-					seen[i].Store(v)
-				}
-				busy[i].Store(false)
-				s.Done(d.UID, o)
-			}
-		})
-	}
-	for range adders {
-		adding.Go(func() {
-			for range adds {
-				i := rand.IntN(parents)
-				version[i].Add(1)
-				s.Add(types.UID(fmt.Sprint("p", i)), Fresh, "")
-			}
-		})
-	}
-	adding.Wait()
-	require.Eventually(t, func() bool {
-		for i := range parents {
-			if seen[i].Load() != version[i].Load() {
-				return false
-			}
-		}
-		return true
-	}, time.Minute, time.Millisecond, "every parent's last change is seen by a pass that succeeds")
-	s.Close()
-	working.Wait()
-}
-
-func BenchmarkScheduler(b *testing.B) {
-	for _, n := range []int{1_000, 100_000} {
-		uids := make([]types.UID, n)
-		for i := range uids {
-			uids[i] = types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", i))
-		}
-		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) { // every parent always is due
-			s := New(0, nil)
-			for _, uid := range uids {
-				s.Add(uid, Fresh, "parent")
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				d, _ := s.Next(b.Context())
-				s.Done(d.UID, Outcome{})
-				s.Add(d.UID, Fresh, "parent")
-			}
-		})
-		b.Run(fmt.Sprintf("timers=%d", n), func(b *testing.B) { // every parent waits for a resync
-			s := New(0, nil)
-			for i, uid := range uids {
-				s.Add(uid, Fresh, "parent")
-				d, _ := s.Next(b.Context())
-				s.Done(d.UID, Outcome{Resync: time.Hour + time.Duration(i)*time.Millisecond})
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				s.Add(uids[i%n], Fresh, "parent")
-				d, _ := s.Next(b.Context())
-				s.Done(d.UID, Outcome{Resync: time.Hour})
-				i += 7919
-			}
-		})
 	}
 }

@@ -26,46 +26,52 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Config is what a watcher is made of.
+// A Config holds the parts of a Watcher. Kind, Client, Store, Log, Metrics and
+// Changed are required.
 type Config struct {
 	Kind      *catalog.Kind
-	Namespace string // empty: all
-	Selector  string // of labels; empty: every object
+	Namespace string // empty: all namespaces
+	Selector  string // a label selector; empty: every object
 	Client    *client.Client
 	Store     *store.Store
 	Log       *slog.Logger
 	Metrics   *observe.TypeMetrics
-	// Changed is told which parents a new state concerns. It is called
-	// concurrently.
+	// Changed is called after each change of the store, with the parents that the
+	// change concerns, the class in which they are due, and the reason. It may be
+	// called concurrently.
 	Changed func(store.Change, schedule.Priority, schedule.Trigger)
-	// Fatal is called with what makes a start pointless. It is never called by
-	// Refresh, and may be nil if the watcher isn't run.
+	// Fatal is called with an error that retrying can't mend, if no watch has been
+	// served so far: the API server forbids the list or the watch, or rejects the
+	// credentials. Run calls it, Refresh doesn't. It may be nil if the watcher
+	// isn't run.
 	Fatal func(error)
 }
 
-// A Watcher keeps the store up to date with one type of objects, in one
-// namespace or in all. It is what a client-go Reflector writes into: there is no
-// second cache. Its methods may be called concurrently.
+// A Watcher keeps the store up to date with the objects of one type, in one
+// namespace or in all. It implements cache.ReflectorStore, so that a client-go
+// Reflector writes into the store directly. Its methods may be called
+// concurrently.
 type Watcher struct {
 	Config
 	stream store.Stream
-	heard  atomic.Int64 // when the API server last said anything, in ns since 1970; 0: never
+	heard  atomic.Int64 // when the API server last sent anything, in ns since 1970; 0: never
 
 	mu struct {
 		sync.Mutex
 		established bool  // a watch has been served at least once
 		synced      bool  // a complete list has arrived
-		broken      error // why there is no watch at present
+		broken      error // why there is no watch at present; nil: there is one, or none was tried
 	}
 	synced chan struct{} // closed with the first complete list
 }
 
-// New returns a watcher that doesn't run yet.
+// New returns a watcher that doesn't run yet. It makes no request.
 func New(c Config) *Watcher {
 	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
 }
 
-// Name tells the watcher from the operator's others.
+// Name returns the type, and the namespace if the watcher has one. It differs
+// between the watchers of an operator.
 func (w *Watcher) Name() string {
 	if w.Namespace == "" {
 		return w.Kind.Type.String()
@@ -73,11 +79,11 @@ func (w *Watcher) Name() string {
 	return w.Kind.Type.String() + ",namespace=" + w.Namespace
 }
 
-// Run lists and watches until ctx ends, and returns then.
+// Run lists and watches until ctx ends. It must be called only once.
 func (w *Watcher) Run(ctx context.Context) {
 	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
-	// The watcher says itself, and once, what a user needs to know; what
-	// client-go says on the way would quote whole objects.
+	// The watcher itself logs, once, what a user needs to know. The Reflector's
+	// own log would quote whole objects.
 	logger := logr.Discard()
 	reflector := cache.NewReflectorWithOptions(lw, nil, w, cache.ReflectorOptions{
 		Logger:          &logger,
@@ -87,7 +93,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	reflector.RunWithContext(klog.NewContext(ctx, logger))
 }
 
-// list is the fallback for API servers that can't stream a list.
+// list serves the Reflector if the API server can't stream a list.
 func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 	if opts.ResourceVersion == "0" {
 		opts.ResourceVersion = "" // "0" may be answered from a stale cache
@@ -100,6 +106,7 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 	return list, nil
 }
 
+// watch serves the Reflector, and notes that the watch is back.
 func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.LabelSelector = w.Selector
 	events, err := w.Client.Watch(ctx, w.Kind, w.Namespace, opts)
@@ -116,11 +123,11 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	return events, nil
 }
 
-// failed notes why there is no watch. Before there ever was one, what retrying
-// can't mend ends the start.
+// failed notes why there is no watch, and returns err. If no watch has been served
+// so far, and retrying can't mend the error, it calls Fatal.
 func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.IsInvalid(err) {
-		return err // ended, or the Reflector knows what to do
+		return err // the context has ended, or the Reflector handles the error itself
 	}
 	w.Metrics.WatchFailures.Inc()
 	w.mu.Lock()
@@ -138,10 +145,11 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	return err
 }
 
-// hear notes that the API server has said something.
+// hear notes that the API server has sent something.
 func (w *Watcher) hear() { w.heard.Store(time.Now().UnixNano()) }
 
-// HeardAt returns when the API server last said anything; zero: never.
+// HeardAt returns when the API server last sent anything for this watcher, the
+// zero time if it never has.
 func (w *Watcher) HeardAt() time.Time {
 	if ns := w.heard.Load(); ns != 0 {
 		return time.Unix(0, ns)
@@ -149,8 +157,8 @@ func (w *Watcher) HeardAt() time.Time {
 	return time.Time{}
 }
 
-// Refresh brings the store up to date with everything that was written before it
-// was called. It lists, since the watch may lag behind.
+// Refresh brings the store up to date with every write that ended before the call.
+// It lists the objects, since the watch may lag behind.
 func (w *Watcher) Refresh(ctx context.Context) error {
 	objects, version, err := w.Client.ListPages(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
@@ -160,11 +168,12 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Synced returns a channel that is closed when the first complete list has
-// arrived.
+// Synced returns a channel that is closed when the first complete list is in the
+// store.
 func (w *Watcher) Synced() <-chan struct{} { return w.synced }
 
-// Ready returns nil if the store mirrors the type, else what is missing.
+// Ready returns nil if the store mirrors the type; otherwise the error names what
+// is missing.
 func (w *Watcher) Ready() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -177,18 +186,22 @@ func (w *Watcher) Ready() error {
 	return nil
 }
 
-// The methods below are those of a cache.ReflectorStore.
+// The methods below implement cache.ReflectorStore. Only the Reflector calls them.
 
+// Add stores an object that has been created, or has come to match the selector.
 func (w *Watcher) Add(obj any) error {
 	w.Metrics.Added.Inc()
 	return w.take(obj)
 }
 
+// Update stores the new state of an object.
 func (w *Watcher) Update(obj any) error {
 	w.Metrics.Modified.Inc()
 	return w.take(obj)
 }
 
+// Delete removes an object that has been deleted, or doesn't match the selector any
+// more.
 func (w *Watcher) Delete(obj any) error {
 	w.Metrics.Deleted.Inc()
 	w.hear()
@@ -196,10 +209,12 @@ func (w *Watcher) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
-	w.Changed(w.Store.ObserveDeleted(w.stream, res), schedule.Fresh, w.trigger(res))
+	w.Changed(w.Store.ObserveDeleted(w.stream, res), schedule.Fresh, trigger(res))
 	return nil
 }
 
+// Replace stores a complete list. The parents of the first list are due in the
+// backlog, those that a later list concerns are fresh.
 func (w *Watcher) Replace(list []any, version string) error {
 	objects := make([]*resource.Resource, 0, len(list))
 	for _, obj := range list {
@@ -211,7 +226,6 @@ func (w *Watcher) Replace(list []any, version string) error {
 	}
 	w.Metrics.Lists.Inc()
 	w.hear()
-	// What a relist finds changed is fresh; the first list is the backlog.
 	w.mu.Lock()
 	first := !w.mu.synced
 	w.mu.synced = true
@@ -227,6 +241,7 @@ func (w *Watcher) Replace(list []any, version string) error {
 	return nil
 }
 
+// Bookmark notes the resourceVersion up to which every event has been delivered.
 func (w *Watcher) Bookmark(version string) error {
 	w.Metrics.Bookmarks.Inc()
 	w.hear()
@@ -234,23 +249,26 @@ func (w *Watcher) Bookmark(version string) error {
 	return nil
 }
 
-// Resync does nothing: there is nothing that a watch could have missed.
+// Resync does nothing: the Reflector is given no resync period.
 func (w *Watcher) Resync() error { return nil }
 
+// take stores a state of an object that the watch has delivered.
 func (w *Watcher) take(obj any) error {
 	w.hear()
 	res, err := observed(obj)
 	if err != nil {
 		return err
 	}
-	w.Changed(w.Store.Observe(w.stream, res), schedule.Fresh, w.trigger(res))
+	w.Changed(w.Store.Observe(w.stream, res), schedule.Fresh, trigger(res))
 	return nil
 }
 
-func (w *Watcher) trigger(res *resource.Resource) schedule.Trigger {
+// trigger names an object as the reason of a pass.
+func trigger(res *resource.Resource) schedule.Trigger {
 	return schedule.Trigger(object.RefOf(res).String())
 }
 
+// observed returns the object that the client has decoded for the Reflector.
 func observed(obj any) (*resource.Resource, error) {
 	if o, ok := obj.(*client.WireObject); ok && o.Resource != nil {
 		return o.Resource, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// Whoever may write in some other namespace only could show a handler a child
-// of their own making.
+// Someone who may write in another namespace only could forge a child, which the
+// handler of a namespaced parent was shown.
 func TestForgedChildInAnotherNamespaceWasShownToTheHandler(t *testing.T) {
 	forged := func(namespace string) *resource.Resource {
 		res, err := resource.New(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{
@@ -33,12 +33,12 @@ func TestForgedChildInAnotherNamespaceWasShownToTheHandler(t *testing.T) {
 			meta := map[string]any{"name": "p", "uid": "p", "resourceVersion": "1", "namespace": tc.namespace}
 			parent, err := resource.New(map[string]any{"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "metadata": meta})
 			require.NoError(t, err)
-			m := New(sample.ParentType(), sample.TrackingLabel)
-			m.Observe(Stream{Type: sample.ParentType()}, parent)
+			s := New(sample.ParentType(), sample.TrackingLabel)
+			s.Observe(Stream{Type: sample.ParentType()}, parent)
 			for _, namespace := range []string{"elsewhere", "home"} {
-				m.Observe(Stream{Type: k8s.Secret}, forged(namespace))
+				s.Observe(Stream{Type: k8s.Secret}, forged(namespace))
 			}
-			_, children := m.Family("p")
+			_, children := s.Family("p")
 			require.Len(t, children, tc.want, tc.reason)
 			require.Equal(t, "home", children[len(children)-1].Namespace())
 		})

@@ -1,0 +1,27 @@
+// Package store holds the newest known state of every object that one operator
+// watches: its parents, and the objects that carry the operator's labels. An
+// index leads from a parent's UID to the parent's children.
+//
+//	s := store.New(parentType, trackingLabel)
+//	change := s.Observe(store.Stream{Type: parentType}, parent) // a watch event
+//	s.Wrote(child)                                             // the answer to a write
+//	parent, children := s.Family(parent.UID())                 // what a pass works on
+//
+// # The gate
+//
+// The store has two sources: the watches, and the API server's answers to the
+// operator's own writes. Both pass the same gate: a state enters only if its
+// resourceVersion is newer than that of the state held. Whatever order the
+// states arrive in, no reader ever sees a state older than one that this process
+// has written.
+//
+// # Ownership
+//
+// A Store owns its maps and guards them with one mutex, under which it takes no
+// other. Its methods may be called concurrently. The resources in it are
+// immutable and shared with every reader. The package starts no goroutine, makes
+// no request and reads no clock.
+//
+// It imports resource, internal/object and apimachinery's types. It must import
+// neither client-go nor another package of the engine.
+package store

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// Observe stores a state that a watch delivered, unless a newer one is held or
+// the object is known to be gone.
+func (s *Store) Observe(from Stream, res *resource.Resource) Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outdatedLocked(from, res, res.ResourceVersion()) {
+		return Change{}
+	}
+	s.advanceLocked(from, res.ResourceVersion())
+	return s.setAndWakeLocked(res)
+}
+
+// ObserveDeleted removes an object that a watch reported as gone, or as no
+// longer selected. res is the object's last state, as the watch delivered it.
+func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advanceLocked(from, res.ResourceVersion())
+	ref := object.RefOf(res)
+	s.confirmLocked(ref, res.UID())
+	held := s.mu.objects[ref.Type][ref.Key]
+	if held == nil {
+		return Change{Woken: s.wakeLocked(ref)}
+	}
+	if held.UID() != res.UID() || newer(held.ResourceVersion(), res.ResourceVersion()) {
+		return Change{}
+	}
+	c := s.removeLocked(ref, held)
+	c.Woken = s.wakeLocked(ref)
+	if _, ok := s.mu.departed[res.UID()]; ok {
+		s.mu.departed[res.UID()] = res
+	}
+	return c
+}
+
+// Replace stores a complete list of the objects of a stream, made at the
+// resourceVersion listVersion. Objects that the list lacks are removed, except
+// those that this process has written after the list was made.
+func (s *Store) Replace(from Stream, list []*resource.Resource, listVersion string) Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all Change
+	listed := make(map[types.UID]struct{}, len(list))
+	for _, res := range list {
+		listed[res.UID()] = struct{}{}
+		if s.outdatedLocked(from, res, listVersion) {
+			continue
+		}
+		all.add(s.setAndWakeLocked(res))
+	}
+	s.advanceLocked(from, listVersion)
+	for key, held := range s.mu.objects[from.Type] {
+		if _, ok := listed[held.UID()]; ok || !from.covers(key) || newer(held.ResourceVersion(), listVersion) {
+			continue
+		}
+		ref := object.Ref{Type: from.Type, Key: key}
+		all.add(s.removeLocked(ref, held))
+		all.Woken = append(all.Woken, s.wakeLocked(ref)...)
+	}
+	for uid, stone := range s.mu.deleted[from.Type] {
+		if _, ok := listed[uid]; !ok && from.covers(stone.key) && !newer(stone.version, listVersion) {
+			ref := object.Ref{Type: from.Type, Key: stone.key}
+			s.confirmLocked(ref, uid)
+			all.Woken = append(all.Woken, s.wakeLocked(ref)...)
+		}
+	}
+	return all
+}
+
+// Bookmark notes the resourceVersion up to which a watch has delivered every
+// event.
+func (s *Store) Bookmark(from Stream, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advanceLocked(from, version)
+}
+
+// Await makes a parent wait for the end of an object. Once a watch reports that
+// the object is gone, or that it has changed its owner, the Change names the
+// parent in Woken, and the wait is over. Await returns false, and the parent
+// doesn't wait, if the object isn't held.
+func (s *Store) Await(ref object.Ref, parent types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.objects[ref.Type][ref.Key] == nil {
+		return false
+	}
+	if s.mu.waiting[ref] == nil {
+		s.mu.waiting[ref] = map[types.UID]struct{}{}
+	}
+	s.mu.waiting[ref][parent] = struct{}{}
+	return true
+}
+
+// advanceLocked notes the newest resourceVersion that a watch has delivered.
+func (s *Store) advanceLocked(from Stream, version string) {
+	if newer(version, s.mu.streams[from]) {
+		s.mu.streams[from] = version
+	}
+}
+
+// outdatedLocked says whether a watch reports, at a version, an object that has
+// gone since: the object isn't held, though the stream has already come further.
+// That happens after a list has overtaken the watch.
+func (s *Store) outdatedLocked(from Stream, res *resource.Resource, version string) bool {
+	return s.mu.objects[from.Type][res.Key()] == nil && s.mu.streams[from] != "" && newer(s.mu.streams[from], version)
+}
+
+// passedLocked says whether the watch that covers an object has come as far as
+// version. It returns false if no watch covers the object.
+func (s *Store) passedLocked(ref object.Ref, version string) bool {
+	for _, ns := range []string{"", ref.Key.Namespace} {
+		if at, ok := s.mu.streams[Stream{ref.Type, ns}]; ok {
+			return !newer(version, at)
+		}
+	}
+	return false
+}
+
+// setAndWakeLocked is setLocked for a state that a watch delivered. If the
+// object has changed its owner, it also wakes the parents that wait for the
+// object's end.
+func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
+	ref := object.RefOf(res)
+	waited := len(s.mu.waiting[ref]) > 0
+	var before types.UID
+	held := s.mu.objects[ref.Type][ref.Key]
+	if waited && held != nil {
+		before, _ = s.ownerOf(held)
+	}
+	c := s.setLocked(res)
+	if !waited || held == nil {
+		return c
+	}
+	if after, _ := s.ownerOf(res); after != before {
+		c.Woken = append(c.Woken, s.wakeLocked(ref)...)
+	}
+	return c
+}
+
+// wakeLocked returns the parents that wait for the end of an object, and ends
+// their wait.
+func (s *Store) wakeLocked(ref object.Ref) []types.UID {
+	var woken []types.UID
+	for uid := range s.mu.waiting[ref] {
+		woken = append(woken, uid)
+	}
+	delete(s.mu.waiting, ref)
+	return woken
+}
