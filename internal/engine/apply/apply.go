@@ -282,8 +282,8 @@ func (x *Executor) conclude(a *plan.Action, r Result) Result {
 	if r.Err != nil {
 		return x.judge(a, r)
 	}
-	if r.Accepted && r.Live != nil && !merge.Covers(r.Live, a.Want.Object) {
-		r.Rest = a.Kind.Comparison.Compare(r.Live.Unstructured().Object, a.Want.Object, nil)
+	if r.Accepted && r.Live != nil && !merge.Covers(r.Live, a.Want.Object()) {
+		r.Rest = a.Kind.Comparison.Compare(r.Live.Unstructured().Object, a.Want.Object(), nil)
 	}
 	return r
 }

@@ -50,7 +50,7 @@ func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, 
 	if a.Kind.IsNamespace() {
 		x.expected.Store(a.Ref.Key.Name, true)
 	}
-	return left(a, []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object))}}), nil
+	return left(a, []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object()))}}), nil
 }
 
 func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {

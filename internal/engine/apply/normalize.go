@@ -33,7 +33,7 @@ func (x *Executor) normalized(ctx context.Context, a *plan.Action, ignore []stri
 	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent, ignore...), true)
 	switch {
 	case err == nil:
-		return a.Kind.Comparison.Without(ignore).Compare(answer.Unstructured().Object, a.Want.Object, nil), nil
+		return a.Kind.Comparison.Without(ignore).Compare(answer.Unstructured().Object, a.Want.Object(), nil), nil
 	case apierror.RefusesDryRun(err):
 		return a.Diffs, nil // then the hash in the mark has to do
 	case len(apierror.ImmutableFields(err)) > 0 && len(a.Diffs)-len(ignore) == 1:
@@ -113,6 +113,6 @@ func (x *Executor) asCreated(ctx context.Context, a *plan.Action) ([]merge.Diffe
 	if err != nil {
 		return nil, false
 	}
-	rest := a.Kind.Comparison.Compare(answer, a.Want.Object, nil)
+	rest := a.Kind.Comparison.Compare(answer, a.Want.Object(), nil)
 	return rest, plan.ExplainsAny(a, rest)
 }
