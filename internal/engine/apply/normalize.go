@@ -36,9 +36,9 @@ func (x *Executor) normalized(ctx context.Context, a *plan.Action, ignore []stri
 	case err == nil:
 		return a.Kind.Comparison.Without(ignore).Compare(answer.Unstructured().Object, a.Want.Object(), nil), nil
 	case apierror.RefusesDryRun(err):
-		return a.Diffs, nil // a webhook refuses dry runs, so every difference counts
+		return a.Diffs, nil // by its mark the child was given this desired state, so all differences pass for normalized
 	case len(apierror.ImmutableFields(err)) > 0 && len(a.Diffs)-len(ignore) == 1:
-		return a.Diffs, nil // the one field is immutable, so it differs since the creation
+		return a.Diffs, nil // the one field is immutable: nobody could have changed it since the creation
 	}
 	return nil, err
 }
