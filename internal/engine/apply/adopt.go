@@ -13,13 +13,14 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// claim decides what to do about an object that already exists under the name
-// of a child to be created: it may be ours with its labels removed by hand, be
-// held by a parent that is going away, be free to adopt, or be foreign.
+// claim deals with an object that already exists under the name of a child to be
+// created. The object may be a child whose labels somebody took off, a child of a
+// parent that is going away, an object that is free to be adopted, or an object of
+// somebody else.
 func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
 	if err != nil {
-		return Result{Err: err}, nil // gone again: the next pass creates it
+		return Result{Err: err}, nil // mostly: gone again, and the next pass creates it
 	}
 	controller := object.ControllerOf(live)
 	tracked, _ := live.Label(x.Config.TrackingLabel)
@@ -30,15 +31,15 @@ func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Find
 	switch {
 	case live.IsDeleting() && (owned == x.Config.Name || controlled || free):
 		if owned == x.Config.Name && tracked != "" {
-			x.Store.Wrote(live) // watched, so its going will be noticed
+			x.Store.Wrote(live) // by its labels it is watched, so the store will learn that it is gone
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
 	case controlled && ours:
-		// An earlier create of ours succeeded without our learning of it.
+		// An earlier create succeeded, though its answer never arrived.
 		x.Store.Wrote(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
 	case controlled && owned != "" && owned != x.Config.Name:
-		// Another operator has the same parents, and wants the same child.
+		// Another operator has the same parent, and wants a child of the same name.
 		return Result{Err: x.nameTaken(a, "operator "+owned+" manages it")}, nil
 	case controlled:
 		return x.take(ctx, a, live)
@@ -60,15 +61,17 @@ func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Find
 	return Result{Err: x.nameTaken(a, holder)}, nil
 }
 
-// nameTaken is an error. If the holder is a child of this operator too, its
-// going is a change for this parent.
+// nameTaken returns the error about a child whose name a foreign object holds. It
+// lets the store wake the parent when the object goes, if the store learns of
+// that. holder says who has the object; it may be empty.
 func (x *Executor) nameTaken(a *plan.Action, holder string) error {
 	x.Store.Await(a.Ref, x.Parent.UID())
 	return &NameTakenError{what: a.Ref.String(), operator: x.Config.Name, holder: holder}
 }
 
-// goingAway says whether the parent that controls an object is being deleted
-// or already gone.
+// goingAway says whether another parent of the operator, the controller of live, is
+// being deleted or gone. If the store doesn't have that parent, the API server is
+// asked.
 func (x *Executor) goingAway(ctx context.Context, live *resource.Resource, controller *metav1.OwnerReference) (bool, error) {
 	if held, ok := x.Store.Parent(controller.UID); ok {
 		return held.IsDeleting(), nil
@@ -84,22 +87,23 @@ func (x *Executor) goingAway(ctx context.Context, live *resource.Resource, contr
 	return other.UID() != controller.UID || other.IsDeleting(), nil
 }
 
-// takeIfParentLives takes an object without a controller, unless the parent
-// is being deleted: then it would be handed to the garbage collector.
+// takeIfParentLives takes an object without a controller, unless the parent is
+// being deleted or gone. As a child of such a parent the object would fall to the
+// garbage collector.
 func (x *Executor) takeIfParentLives(ctx context.Context, a *plan.Action, live *resource.Resource) (Result, plan.Finding) {
 	goes, err := x.Owner.Goes(ctx)
 	switch {
 	case err != nil:
 		return Result{Err: err}, nil
 	case goes:
-		x.Store.Miss(x.Parent.UID()) // what follows it isn't created again either
+		x.Store.Miss(x.Parent.UID()) // a child that isn't created: the next pass asks, too, whether the parent goes
 		return Result{Await: true}, nil
 	}
 	return x.take(ctx, a, live)
 }
 
-// take gives an object the operator's labels and owner reference. What else
-// differs in it is left to the next pass.
+// take gives an object the operator's labels and the owner reference. Other
+// differences are left to the next pass, or, in a dry run, to the next action.
 func (x *Executor) take(ctx context.Context, a *plan.Action, live *resource.Resource) (Result, plan.Finding) {
 	body, err := plan.ClaimPatch(x.Settings, live, x.Parent)
 	if err != nil {

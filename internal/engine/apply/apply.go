@@ -19,74 +19,53 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// maxWritesPerPass bounds how many writes of one pass run at once.
+// MaxWritesPerPass bounds how many writes of one pass run at once.
 const MaxWritesPerPass = 16
 
-// An Owner is the parent whose children are written.
+// An Owner is the pass over the parent whose children are written. Its methods
+// are called concurrently.
 type Owner interface {
-	// Logger returns the log of the pass over the parent.
+	// Logger returns the log of the pass.
 	Logger() *slog.Logger
-	// Goes reads whether the parent is being deleted, or gone.
+	// Goes asks the API server whether the parent is being deleted or gone.
 	Goes(ctx context.Context) (bool, error)
 }
 
-// A Result is what became of an action.
-type Result struct {
-	Action *plan.Action       // the last one: what a finding led to takes the place of what was planned
-	Live   *resource.Resource // the object as the server answered; nil if it is gone or not known
-
-	Wrote     bool // something was persisted
-	Redundant bool // a write was answered, and nothing was persisted
-	Claimed   bool // the object was there, and was given the operator's labels and owner reference
-	Accepted  bool // live is what the server makes of the desired state
-	Await     bool // somebody else was faster, and the newer state is on its way
-	Parked    bool // the change that ends the wait wakes this parent
-
-	Rest []merge.Difference // the fields in which an accepted live object still differs
-	Err  error
-
-	// Of a dry run only.
-
-	Skipped bool               // the write was left out
-	Would   plan.Verb          // what would have been done
-	Fields  []plan.FieldChange // what would have changed
-}
-
-// A Report is what became of a plan.
-type Report struct {
-	Results     []Result
-	Terminating []string  // the namespaces in which nothing can be created
-	FirstWrite  time.Time // when the first write was answered; zero: there was none
-}
-
-// An Executor turns the actions of one pass into requests. The zero value of
-// each unexported field is ready for use.
+// An Executor carries out the plan of one pass. All exported fields must be set,
+// but for Tracing. An Executor is for one call of Run.
 type Executor struct {
 	*catalog.Settings
 	Client  *client.Client
-	Store   *store.Store
-	Tracing *observe.Tracing
-	Slots   chan struct{} // one for each write under way, shared by all passes
-	Parent  *resource.Resource
+	Store   *store.Store       // takes the API server's answers
+	Tracing *observe.Tracing   // nil: no spans are made
+	Slots   chan struct{}      // has room for as many requests as the operator may have under way, in all passes
+	Parent  *resource.Resource // as the pass saw it
 	Owner   Owner
 
 	mu struct {
 		sync.Mutex
-		terminating []string // namespaces in which nothing can be created
+		terminating []string // the namespaces in which nothing can be created
 	}
-	// doubtful are the namespaces in which the last pass could create nothing.
-	// There, one create at a time is tried. Only read while the plan runs.
+	// doubtful are the namespaces in which the last pass could create nothing. In
+	// each, one create at a time is tried: whoever holds the slot tries. Nothing
+	// changes the map while the actions run.
 	doubtful map[string]chan struct{}
-	// expected are the namespaces that would exist by now if this weren't a dry
-	// run.
+	// expected has the names (string) of the namespaces that would exist by now if
+	// this weren't a dry run.
 	expected sync.Map
-	// first is when the first write was answered, in ns since 1970.
+	// first is when the first write was answered, in nanoseconds since 1970; zero:
+	// nothing was written yet.
 	first atomic.Int64
 }
 
-// Run carries out a plan: the types in their order, the children of a type
-// concurrently, and the deletes last, and only if all else succeeded.
-// terminating are the namespaces in which the last pass could create nothing.
+// Run carries out a plan, and returns when every request has ended. The types go
+// in their order, and the children of one type go concurrently. A type with
+// DeleteFirst has its deletes before its writes. All other deletes go last.
+// Once an action has failed, and if p.Refused has an error, no further deletes are
+// begun.
+//
+// terminating are the namespaces in which the last pass could create nothing. If
+// ctx ends, the actions that aren't begun yet fail.
 func (x *Executor) Run(ctx context.Context, p *plan.Plan, terminating []string) Report {
 	x.expectTerminating(terminating)
 	out := Report{Results: x.runTypes(ctx, p), Terminating: x.terminating()}
@@ -96,38 +75,7 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan, terminating []string) 
 	return out
 }
 
-// expectTerminating takes note of the namespaces in which the last pass could
-// create nothing. The parent's own one can't exist anew while the parent does.
-func (x *Executor) expectTerminating(namespaces []string) {
-	for _, namespace := range namespaces {
-		if namespace == x.Parent.Namespace() {
-			x.foundTerminating(namespace)
-			continue
-		}
-		if x.doubtful == nil {
-			x.doubtful = map[string]chan struct{}{}
-		}
-		x.doubtful[namespace] = make(chan struct{}, 1)
-	}
-}
-
-// foundTerminating notes a namespace in which nothing can be created.
-func (x *Executor) foundTerminating(namespace string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !slices.Contains(x.mu.terminating, namespace) {
-		x.mu.terminating = append(x.mu.terminating, namespace)
-	}
-}
-
-// terminating returns the namespaces in which nothing can be created.
-func (x *Executor) terminating() []string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.Clone(x.mu.terminating)
-}
-
-// runTypes carries out the actions type by type.
+// runTypes carries out the actions of a plan, type by type.
 func (x *Executor) runTypes(ctx context.Context, p *plan.Plan) []Result {
 	var results []Result
 	failed := len(p.Refused) > 0
@@ -140,7 +88,6 @@ func (x *Executor) runTypes(ctx context.Context, p *plan.Plan) []Result {
 	}
 	early, late := plan.SplitDeletes(p.Deletes)
 	for i := 0; i < len(p.Writes) || len(early) > 0; {
-		// The next type: of what is to be deleted first or to be written.
 		order := nextOrder(p.Writes[i:], early)
 		var first []plan.Action
 		first, early = takeOrder(early, order)
@@ -160,8 +107,8 @@ func (x *Executor) runTypes(ctx context.Context, p *plan.Plan) []Result {
 	return results
 }
 
-// nextOrder returns the first type of which there is something to write or to
-// delete early.
+// nextOrder returns the order of the first type that has a write or an early delete
+// left. One of the lists must not be empty.
 func nextOrder(writes, early []plan.Action) int {
 	order := -1
 	if len(writes) > 0 {
@@ -175,7 +122,8 @@ func nextOrder(writes, early []plan.Action) int {
 	return order
 }
 
-// takeOrder takes the actions on one type out of a list.
+// takeOrder splits a list into the actions on the type with this order and the
+// rest.
 func takeOrder(actions []plan.Action, order int) (taken, rest []plan.Action) {
 	for _, a := range actions {
 		if a.Kind.Order == order {
@@ -187,8 +135,8 @@ func takeOrder(actions []plan.Action, order int) (taken, rest []plan.Action) {
 	return taken, rest
 }
 
-// runAll carries out actions concurrently, each with a result of its own, and
-// returns when all are done.
+// runAll carries out actions concurrently, at most MaxWritesPerPass at a time. It
+// returns when all are done, with the results in the order of the actions.
 func (x *Executor) runAll(ctx context.Context, actions []plan.Action) []Result {
 	if len(actions) == 0 {
 		return nil
@@ -210,8 +158,8 @@ func (x *Executor) runAll(ctx context.Context, actions []plan.Action) []Result {
 	return results
 }
 
-// runOne carries out an action when there is a slot for it. A panic is an error
-// of this child alone. Of a Secret's panic nothing is said.
+// runOne carries out one action once there is a slot. A panic becomes the error of
+// this child alone. The text of a panic over a Secret is hidden.
 func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 	ctx, span := x.Tracing.Write(ctx, string(a.Verb), a.Ref)
 	defer func() { span.End(out.Err) }()
@@ -244,7 +192,7 @@ func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 	return out
 }
 
-// acquire takes a slot, unless ctx ends before there is one.
+// acquire takes a slot. It fails if ctx ends before a slot is free.
 func acquire(ctx context.Context, slots chan struct{}) error {
 	select {
 	case slots <- struct{}{}:
@@ -254,8 +202,10 @@ func acquire(ctx context.Context, slots chan struct{}) error {
 	}
 }
 
-// carryOut makes the requests of an action, and of the actions that follow from
-// what the requests find out, until nothing more follows.
+// carryOut makes the requests of an action. If they end in a finding instead of a
+// result, carryOut goes on with the action that plan.Next derives from it. The loop
+// ends with a result, or when the finding says that nothing is to be done: then
+// the child is accepted as it is.
 func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 	attempt := x.request
 	if x.Config.DryRun {
@@ -276,14 +226,14 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 	}
 }
 
-// conclude completes the result of the last action.
+// conclude completes the result r of the last action, a.
 func (x *Executor) conclude(a *plan.Action, r Result) Result {
 	r.Action = a
 	if r.Err != nil {
 		return x.judge(a, r)
 	}
-	if r.Accepted && r.Live != nil && !merge.Covers(r.Live, a.Want.Object) {
-		r.Rest = a.Kind.Comparison.Compare(r.Live.Unstructured().Object, a.Want.Object, nil)
+	if r.Accepted && r.Live != nil && !merge.Covers(r.Live, a.Want.Object()) {
+		r.Rest = a.Kind.Comparison.Compare(r.Live.Unstructured().Object, a.Want.Object(), nil)
 	}
 	return r
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// With DryRun, and for a plan, an action isn't carried out but rehearsed: dry
-// runs tell what it would change, and whether it would be refused.
+// With DryRun, and so for the subcommand plan, an action is rehearsed: dry runs
+// tell what the action would change, and whether it would be refused.
 
-// rehearse is request without persisted writes.
+// rehearse is request for a dry run: nothing is persisted.
 func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	switch a.Verb {
 	case plan.VerbCreate:
@@ -31,12 +31,14 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 	return left(a, nil), nil
 }
 
-// left returns the result of an action that was left out, and would have
-// changed these fields.
+// left returns the result of an action that was left out. fields are those that the
+// action would have changed.
 func left(a *plan.Action, fields []plan.FieldChange) Result {
 	return Result{Skipped: true, Would: a.Verb, Fields: fields}
 }
 
+// rehearseCreate tries a create. That a namespace doesn't exist is no error if the
+// same dry run would have created it.
 func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	_, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	_, expected := x.expected.Load(a.Ref.Key.Namespace)
@@ -50,9 +52,11 @@ func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, 
 	if a.Kind.IsNamespace() {
 		x.expected.Store(a.Ref.Key.Name, true)
 	}
-	return left(a, []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object))}}), nil
+	return left(a, []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object()))}}), nil
 }
 
+// rehearseUpdate tries an update, and lists what it would change. It stands for a
+// server-side apply too.
 func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {
 	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent), true)
 	switch {
@@ -68,8 +72,8 @@ func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {
 	return r
 }
 
-// rehearseTake finds out what an object would be once the operator had taken it
-// over by a claimPatch.
+// rehearseTake finds out what live becomes by claimPatch, with which the operator
+// would take the object over.
 func (x *Executor) rehearseTake(ctx context.Context, a *plan.Action, live *resource.Resource, claimPatch []byte) (Result, plan.Finding) {
 	taken, err := x.Client.DryPatch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, claimPatch)
 	switch {
@@ -81,22 +85,22 @@ func (x *Executor) rehearseTake(ctx context.Context, a *plan.Action, live *resou
 	return Result{}, plan.Claimed{Before: live, Live: taken}
 }
 
-// A rehearsedClaim is what a dry run foresees of taking an object over, besides
-// what it foresees of the object as a child.
+// A rehearsedClaim is what a dry run foresees of taking an object over. What then
+// becomes of the object as a child is foreseen by the next action.
 type rehearsedClaim struct {
-	claims bool
-	fields []plan.FieldChange
+	claims bool               // the operator would take an object over
+	fields []plan.FieldChange // what that would change
 }
 
-// note takes note of a finding.
+// note remembers a Claimed finding about the child of a. It ignores any other.
 func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, f plan.Finding) {
 	if f, ok := f.(plan.Claimed); ok {
 		c.claims, c.fields = true, plan.Effects(s, a.Kind, f.Before, f.Live)
 	}
 }
 
-// with returns a result with what taking the object over would change. That is
-// an update, if nothing else is to be done.
+// with adds to a result what taking the object over would change. If nothing else is
+// to be done with the object, that is an update.
 func (c *rehearsedClaim) with(r Result) Result {
 	if !c.claims || r.Err != nil {
 		return r

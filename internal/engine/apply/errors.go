@@ -12,13 +12,15 @@ import (
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
-// A NameTakenError says that a child's name is held by a foreign object.
+// A NameTakenError says that a child can't be created, since an object that isn't
+// the operator's has its name.
 type NameTakenError struct {
-	what     string // kind and name
-	operator string
-	holder   string // who has it, if anyone is known to
+	what     string // the kind and the name of the child
+	operator string // the name of this operator
+	holder   string // whose the object is, as text; empty: not known
 }
 
+// Error names the child, the operator and, if it is known, whose the object is.
 func (e *NameTakenError) Error() string {
 	text := fmt.Sprintf("%s: already exists and is not managed by %s", e.what, e.operator)
 	if e.holder != "" {
@@ -27,8 +29,9 @@ func (e *NameTakenError) Error() string {
 	return text
 }
 
-// describe makes the error of a write fit to be shown: it starts with its
-// subject, says what would work, and holds no value of a Secret.
+// describe makes the error of an action fit to be shown. The error starts with the
+// child and the verb, says which strategy could change an immutable field, and
+// holds no value of a Secret.
 func describe(a *plan.Action, err error) error {
 	subject := fmt.Sprintf("%s: %s", a.Ref, a.Verb)
 	fields := apierror.ImmutableFields(err)
@@ -42,11 +45,11 @@ func describe(a *plan.Action, err error) error {
 	return fmt.Errorf("%s: %w", subject, err)
 }
 
-// ownerRule returns the rule that a refusal of an owner reference lacks, "" if
-// err is another error. Where the admission plugin
-// OwnerReferencesPermissionEnforcement is on, who gives an object an owner must
-// be allowed to delete the object, since its owner's end does, and to set the
-// finalizers of the owner that it is to block.
+// ownerRule returns the RBAC rule that would have allowed an owner reference on a
+// child of type k, "" if err isn't the refusal of an owner reference. Such
+// refusals come from the admission plugin OwnerReferencesPermissionEnforcement.
+// The plugin wants two permissions of a client that sets an owner reference: to
+// delete the child, and, for blockOwnerDeletion, to set the owner's finalizers.
 func (x *Executor) ownerRule(k *catalog.Kind, err error) string {
 	switch {
 	case !apierrors.IsForbidden(err):

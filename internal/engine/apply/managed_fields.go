@@ -15,12 +15,15 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// takeFields makes the operator's applies the owner, by managedFields, of the
-// fields that merged lacks and that its updates had set, so that an apply
-// without them removes them. Everything else that managedFields say of those
-// updates stays, since defaults and what webhooks have injected are in it too.
-// It returns the object if it was changed, and false if managedFields say
-// nothing at all.
+// takeFields changes the managedFields of a child, so that a server-side apply of
+// the desired state removes the fields that merged lacks. An apply removes only
+// fields that are owned by an earlier apply. So the fields that the operator's
+// updates had set, and that merged lacks, become those of its applies. All other
+// fields of those updates stay theirs: defaults are among them, and what webhooks
+// have injected.
+//
+// takeFields returns the child if it was changed, else nil. known is false if the
+// child has no managedFields at all.
 func (x *Executor) takeFields(ctx context.Context, a *plan.Action, merged map[string]any) (taken *resource.Resource, known bool, err error) {
 	live, err := x.Client.ManagedFields(ctx, a.Kind, a.Ref.Key)
 	if err != nil {

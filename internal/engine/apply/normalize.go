@@ -10,12 +10,12 @@ import (
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
-// Where nothing is remembered of a child, dry runs tell which differences are
-// only the server's way of writing what is desired.
+// Where nothing is remembered of a child, dry runs tell which differences are no
+// more than the API server's way of writing the desired state (normalization).
 
-// verify sends the update that a child seems to need as a dry run. Fields that
-// come back as they are were normalized by the server when it accepted the same
-// desired state. Only what is left is a difference.
+// verify sends, as a dry run, the update that a child seems to need. A field that
+// comes back with its live value is one that the API server normalizes. The finding
+// names all fields that the API server normalizes.
 func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	rest, err := x.normalized(ctx, a, nil)
 	if len(apierror.ImmutableFields(err)) > 0 && len(a.Diffs) > 1 {
@@ -27,23 +27,25 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	return Result{}, plan.Normalized{Rest: rest}
 }
 
-// normalized returns the fields in which the server's answer to a dry run
-// differs from the desired state. Paths in ignore keep the live values.
+// normalized returns the fields in which the API server's answer to a dry run
+// differs from the desired state. Fields at the paths in ignore are neither sent
+// nor compared.
 func (x *Executor) normalized(ctx context.Context, a *plan.Action, ignore []string) ([]merge.Difference, error) {
 	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent, ignore...), true)
 	switch {
 	case err == nil:
-		return a.Kind.Comparison.Without(ignore).Compare(answer.Unstructured().Object, a.Want.Object, nil), nil
+		return a.Kind.Comparison.Without(ignore).Compare(answer.Unstructured().Object, a.Want.Object(), nil), nil
 	case apierror.RefusesDryRun(err):
-		return a.Diffs, nil // then the hash in the mark has to do
+		return a.Diffs, nil // by its mark the child was given this desired state, so all differences pass for normalized
 	case len(apierror.ImmutableFields(err)) > 0 && len(a.Diffs)-len(ignore) == 1:
-		return a.Diffs, nil // nobody could have changed it since the creation
+		return a.Diffs, nil // the one field is immutable: nobody could have changed it since the creation
 	}
 	return nil, err
 }
 
-// normalizedOneByOne tries each differing field on its own, so that one that
-// can't be changed doesn't hide another that was.
+// normalizedOneByOne is normalized for each differing field on its own. So an
+// immutable field, for which the API server refuses the whole update, doesn't hide
+// that somebody has changed another field.
 func (x *Executor) normalizedOneByOne(ctx context.Context, a *plan.Action) ([]merge.Difference, error) {
 	var rest []merge.Difference
 	for i, diff := range a.Diffs {
@@ -66,9 +68,9 @@ func (x *Executor) normalizedOneByOne(ctx context.Context, a *plan.Action) ([]me
 	return rest, nil
 }
 
-// recreate deletes a child that is to be created again, unless the update that
-// it seems to need would change nothing. A new build of the operator may spell
-// the same differently, or leave out what is a default.
+// recreate deletes a child that a later pass creates anew. Before that, a dry run of
+// the update tells whether the child would change at all. It may not: a new build
+// of the operator may spell the same state differently, or leave out a default.
 func (x *Executor) recreate(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent), true)
 	switch {
@@ -90,10 +92,10 @@ func (x *Executor) recreate(ctx context.Context, a *plan.Action) (Result, plan.F
 	return left(a, plan.FieldsOf(a)), nil
 }
 
-// unlessCreatedSo returns the result of a write, unless it is the refusal to
-// change a field that may differ only by what admission has made of it when the
-// child was created. Then it returns what creating the child would make of the
-// desired state.
+// unlessCreatedSo returns r, the result of a write, unless r is the refusal to
+// change an immutable field of a child of which nothing is remembered. Such a field
+// may differ only by what admission made of it when the child was created. Then
+// unlessCreatedSo returns what a creation would make of the desired state now.
 func (x *Executor) unlessCreatedSo(ctx context.Context, a *plan.Action, r Result) (Result, plan.Finding) {
 	if !a.Unknown || len(apierror.ImmutableFields(r.Err)) == 0 {
 		return r, nil
@@ -105,14 +107,14 @@ func (x *Executor) unlessCreatedSo(ctx context.Context, a *plan.Action, r Result
 	return Result{}, plan.Normalized{Rest: rest}
 }
 
-// asCreated returns the fields in which a child would differ from the desired
-// state if it were created now, by a dry run under another name. It returns
-// false if that can't be found out, or explains no difference.
+// asCreated returns the fields in which the child would differ from the desired
+// state if it were created now. It creates the child under another name, as a dry
+// run. It returns false if the dry run fails, or explains no difference of a.
 func (x *Executor) asCreated(ctx context.Context, a *plan.Action) ([]merge.Difference, bool) {
 	answer, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
 	if err != nil {
 		return nil, false
 	}
-	rest := a.Kind.Comparison.Compare(answer, a.Want.Object, nil)
+	rest := a.Kind.Comparison.Compare(answer, a.Want.Object(), nil)
 	return rest, plan.ExplainsAny(a, rest)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// request makes the requests of one action. If they find out something from
-// which another action follows, it returns that instead of a result.
+// request makes the requests of one action. It returns either a result (and nil),
+// or a finding from which another action follows (and an empty result).
 func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	switch a.Verb {
 	case plan.VerbCreate:
@@ -41,9 +41,9 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	return Result{Err: fmt.Errorf("unknown verb %q", a.Verb)}, nil
 }
 
-// written takes the answer to a write of a child. If the answer has the
-// resourceVersion from before, the server saw no difference and has persisted
-// nothing.
+// written returns the result of a write of a child, and puts the API server's
+// answer, live, into the store. If the answer has the resourceVersion of before,
+// the API server saw no difference and has persisted nothing.
 func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) Result {
 	if err != nil {
 		return Result{Err: err}
@@ -53,6 +53,7 @@ func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) R
 	return Result{Live: live, Wrote: changed, Redundant: !changed, Accepted: true}
 }
 
+// create creates a child. If an object of that name exists, claim goes on.
 func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	live, err := x.Client.Create(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	if apierrors.IsAlreadyExists(err) {
@@ -61,11 +62,13 @@ func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	return x.written(a, live, err), nil
 }
 
+// update replaces a child under its resourceVersion.
 func (x *Executor) update(ctx context.Context, a *plan.Action) Result {
 	live, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent), false)
 	return x.written(a, live, err)
 }
 
+// mark brings the mark of a child up to date.
 func (x *Executor) mark(ctx context.Context, a *plan.Action) Result {
 	body, err := plan.MarkPatch(x.Settings, a)
 	if err != nil {
@@ -75,6 +78,7 @@ func (x *Executor) mark(ctx context.Context, a *plan.Action) Result {
 	return x.written(a, live, err)
 }
 
+// delete deletes the very child that the pass saw, by its UID.
 func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
 	left, err := x.Client.Delete(ctx, a.Kind, a.Ref.Key, a.Live.UID())
 	if err != nil {
@@ -84,10 +88,13 @@ func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
 	return Result{Wrote: true, Live: left}
 }
 
-// apply sends a server-side apply. An apply can't remove a field that nobody
-// owns, such as the default source of a volume that is given another one, and
-// can't say all that an update can. Where it is refused for that, an update
-// takes its place.
+// apply sends a server-side apply. If the apply is to remove fields, takeFields
+// first makes them fields that an apply can remove.
+//
+// An apply can't do all that an update can. It can't remove a field that nobody
+// owns, such as the default source of a volume that is given another source. If
+// the API server refuses the apply as invalid, or can't take the object by an
+// apply, an update takes its place.
 func (x *Executor) apply(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	if !a.Owned {
 		merged := plan.UpdateBody(x.Settings, a, x.Parent)
@@ -116,7 +123,10 @@ func (x *Executor) apply(ctx context.Context, a *plan.Action) (Result, plan.Find
 	return x.written(a, live, err), nil
 }
 
-// judge decides what an API error means for the pass.
+// judge completes the result of an action that failed with r.Err. A conflict means
+// that a newer state is awaited. A terminating namespace is noted, and is no error.
+// Any other error is described, and a refusal that only another desired or live
+// state can change becomes an apierror.RefusedError.
 func (x *Executor) judge(a *plan.Action, r Result) Result {
 	err := r.Err
 	var taken *NameTakenError
@@ -125,7 +135,7 @@ func (x *Executor) judge(a *plan.Action, r Result) Result {
 		return r
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		if a.Verb == plan.VerbCreate && apierrors.IsNotFound(err) {
-			break // the namespace isn't there
+			break // the namespace doesn't exist
 		}
 		return Result{Action: a, Await: true}
 	case apierror.IsNamespaceTerminating(err):

@@ -9,31 +9,24 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Catalog is every type of an operator. It is immutable once it is made.
+// A Catalog holds every type that an operator watches. It is immutable.
 type Catalog struct {
-	Parent   *Kind
-	Children []*Kind // in the order in which they are written
+	Parent   *Kind   // the type of the parents
+	Children []*Kind // the types of the children, in the order in which a pass writes them
 
-	byType map[resource.Type]*Kind
+	byType map[resource.Type]*Kind // Parent and Children
 }
 
-// All returns the parent's type and those of the children.
+// All returns the type of the parents, and then those of the children. The
+// caller may change the list.
 func (c *Catalog) All() []*Kind { return append([]*Kind{c.Parent}, c.Children...) }
 
-// Of returns what is known of a type, nil if the operator doesn't watch it.
+// Of returns the Kind of a type, nil if the operator doesn't watch that type.
 func (c *Catalog) Of(t resource.Type) *Kind { return c.byType[t] }
 
-// ChildKind returns what is known of a type of children, nil if it isn't one.
-func (c *Catalog) ChildKind(t resource.Type) *Kind {
-	if k := c.byType[t]; k != c.Parent {
-		return k
-	}
-	return nil
-}
-
-// sort puts the types of children into the order in which they are written:
-// that of the configuration, but Namespaces first, since other children may
-// have to live in them.
+// sort puts the types of the children into the order in which a pass writes
+// them. That is the order of the configuration, but with Namespaces first:
+// other children may have to live in them.
 func (c *Catalog) sort() {
 	slices.SortStableFunc(c.Children, func(a, b *Kind) int {
 		switch {
@@ -49,9 +42,9 @@ func (c *Catalog) sort() {
 	}
 }
 
-// newCatalog makes a catalog of the types of cfg, each of which find looks up.
-// It stops at the first error of find; a type for which find returns nil is
-// missing, and all of these are joined into one error.
+// newCatalog makes a catalog of the types of cfg. It calls find for each of
+// them, and stops at the first error. A type for which find returns nil isn't
+// served. One error names all types that aren't.
 func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error)) (*Catalog, error) {
 	c := &Catalog{byType: map[resource.Type]*Kind{}}
 	var missing []error
@@ -82,8 +75,9 @@ func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error)) 
 	return c, nil
 }
 
-// CheckScope returns an error if an operator is restricted to namespaces though
-// its parents don't live in any.
+// CheckScope returns an error if cfg restricts the operator to namespaces and
+// the parents are cluster-scoped. namespaced says whether the parents live in
+// namespaces.
 func CheckScope(cfg config.Operator, namespaced bool) error {
 	if namespaced || len(cfg.Namespaces) == 0 {
 		return nil

@@ -25,19 +25,21 @@ import (
 // that can't be reached is an error rather than a silent hang.
 const discoveryTimeout = 8 * time.Second
 
-// Discover asks the API server how it serves the types of cfg, and how objects
-// of these types are compared. A type that isn't served is an error.
+// Discover asks the API server how it serves the types of cfg, and which schemas
+// custom resources have. It fails if the API server can't be reached, or doesn't
+// serve one of the types. The error then names all types that aren't served.
 func Discover(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
 	return discoverTypes(ctx, rc, httpClient, cfg)
 }
 
-// DiscoverParent is discover for the parent's type alone. Those of the children
-// needn't be served any more.
+// DiscoverParent is Discover for the type of the parents alone. The types of the
+// children needn't be served any more.
 func DiscoverParent(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
 	cfg.Children = nil
 	return discoverTypes(ctx, rc, httpClient, cfg)
 }
 
+// discoverTypes is Discover for the types that cfg names.
 func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
@@ -69,8 +71,9 @@ func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client
 	return c, nil
 }
 
-// discoverKind returns nil if the type isn't served. The API server's answers
-// are kept in served, by API version, so that each is asked for once.
+// discoverKind asks the API server how it serves one type. It returns nil if the
+// API server doesn't. served caches the answers, by API version, so that the API
+// server is asked once for each version.
 func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, served map[string]*metav1.APIResourceList) (*Kind, error) {
 	list := served[t.APIVersion]
 	if list == nil {
@@ -101,6 +104,8 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 	return found, nil
 }
 
+// notServed returns the error about a type that the API server doesn't serve. The
+// error says what to do about a custom resource and about a built-in kind.
 func notServed(t resource.Type) error {
 	gvk := t.GroupVersionKind()
 	if !strings.Contains(gvk.Group, ".") {
@@ -110,6 +115,8 @@ func notServed(t resource.Type) error {
 		t, gvk.Kind, gvk.Group, gvk.Version)
 }
 
+// unreachable returns the error about a discovery that failed. The error tells an
+// API server that can't be reached from one that answers with an error.
 func unreachable(host string, err error) error {
 	var netErr net.Error
 	var urlErr *url.Error
@@ -119,8 +126,9 @@ func unreachable(host string, err error) error {
 	return fmt.Errorf("API server %s: discovery: %w", host, err)
 }
 
-// Forbidden returns a refusal by RBAC with the rule that the request, verb on
-// this type, lacks. Any other error is returned as it is.
+// Forbidden adds to a refusal by RBAC the rule that would have allowed verb on
+// this type. It returns any other error as it is, and also a refusal that already
+// names a rule.
 func Forbidden(k *Kind, verb string, err error) error {
 	if _, ok := errors.AsType[*apierror.ForbiddenError](err); ok || !apierrors.IsForbidden(err) {
 		return err

@@ -13,35 +13,39 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Kind is a watched type as the API server serves it, with what the
-// operator's configuration says of it. It is immutable.
+// A Kind is a watched type: how the API server serves the type, and what the
+// operator's configuration says of the type. A Kind is immutable.
 type Kind struct {
 	Type       resource.Type
 	GVR        schema.GroupVersionResource
-	Namespaced bool
-	HasStatus  bool // there is a status subresource
+	Namespaced bool // objects of the type live in namespaces
+	HasStatus  bool // the type has a status subresource
 
-	// What follows is of child types only.
+	// The fields below are of types of children. For the parent's type, Child
+	// holds the type alone, and the others have their zero values.
 
-	Child      config.Child
-	Order      int // the position in which the type is written
-	Comparison merge.Comparison
-	Builtin    *listkeys.Node // the schema, of a type that every cluster has; else nil
+	Child      config.Child     // the configuration of the type, with its defaults
+	Order      int              // the position of the type in Catalog.Children
+	Comparison merge.Comparison // how live objects are compared with desired ones
+	Builtin    *listkeys.Node   // the schema of a built-in type; nil for any other type
 }
 
-// Secret says whether the values of this type must never leave the process.
+// Secret says whether objects of this type are Secrets, whose values no log, no
+// Event, no error and no plan may show.
 func (k *Kind) Secret() bool { return k.GVR.Group == "" && k.GVR.Resource == "secrets" }
 
 // IsNamespace says whether objects of this type are namespaces.
 func (k *Kind) IsNamespace() bool { return k.GVR.Group == "" && k.GVR.Resource == "namespaces" }
 
-// Rule prints an RBAC rule that allows the verbs on this type.
+// Rule returns, as text for an error, the RBAC rule that allows the verbs on this
+// type.
 func (k *Kind) Rule(verbs ...string) string {
 	return apierror.RuleText(k.GVR.Group, k.GVR.Resource, verbs...)
 }
 
-// Path returns the URL path of a collection (with an empty name), an object, or
-// a subresource of an object, step by step.
+// Path returns the steps of a URL path on the API server. With an empty name the
+// path is that of a collection, with an empty subresource that of an object. A
+// collection without a namespace spans all namespaces.
 func (k *Kind) Path(namespace, name, subresource string) []string {
 	var p []string
 	if k.GVR.Group == "" {
@@ -62,8 +66,9 @@ func (k *Kind) Path(namespace, name, subresource string) []string {
 	return p
 }
 
-// compareAs sets how objects of this type are compared: by a schema, nil if none
-// is known, and without what the configuration ignores.
+// compareAs sets how objects of this type are compared: by the schema s, nil if
+// none is known, and without the fields that the configuration ignores. It may
+// be called once only, while the Kind is being made.
 func (k *Kind) compareAs(s *listkeys.Node) error {
 	k.Comparison.Schema = s
 	for _, path := range k.Child.IgnoreFields {

@@ -11,9 +11,9 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// MappingOf says how a type is served where no API server can be asked. The
-// answer is that of cfg.Mappings, else that of the built-in kind of this type.
-// Any other type is guessed to live in namespaces and to have the usual plural.
+// MappingOf says how a type is served, without asking an API server. cfg.Mappings
+// comes first, then the list of built-in kinds. For any other type the answer is
+// a guess: a namespaced type with the usual plural.
 func MappingOf(cfg config.Operator, t resource.Type) (m resource.Mapping, guessed bool) {
 	for _, known := range [][]resource.Mapping{cfg.Mappings, k8s.Mappings()} {
 		if i := slices.IndexFunc(known, func(m resource.Mapping) bool { return m.Type == t }); i >= 0 {
@@ -24,9 +24,9 @@ func MappingOf(cfg config.Operator, t resource.Type) (m resource.Mapping, guesse
 	return resource.Mapping{Type: t, Plural: plural.Resource}, true
 }
 
-// Offline returns what discovery would find, as far as it is known without an
-// API server. Lists of custom resources are compared by their shape, and every
-// type is taken to have a status subresource.
+// Offline returns a catalog of the types of cfg without asking an API server: see
+// MappingOf. Lists in custom resources are compared by their shape, since no
+// schema is known, and every type counts as one with a status subresource.
 func Offline(cfg config.Operator) (*Catalog, error) {
 	c, err := newCatalog(cfg, func(t resource.Type) (*Kind, error) {
 		m, _ := MappingOf(cfg, t)

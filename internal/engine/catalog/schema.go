@@ -11,9 +11,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// customSchema returns what the API server's OpenAPI document says of a type
-// that isn't built in, nil if it says nothing: then its lists are compared by
-// their shape.
+// customSchema returns the schema of a type that isn't built in, from the OpenAPI
+// document of the API server. It returns nil if the API server has none: then the
+// lists of the type are compared by their shape.
 func customSchema(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type) *listkeys.Node {
 	raw, err := dc.RESTClient().Get().AbsPath("/openapi/v3/apis", t.APIVersion).Do(ctx).Raw()
 	if err != nil {
@@ -38,6 +38,7 @@ func customSchema(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 	return nil
 }
 
+// describes says whether a schema of an OpenAPI document is that of a type.
 func describes(schema map[string]any, t resource.Type) bool {
 	gvk := t.GroupVersionKind()
 	list, _ := schema["x-kubernetes-group-version-kind"].([]any)

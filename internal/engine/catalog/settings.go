@@ -10,20 +10,21 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Settings holds what decides about every pass of an operator and never
-// changes while it runs. It is immutable, and shared by all rooms of the engine.
+// A Settings holds everything about an operator that stays the same from pass to
+// pass. It is immutable, and all rooms of the engine share it.
 type Settings struct {
 	Config    config.Operator // with every default filled in
 	Types     *Catalog
-	Mark      string // the annotation on children that holds the engine's mark
-	Paused    string // the annotation on parents that stops Sync
-	Finalizer string // this operator's finalizer on parents
+	Mark      string // the key of the annotation on children in which the engine keeps its mark
+	Paused    string // the key of the annotation on a parent that stops Sync; its value is then "true"
+	Finalizer string // the operator's finalizer on parents
 	Finalizes bool   // the handler has something to finalize
 
-	selector labels.Selector // of the parents; nil selects all
+	selector labels.Selector // selects parents; nil selects all
 }
 
-// NewSettings returns the settings of an operator. cfg has its defaults.
+// NewSettings returns the settings of an operator. cfg must be valid and have its
+// defaults filled in. types must be of the same configuration.
 func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settings {
 	s := &Settings{
 		Config:    cfg,
@@ -39,8 +40,8 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 	return s
 }
 
-// parsedSelector returns a label selector. An invalid one, which
-// config.Operator.Validate refuses, selects nothing.
+// parsedSelector parses a label selector. An invalid one selects nothing, but
+// config.Operator.Validate has refused it before.
 func parsedSelector(text string) labels.Selector {
 	selector, err := labels.Parse(text)
 	if err != nil {
@@ -49,8 +50,8 @@ func parsedSelector(text string) labels.Selector {
 	return selector
 }
 
-// finalizes says whether a handler has something to finalize: what the policy
-// says, else what the handler itself says.
+// finalizes says whether a handler has something to finalize. A policy of Always
+// or Never decides; otherwise the handler itself says so.
 func finalizes(policy config.FinalizerPolicy, h handler.Handler) bool {
 	switch policy {
 	case config.FinalizerAlways:
@@ -66,12 +67,14 @@ func (s *Settings) Selects(parent *resource.Resource) bool {
 	return s.selector == nil || s.selector.Matches(labels.Set(parent.Labels()))
 }
 
-// ChildSelector returns the label selector with which children are watched.
+// ChildSelector returns the label selector with which children are watched: the
+// operator's ownership label, and a tracking label of any value.
 func (s *Settings) ChildSelector() string {
 	return labels.Set{s.Config.OwnershipLabel: s.Config.Name}.String() + "," + s.Config.TrackingLabel
 }
 
-// OwnerReference returns the owner reference that a child of parent gets.
+// OwnerReference returns the owner reference that a child of parent gets, as JSON
+// values. The caller may change the map.
 func (s *Settings) OwnerReference(parent *resource.Resource) map[string]any {
 	return map[string]any{
 		"apiVersion": parent.Type().APIVersion, "kind": parent.Type().Kind,
@@ -80,18 +83,18 @@ func (s *Settings) OwnerReference(parent *resource.Resource) map[string]any {
 	}
 }
 
-// WithoutOurs returns finalizers without those of this operator and of its
-// earlier builds. It may overwrite held.
+// WithoutOurs returns the finalizers held without that of this operator and those
+// of its earlier builds (config.Operator.FormerFinalizers). It overwrites held.
 func (s *Settings) WithoutOurs(held []string) []string {
 	return slices.DeleteFunc(held, func(f string) bool {
 		return f == s.Finalizer || slices.Contains(s.Config.FormerFinalizers, f)
 	})
 }
 
-// WantedFinalizers returns what the finalizers of a parent that isn't being
-// deleted have to become: with this operator's if there is something to
-// finalize, else without, and never with one of an earlier build. It doesn't
-// change held.
+// WantedFinalizers returns the finalizers that a parent has to have while it isn't
+// being deleted, given those that it holds. This operator's finalizer is among
+// them if there is something to finalize. Those of earlier builds never are. It
+// leaves held unchanged.
 func (s *Settings) WantedFinalizers(held []string) []string {
 	held = slices.DeleteFunc(slices.Clone(held), func(f string) bool {
 		return f != s.Finalizer && slices.Contains(s.Config.FormerFinalizers, f)

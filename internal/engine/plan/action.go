@@ -14,38 +14,41 @@ import (
 // A Verb is what is to be done with one child.
 type Verb string
 
+// The verbs of actions.
 const (
-	VerbCreate   Verb = "create"
-	VerbUpdate   Verb = "update"   // replace it under its resourceVersion
-	VerbApply    Verb = "apply"    // server-side apply
-	VerbRecreate Verb = "recreate" // delete it now, and create it once it is gone
-	VerbMark     Verb = "mark"     // it satisfies the desired state, and only its mark is old
-	VerbVerify   Verb = "verify"   // find out by a dry run whether it really differs
-	VerbDelete   Verb = "delete"   // it is no longer desired
-	VerbNone     Verb = ""         // it was compared, and is as desired
+	VerbCreate   Verb = "create"   // create the child
+	VerbUpdate   Verb = "update"   // replace the child under its resourceVersion
+	VerbApply    Verb = "apply"    // send the child as a server-side apply
+	VerbRecreate Verb = "recreate" // delete the child now; a later pass creates it anew
+	VerbMark     Verb = "mark"     // bring the mark up to date; the rest of the child is as desired
+	VerbVerify   Verb = "verify"   // find out by a dry run whether the child really differs
+	VerbDelete   Verb = "delete"   // delete the child, which is no longer desired
+	VerbNone     Verb = ""         // do nothing: the child was compared, and is as desired
 )
 
 // An Action is one step of a pass: what is to be done with one child, and why.
-// It is immutable. What is found out on the way leads to another action: see
-// next.
+//
+// An Action is immutable: its fields are read only, and so is all that they point
+// to. If a request finds out that something else is to be done, Next returns
+// another Action.
 type Action struct {
 	Verb Verb
 	Kind *catalog.Kind
 	Ref  object.Ref
-	Live *resource.Resource // nil: the child doesn't exist
-	Want *Desired           // nil for a delete
+	Live *resource.Resource // the child as the pass saw it; nil: it doesn't exist
+	Want *Desired           // the desired child; nil for a delete
 
-	Diffs     []merge.Difference // why the child is to be written
-	former    *merge.FieldSet    // what an earlier desired state had set; nil if the desired state is the same
-	explained []string           // the paths of differences that the server made when it accepted the desired state
-	Unknown   bool               // nothing is remembered of the child
-	Restores  bool               // the desired state is the one that was accepted before: somebody else has changed the child
-	Owned     bool               // what an apply is to remove is the operator's own by managedFields
+	Diffs    []merge.Difference // the fields for which the child is to be written
+	Unknown  bool               // nothing is remembered of the child
+	Restores bool               // the desired state was accepted before, so somebody else has changed the child
+	Owned    bool               // by managedFields, the operator's applies own all fields that the apply is to remove
 
-	decoded map[string]any // live as JSON values, if the comparison had to decode it
+	former    *merge.FieldSet // the fields of an earlier desired state; nil if the desired state is the same
+	explained []string        // the paths at which the child differs only as the API server made it differ
+	decoded   map[string]any  // Live as JSON values; nil if nothing has needed it yet
 }
 
-// LiveObject returns the live object as JSON values, to be read only.
+// LiveObject returns the live object as JSON values. The map is read only.
 func (a *Action) LiveObject() map[string]any {
 	if a.decoded != nil {
 		return a.decoded
@@ -53,9 +56,9 @@ func (a *Action) LiveObject() map[string]any {
 	return a.Live.Unstructured().Object
 }
 
-// settledPaths returns the paths at which a write keeps the live values, since
-// the server would make the same of the desired ones again. A path below which
-// something differs isn't among them.
+// settledPaths returns the paths at which a write keeps the live values. The API
+// server would make those same values of the desired ones again. A path below
+// which another field is to be written isn't among them.
 func (a *Action) settledPaths() []string {
 	return slices.DeleteFunc(slices.Clone(a.explained), func(path string) bool {
 		return slices.ContainsFunc(a.Diffs, func(d merge.Difference) bool {
@@ -65,7 +68,8 @@ func (a *Action) settledPaths() []string {
 	})
 }
 
-// writeVerb returns how a child of this type is changed where it differs.
+// writeVerb returns the verb that changes a differing child of type k, by the
+// strategy of the type. OnDelete, which changes no child, isn't asked for.
 func writeVerb(k *catalog.Kind) Verb {
 	switch k.Child.Strategy {
 	case config.Recreate:
@@ -76,8 +80,9 @@ func writeVerb(k *catalog.Kind) Verb {
 	return VerbUpdate
 }
 
-// SplitDeletes returns the deletes of types that delete before they write
-// (config.Child.DeleteFirst), and all others.
+// SplitDeletes splits deletes in two. Those of a type with DeleteFirst (see
+// config.Child) are early: they go before the writes of the type. All others are
+// late: they go after all writes. Both lists keep the order of deletes.
 func SplitDeletes(deletes []Action) (early, late []Action) {
 	for _, a := range deletes {
 		if a.Kind.Child.DeleteFirst {

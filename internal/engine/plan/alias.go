@@ -7,11 +7,11 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// spellOut says in a desired object of a built-in type what the API server
-// will say in other fields. Left to the server, those would be nobody's: when
-// the desired state drops the field they come from they would stay, and bring
-// it back.
-// schema is that of the type, nil if it isn't built in.
+// spellOut fills in, in a desired object of a built-in type, the fields that the
+// API server derives from other fields. Fields that the API server filled in would
+// belong to nobody: they would stay when the desired state drops the field that
+// they come from, and would bring that field back. schema is that of the type,
+// nil if the type isn't built in.
 func spellOut(t resource.Type, schema *listkeys.Node, desired map[string]any) {
 	if t == (resource.Type{APIVersion: "v1", Kind: "Secret"}) {
 		storeStringData(desired)
@@ -22,8 +22,8 @@ func spellOut(t resource.Type, schema *listkeys.Node, desired map[string]any) {
 	}
 }
 
-// storeStringData moves stringData of a Secret, which can only be written, to
-// data. What the API server would refuse stays as it is.
+// storeStringData moves the stringData of a Secret, which is write-only, to data. An
+// entry that the API server would refuse stays where it is.
 func storeStringData(secret map[string]any) {
 	plain, ok := secret["stringData"].(map[string]any)
 	if !ok {
@@ -45,9 +45,9 @@ func storeStringData(secret map[string]any) {
 	}
 }
 
-// spellOutPods fills in the alias of serviceAccountName in the spec of a Pod
-// and in templates of Pods. The API server does the same both ways, and goes by
-// serviceAccountName where the two differ.
+// spellOutPods fills in serviceAccount, the alias of serviceAccountName, or the
+// other way round, in the spec of a Pod and in templates of Pods. As with the API
+// server, serviceAccountName wins where the two differ.
 func spellOutPods(of map[string]any, schema *listkeys.Node) {
 	if schema.Field("serviceAccountName") != nil && schema.Field("serviceAccount") != nil {
 		if name, ok := of["serviceAccountName"].(string); ok && name != "" {

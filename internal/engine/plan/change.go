@@ -8,23 +8,24 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Change is what an operator would do to one object: see runner.Change.
+// A Change is what an operator would do to one object: a child, or the parent
+// itself. runner.Change is its public twin.
 type Change struct {
 	Parent types.NamespacedName
 	Object types.NamespacedName
-	Type   resource.Type
-	Verb   string
-	Fields []FieldChange
+	Type   resource.Type // of Object
+	Verb   string        // create, update, recreate, delete or finalize
+	Fields []FieldChange // by path; the values of a Secret are Hidden
 }
 
-// A FieldChange is a field of a live object that would change: see
-// runner.FieldChange.
+// A FieldChange is one field of an object that would change. runner.FieldChange is
+// its public twin.
 type FieldChange struct {
-	Path          string
-	Live, Desired any
+	Path          string // empty: the whole object
+	Live, Desired any    // JSON values; nil: the field is absent
 }
 
-// A changeJSON is a Change as JSON, whose names don't change.
+// A changeJSON is a Change as JSON. Its names are part of the public format.
 type changeJSON struct {
 	Parent nameJSON    `json:"parent"`
 	Object nameJSON    `json:"object"`
@@ -49,9 +50,9 @@ type fieldJSON struct {
 	Desired any    `json:"desired"`
 }
 
-// MarshalJSON returns an object with the fields parent, object, type, verb and
-// fields, the last a list of path, live and desired, in which null means
-// absent: what the subcommand plan prints with -o json.
+// MarshalJSON returns what the subcommand plan prints with -o json: an object with
+// parent, object, type, verb and fields. The last is a list of objects with path,
+// live and desired, in which null stands for an absent field.
 func (c Change) MarshalJSON() ([]byte, error) {
 	out := changeJSON{
 		Parent: nameJSON(c.Parent), Object: nameJSON(c.Object),

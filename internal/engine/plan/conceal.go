@@ -1,12 +1,12 @@
 package plan
 
-import (
-	"github.com/roperator/roperator/internal/engine/catalog"
-)
+import "github.com/roperator/roperator/internal/engine/catalog"
 
-// hidden stands for a value of a Secret.
+// Hidden takes the place of a value of a Secret in all that is shown.
 const Hidden = "(hidden)"
 
+// concealedFields replaces the values in a list of fields by Hidden, in place, if
+// k is the type of Secrets.
 func concealedFields(k *catalog.Kind, fields []FieldChange) []FieldChange {
 	if !k.Secret() {
 		return fields
@@ -22,8 +22,10 @@ func concealedFields(k *catalog.Kind, fields []FieldChange) []FieldChange {
 	return fields
 }
 
-// Concealed returns an object without the values of a Secret: of those only the
-// keys are left, and what says which Secret it is.
+// Concealed returns an object of type k, given as JSON values, fit to be shown. Of
+// a Secret it returns a copy in which Hidden takes the place of every value. The
+// keys stay, and so do the fields that say which Secret it is. Objects of other
+// types are returned as they are.
 func Concealed(k *catalog.Kind, object any) any {
 	fields, ok := object.(map[string]any)
 	if !k.Secret() || !ok {
@@ -50,7 +52,8 @@ func Concealed(k *catalog.Kind, object any) any {
 	return out
 }
 
-// concealedValues hides every value of an object, and anything else as a whole.
+// concealedValues returns an object with the same keys and Hidden for each value.
+// Of anything that isn't an object it returns Hidden.
 func concealedValues(v any) any {
 	fields, ok := v.(map[string]any)
 	if !ok {

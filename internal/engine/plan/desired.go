@@ -15,32 +15,51 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Desired is one child of a valid response.
+// A Desired is one child of a valid response. Other rooms can't change it.
+//
+// Most children are the same in every response. Desire knows these by the digest
+// of what the handler returned, and leaves their object unmade. Build makes the
+// object of a child that has to be compared: see load. So until Build has
+// returned, a Desired belongs to one goroutine. From then on nothing changes it,
+// and any number of goroutines may read it.
 type Desired struct {
 	kind *catalog.Kind
 	ref  object.Ref
-	keep bool // shall exist exactly as it is
+	keep bool // the live child is to stay exactly as it is (handler.Keep)
 
-	sum    jsonvalue.Digest // of what the handler returned, for the quick check
-	Object map[string]any   // without what the engine sets itself; nil until load
-	Hash   jsonvalue.Digest // of what the handler wants, however it is spelled
+	sum    jsonvalue.Digest // of what the handler returned, as the handler spelled it
+	hash   jsonvalue.Digest // of the desired state, however the handler spelled it
+	object map[string]any   // the desired state, without what the engine sets; nil: not made yet
 
-	returned any          // by the handler, while object is nil
-	known    *childMemory // what is remembered of it, where that is known already
+	returned any          // what the handler returned; nil once object is made
+	known    *childMemory // what is remembered of the child; nil: not looked up
 }
 
-// Desire validates the children that a handler returned for parent. The error
-// joins every mistake, each naming the child and the field. What is the same as
-// in an earlier response was validated then.
+// Object returns the desired state as JSON values, without what the engine sets:
+// its labels, its mark and the parent's owner reference. The map is read only. It
+// is nil for a child that Build had no need to compare.
+func (d *Desired) Object() map[string]any { return d.object }
+
+// Hash returns a digest of the desired state, which doesn't depend on how the
+// handler spelled it.
+func (d *Desired) Hash() jsonvalue.Digest { return d.hash }
+
+// Desire validates the children that a handler returned for parent. They may be
+// of any type that encode.Map takes, or handler.Keep of an observed child. memory
+// is only read.
+//
+// The error is an InvalidResponseError. It joins all mistakes, each of which names
+// the child and the field. A child that is the same as in an earlier response
+// isn't validated again.
 func Desire(s *catalog.Settings, parent *resource.Resource, children []any, memory *ParentMemory) ([]*Desired, error) {
 	out := make([]*Desired, 0, len(children))
 	all := make([]Desired, len(children))
-	var summer encode.Summer
+	r := reader{settings: s, parent: parent, memory: memory}
 	var unique uniqueness
 	var errs []error
 	for i, obj := range children {
 		d := &all[i]
-		if err := desireOne(s, d, parent, obj, i, memory, &summer); err != nil {
+		if err := r.read(d, obj, i); err != nil {
 			errs = append(errs, fmt.Errorf("child %d: %w", i, err))
 			continue
 		}
@@ -56,19 +75,27 @@ func Desire(s *catalog.Settings, parent *resource.Resource, children []any, memo
 	return out, nil
 }
 
-// desireOne fills in d from what the handler returned as child i.
-func desireOne(s *catalog.Settings, d *Desired, parent *resource.Resource, obj any, i int, memory *ParentMemory, summer *encode.Summer) error {
+// A reader reads the children of one response. One goroutine may use it.
+type reader struct {
+	settings *catalog.Settings
+	parent   *resource.Resource
+	memory   *ParentMemory // read only
+	summer   encode.Summer // its buffers serve one child after the other
+}
+
+// read fills in d from obj, which the handler returned as child i.
+func (r *reader) read(d *Desired, obj any, i int) error {
 	if k, ok := obj.(encode.Kept); ok {
-		return keep(s, d, k.Resource)
+		return keep(r.settings, d, k.Resource)
 	}
 	var ok bool
-	if d.sum, ok = sumOf(summer, obj); ok {
-		if c := memory.children.returned(i, d.sum); c != nil {
-			d.kind, d.ref, d.Hash, d.returned, d.known = c.kind, c.ref(), c.hash, obj, c
+	if d.sum, ok = sumOf(&r.summer, obj); ok {
+		if c := r.memory.children.returned(i, d.sum); c != nil {
+			d.kind, d.ref, d.hash, d.returned, d.known = c.kind, c.ref(), c.hash, obj, c
 			return nil
 		}
 	}
-	want, err := encoded(summer.Map, obj)
+	want, err := encoded(r.summer.Map, obj)
 	if err != nil {
 		return named(obj, err)
 	}
@@ -76,22 +103,25 @@ func desireOne(s *catalog.Settings, d *Desired, parent *resource.Resource, obj a
 	if err != nil {
 		return named(obj, err)
 	}
-	if d.kind, err = validate(s, parent, head); err != nil {
+	if d.kind, err = validate(r.settings, r.parent, head); err != nil {
 		return err
 	}
-	d.ref = object.Ref{Type: d.kind.Type, Key: types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}}.DetachedFrom(parent)
-	d.Object = want
-	complete(s, d, parent)
-	d.Hash = hashOf(d.Object)
+	d.ref = object.Ref{Type: d.kind.Type, Key: types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}}.DetachedFrom(r.parent)
+	d.object = want
+	d.complete(r.settings, r.parent)
+	d.hash = hashOf(d.object)
 	return nil
 }
 
-// A uniqueness finds children that a response has twice. As long as they are
-// those of the last response, in its order, they can't be.
-type uniqueness struct{ seen map[object.Ref]int }
+// A uniqueness finds children that a response has twice. While the children are
+// those of the last response, in the same order, none can be there twice, and no
+// map is made.
+type uniqueness struct {
+	seen map[object.Ref]int // the positions of the children so far; nil: as in the last response
+}
 
-// add returns the earlier child that is the same object as all[i], false if
-// there is none.
+// add returns the position of the earlier child that is the same object as
+// all[i], false if there is none. last are the children of the last response.
 func (u *uniqueness) add(all []Desired, i int, last *childMemories) (first int, twice bool) {
 	if u.seen == nil {
 		if i < len(last.list) && all[i].known != nil && all[i].known == last.list[i] {
@@ -108,36 +138,40 @@ func (u *uniqueness) add(all []Desired, i int, last *childMemories) (first int, 
 	return first, twice
 }
 
-// note leaves out what was refused.
+// note remembers the position of child i, unless the child was refused.
 func (u *uniqueness) note(all []Desired, i int) {
 	if all[i].kind != nil {
 		u.seen[all[i].ref] = i
 	}
 }
 
-// load makes the object of a child that was known by its sum.
-func load(s *catalog.Settings, d *Desired, parent *resource.Resource) error {
-	if d.Object != nil {
+// load makes the object of a child that Desire knew by its digest alone. It does
+// nothing if the object is made already. The error says why the child can't be
+// encoded. Build alone calls load, before any action refers to d: nothing changes
+// a Desired afterwards.
+func (d *Desired) load(s *catalog.Settings, parent *resource.Resource) error {
+	if d.object != nil {
 		return nil
 	}
 	want, err := encoded(encode.Map, d.returned)
 	if err != nil {
 		return named(d.returned, err)
 	}
-	d.Object, d.returned = want, nil
-	complete(s, d, parent)
+	d.object, d.returned = want, nil
+	d.complete(s, parent)
 	return nil
 }
 
-// sumOf returns the quick hash of a child, false if it can't be encoded.
+// sumOf returns the digest of a child as the handler spelled it, false if the
+// child can't be encoded. A panic of the child's type counts as such.
 func sumOf(summer *encode.Summer, obj any) (d jsonvalue.Digest, ok bool) {
 	defer func() { ok = recover() == nil && ok }()
 	sum, err := summer.Sum(obj)
 	return jsonvalue.Digest(sum[:]), err == nil
 }
 
-// encoded returns a child as JSON values, which to makes of it. A panic, which
-// types of the user's own may cause, is an error.
+// encoded returns a child as JSON values, by the function to. A panic of to, which
+// the methods of a user's type may cause, becomes an error.
 func encoded(to func(any) (map[string]any, error), obj any) (want map[string]any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -147,7 +181,8 @@ func encoded(to func(any) (map[string]any, error), obj any) (want map[string]any
 	return to(obj)
 }
 
-// named puts the child's identity, as far as it is known, before an error.
+// named puts the type and the name of a child before an error. If the child
+// doesn't tell its type, or panics, the error stays as it is.
 func named(obj any, err error) (out error) {
 	defer func() {
 		if recover() != nil {
@@ -161,7 +196,7 @@ func named(obj any, err error) (out error) {
 	return fmt.Errorf("%s %s: %w", t, object.KeyText(key), err)
 }
 
-// keep takes an observed child for desired as it is.
+// keep fills in d so that the observed child res stays exactly as it is.
 func keep(s *catalog.Settings, d *Desired, res *resource.Resource) error {
 	if res == nil {
 		return errors.New("handler.Keep: the child is nil")
@@ -174,11 +209,13 @@ func keep(s *catalog.Settings, d *Desired, res *resource.Resource) error {
 	return nil
 }
 
-// complete takes off a child what isn't the handler's to say.
-func complete(s *catalog.Settings, d *Desired, parent *resource.Resource) {
-	delete(d.Object, "status")
-	spellOut(d.kind.Type, d.kind.Builtin, d.Object)
-	meta := objectAt(d.Object, "metadata")
+// complete makes the object of a child what the engine compares: without the
+// fields that aren't the handler's to set, with the name and the namespace that
+// the child is given, and with the aliases that spellOut fills in.
+func (d *Desired) complete(s *catalog.Settings, parent *resource.Resource) {
+	delete(d.object, "status")
+	spellOut(d.kind.Type, d.kind.Builtin, d.object)
+	meta := objectAt(d.object, "metadata")
 	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
 		delete(meta, name)
 	}
@@ -204,7 +241,8 @@ func complete(s *catalog.Settings, d *Desired, parent *resource.Resource) {
 	}
 }
 
-// cloneObject replaces the object under key by a copy of it, which it returns.
+// cloneObject replaces the object under key by a shallow copy, and returns the
+// copy. If there is no object, the copy is empty.
 func cloneObject(of map[string]any, key string) map[string]any {
 	m, _ := of[key].(map[string]any)
 	m = maps.Clone(m)
@@ -215,6 +253,8 @@ func cloneObject(of map[string]any, key string) map[string]any {
 	return m
 }
 
+// foreignOwners returns the owner references in an object's metadata, without
+// those to parent.
 func foreignOwners(meta map[string]any, parent types.UID) []any {
 	var others []any
 	list, _ := meta["ownerReferences"].([]any)
@@ -226,7 +266,8 @@ func foreignOwners(meta map[string]any, parent types.UID) []any {
 	return others
 }
 
-// objectAt returns the object under a key, a new one if there is none.
+// objectAt returns the object under a key. If there is none, it puts an empty one
+// there.
 func objectAt(of map[string]any, key string) map[string]any {
 	if m, ok := of[key].(map[string]any); ok {
 		return m
@@ -236,8 +277,8 @@ func objectAt(of map[string]any, key string) map[string]any {
 	return m
 }
 
-// hashOf returns a hash of a desired state that doesn't depend on how it is
-// spelled: nulls say nothing, and keys have no order.
+// hashOf returns a digest of a desired state. The digest doesn't depend on how the
+// state is spelled: nulls say nothing, and keys have no order.
 func hashOf(desired map[string]any) jsonvalue.Digest {
 	return jsonvalue.Sum(jsonvalue.NullFree(desired))
 }

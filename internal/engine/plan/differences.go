@@ -7,8 +7,10 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// Differences lists the fields in which an object doesn't satisfy a desired one,
-// for tests. A status counts, though no desired child can have one.
+// Differences lists the fields in which the live object doesn't satisfy want, for
+// the assertions of testkit. Both are JSON values of type t, which needn't be one
+// that the operator watches. A status counts, though the engine compares none.
+// Differences fills in aliases in want: see spellOut.
 func Differences(c *catalog.Catalog, t resource.Type, live, want map[string]any) []merge.Difference {
 	spellOut(t, listkeys.For(t), want)
 	compared := merge.Comparison{}

@@ -10,11 +10,13 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// Effects lists what a write changes of a live object, in the order of the
-// paths, but for the engine's mark and what the server counts.
+// Effects lists what a write changes of an object of type k, in the order of the
+// paths. live is the object before the write, and answer is the API server's
+// answer. The engine's mark, the resourceVersion and the generation don't count.
+// The values of a Secret are Hidden.
 func Effects(s *catalog.Settings, k *catalog.Kind, live, answer *resource.Resource) []FieldChange {
 	compared := &merge.Comparison{Schema: k.Comparison.Schema}
-	before, after := settled(s, live), settled(s, answer)
+	before, after := lasting(s, live), lasting(s, answer)
 	return concealedFields(k, bothWays(func(live, desired any) []merge.Difference {
 		have, _ := live.(map[string]any)
 		want, _ := desired.(map[string]any)
@@ -22,14 +24,15 @@ func Effects(s *catalog.Settings, k *catalog.Kind, live, answer *resource.Resour
 	}, before, after))
 }
 
-// ChangesNothing says whether a write, which the server answered so, changes
-// nothing but the mark and what the server counts.
+// ChangesNothing says whether a write changes nothing that Effects would list. live
+// is the object before the write, and answer is the API server's answer.
 func ChangesNothing(s *catalog.Settings, live, answer *resource.Resource) bool {
-	return jsonvalue.Equal(settled(s, answer), settled(s, live))
+	return jsonvalue.Equal(lasting(s, answer), lasting(s, live))
 }
 
-// settled returns an object without what every write changes.
-func settled(s *catalog.Settings, res *resource.Resource) map[string]any {
+// lasting returns a copy of an object without the fields that every write may
+// change: the mark, the resourceVersion and the generation.
+func lasting(s *catalog.Settings, res *resource.Resource) map[string]any {
 	object := res.Unstructured().Object
 	meta := cloneObject(object, "metadata")
 	delete(meta, "resourceVersion")
@@ -38,8 +41,9 @@ func settled(s *catalog.Settings, res *resource.Resource) map[string]any {
 	return object
 }
 
-// bothWays lists in what two values differ, in the order of the paths: what
-// compare finds missing in the first, and what it finds missing in the second.
+// bothWays lists all fields in which two values differ, in the order of the paths.
+// compare finds what the first value lacks of the second, and is called for both
+// directions.
 func bothWays(compare func(live, desired any) []merge.Difference, before, after any) []FieldChange {
 	var out []FieldChange
 	seen := map[string]struct{}{}
@@ -55,24 +59,27 @@ func bothWays(compare func(live, desired any) []merge.Difference, before, after 
 	return SortedFields(out)
 }
 
-// StatusEffects lists in what two statuses differ, in the order of the paths.
+// StatusEffects lists the fields in which two statuses, given as JSON values,
+// differ, in the order of the paths. The list is never empty: it holds the whole
+// status if there is no field to name.
 func StatusEffects(live, want any) []FieldChange {
 	before, _ := live.(map[string]any)
 	after, _ := want.(map[string]any)
 	if before == nil && live != nil || after == nil && want != nil {
-		return []FieldChange{{"status", live, want}} // not objects
+		return []FieldChange{{"status", live, want}} // one of them isn't an object
 	}
 	fields := bothWays(func(live, desired any) []merge.Difference {
 		return (&merge.Comparison{}).CompareAt("status", live, desired)
 	}, before, after)
-	if len(fields) == 0 { // an empty one appears or goes
+	if len(fields) == 0 { // an empty status appears or goes
 		return []FieldChange{{"status", live, want}}
 	}
 	return fields
 }
 
-// FieldsOf lists the reasons for an action, where the server doesn't say what
-// it would make of it.
+// FieldsOf lists the differences for which an action was planned, in the order of
+// the paths. It takes the place of Effects where the API server can't be asked
+// what the write would change. The values of a Secret are Hidden.
 func FieldsOf(a *Action) []FieldChange {
 	out := make([]FieldChange, 0, len(a.Diffs))
 	for _, d := range a.Diffs {
@@ -81,6 +88,7 @@ func FieldsOf(a *Action) []FieldChange {
 	return SortedFields(concealedFields(a.Kind, out))
 }
 
+// SortedFields sorts a list by path, in place, and returns it.
 func SortedFields(fields []FieldChange) []FieldChange {
 	slices.SortStableFunc(fields, func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) })
 	return fields

@@ -6,21 +6,22 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A ForeseenAction is an action as a user sees it who asks for a plan without an
-// API server.
+// A ForeseenAction is an action as a plan without an API server shows it.
 type ForeseenAction struct {
 	Verb string // create, update, recreate or delete
 	Type resource.Type
-	// Object is what would exist afterwards, as far as the operator has a say in
-	// it. For a delete it is what existed.
+	// Object is the child after the action, without what the engine and the API
+	// server add. For a delete it is the child before the action.
 	Object map[string]any
-	// Fields are the reasons for an update.
+	// Fields are the differences for which the child is updated or recreated.
 	Fields []merge.Difference
 }
 
-// Foresee says what an action does, false if it does nothing that a user would
-// see: the mark is the engine's own, and a difference from a state that the
-// server was sent before is what the server made of it.
+// Foresee returns an action as a plan without an API server shows it. It returns
+// false for an action that changes nothing a user would see. VerbMark changes the
+// engine's own mark alone. VerbVerify is about a child that was sent the same
+// desired state before: without an API server, what differs in it counts as what
+// the API server made of that state.
 func Foresee(a *Action) (ForeseenAction, bool) {
 	out := ForeseenAction{Verb: string(a.Verb), Type: a.Ref.Type, Fields: a.Diffs}
 	switch a.Verb {
@@ -32,7 +33,7 @@ func Foresee(a *Action) (ForeseenAction, bool) {
 		out.Verb = string(VerbUpdate)
 		out.Object = foreseenObject(a)
 	default:
-		out.Object, _ = jsonvalue.NullFree(a.Want.Object).(map[string]any)
+		out.Object, _ = jsonvalue.NullFree(a.Want.object).(map[string]any)
 	}
 	return out, true
 }

@@ -12,10 +12,10 @@ import (
 
 // The JSON Patches (RFC 6902) that the engine sends.
 
-// FinalizerPatch returns a JSON Patch of a parent's finalizers. The server takes
-// it only while the parent is the one it was computed from, with the same
-// finalizers and, if sameLabels, with the same labels. A test of an absent list
-// against null succeeds (tried on kube-apiserver 1.36).
+// FinalizerPatch returns a JSON Patch that gives a parent the finalizers want. The
+// API server refuses the patch if the object has another UID or other finalizers
+// by then. With sameLabels, it refuses the patch if the labels are others, too.
+// A test of an absent list against null succeeds (tried on kube-apiserver 1.36).
 func FinalizerPatch(parent *resource.Resource, want []string, sameLabels bool) ([]byte, error) {
 	var before, labels any
 	if held := parent.Finalizers(); len(held) > 0 {
@@ -31,8 +31,9 @@ func FinalizerPatch(parent *resource.Resource, want []string, sameLabels bool) (
 	return jsonPatch(append(ops, operation{"add", "/metadata/finalizers", want})...)
 }
 
-// ManagedFieldsPatch returns a JSON Patch that gives an object at a
-// resourceVersion other managedFields.
+// ManagedFieldsPatch returns a JSON Patch that gives an object other managedFields.
+// The API server refuses the patch, as a conflict, unless the object is at this
+// resourceVersion.
 func ManagedFieldsPatch(entries []metav1.ManagedFieldsEntry, resourceVersion string) ([]byte, error) {
 	return jsonPatch(
 		operation{"replace", "/metadata/managedFields", entries},

@@ -13,25 +13,26 @@ import (
 // maxMark bounds the mark on a child, in bytes.
 const maxMark = 16 << 10
 
-// A mark is what the engine writes on a child (annotation <Domain>/applied):
-// which desired state the child was last given, so that a later build of the
-// operator knows what to remove, and a restarted one knows what was accepted.
+// A mark is what the engine writes on a child, in the annotation <Domain>/applied,
+// about the desired state that the child was last given. By the fields, a later
+// build of the operator knows what to remove. By the hash, a restarted operator
+// knows that the API server has accepted the desired state.
 type mark struct {
-	hash    jsonvalue.Digest
-	applied *merge.FieldSet
+	hash    jsonvalue.Digest // of the desired state: see Desired.Hash
+	applied *merge.FieldSet  // the fields of the desired state
 }
 
-// markVersion is how a mark begins, so that later ones may look different.
+// markVersion is how a mark begins. Another format will have another version.
 const markVersion = "v1"
 
-// newMark returns the mark that a child is given with its desired state.
+// newMark returns the text of the mark that a child is given with d.
 func newMark(d *Desired) string {
-	head := markVersion + ":" + d.Hash.String() + ":"
-	return head + merge.NewFieldSet(d.Object, d.kind.Comparison.Schema).Encode(maxMark-len(head))
+	head := markVersion + ":" + d.hash.String() + ":"
+	return head + merge.NewFieldSet(d.object, d.kind.Comparison.Schema).Encode(maxMark-len(head))
 }
 
-// readMark reads a child's mark. One that is missing or was tampered with is
-// the mark of nothing: nothing is removed on its word.
+// readMark reads the mark of a live child. If the mark is missing or can't be read,
+// readMark returns the zero mark, by which no field is removed.
 func readMark(s *catalog.Settings, live *resource.Resource) mark {
 	text, ok := live.Annotation(s.Mark)
 	if !ok || len(text) > 2*maxMark {

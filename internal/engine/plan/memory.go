@@ -14,14 +14,14 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// followUps is how many passes after a prompted one may still write what follows
-// from the same prompt: what depends on a child of which only the API server
-// knows the rest, and the status, which waits for the children.
+// followUps is how many passes after a prompted one count as prompted too. They
+// write what still follows from the same prompt: children that depend on what the
+// API server made of another child, and the status, which waits for the children.
 const followUps = 2
 
-// A Memory holds what is remembered of every parent. It is safe for concurrent
-// use. What it returns of one parent belongs to the pass over that parent, of
-// which there is never more than one at a time.
+// A Memory holds the ParentMemory of every parent. Memory itself is safe for
+// concurrent use. A ParentMemory that it returns is not: it belongs to the pass
+// over that parent, of which there is never more than one at a time.
 type Memory struct {
 	mu struct {
 		sync.Mutex
@@ -29,14 +29,15 @@ type Memory struct {
 	}
 }
 
-// NewMemory returns a memory of nothing.
+// NewMemory returns a Memory that remembers no parent.
 func NewMemory() *Memory {
 	m := &Memory{}
 	m.mu.parents = map[types.UID]*ParentMemory{}
 	return m
 }
 
-// Of returns what is remembered of a parent.
+// Of returns what is remembered of the parent with this UID. It is never nil, and
+// the same until Forget.
 func (m *Memory) Of(parent types.UID) *ParentMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,60 +49,62 @@ func (m *Memory) Of(parent types.UID) *ParentMemory {
 	return p
 }
 
-// Forget drops what is remembered of a parent.
+// Forget drops what is remembered of the parent with this UID.
 func (m *Memory) Forget(parent types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.mu.parents, parent)
 }
 
-// Len returns of how many parents something is remembered.
+// Len returns the number of parents that are remembered.
 func (m *Memory) Len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.mu.parents)
 }
 
-// A ParentMemory is what is remembered of one parent from pass to pass. Only
-// its methods, all of them in this file, change it. The zero value remembers
-// nothing.
+// A ParentMemory is what is remembered of one parent from pass to pass. Only its
+// methods change it, and all of those are in this file. It isn't safe for
+// concurrent use. The zero value remembers nothing.
 type ParentMemory struct {
 	children childMemories
 	status   statusMemory
-	// statusDeferred: the last pass changed children and left the status to the
-	// next one.
+	// statusDeferred: the last pass changed children, and left the status to the
+	// next pass.
 	statusDeferred bool
-	// inputs are what the last pass left behind.
+	// inputs are those that the last pass left behind.
 	inputs Inputs
-	// parentDigest is of the labels and annotations (see digestOf) of the parent
-	// at resourceVersion parentVersion.
+	// parentDigest is the digest (see DigestOf) of the parent at resourceVersion
+	// parentVersion.
 	parentVersion string
 	parentDigest  jsonvalue.Digest
-	// followUps is how many more passes count as prompted by what an earlier
-	// one found.
+	// followUps is how many more passes count as prompted: see the constant. Below
+	// zero, none does.
 	followUps int
 	// terminating are the namespaces in which the last pass could create nothing,
 	// since they were being deleted.
 	terminating []string
-	// foretold is the digest of what was last logged that a dry run would do.
+	// foretold is the digest of the changes that a dry run last foresaw and logged.
 	foretold jsonvalue.Digest
-	// lastError is the text of the last Event about a failure.
+	// lastError is the text of the last failure; empty: the last pass succeeded.
 	lastError string
 }
 
-// A statusMemory is what the server made of a status.
+// A statusMemory is a desired status, and the live one that the API server made
+// of it.
 type statusMemory struct{ desired, live jsonvalue.Digest }
 
 // Inputs are what a handler's answer depends on: the parent and its children.
+// Two Inputs are equal (==) if nothing has changed between them.
 type Inputs struct {
-	Uid        types.UID
-	Generation int64
-	Parent     jsonvalue.Digest // of labels and annotations
-	Children   uint64           // of UIDs and resourceVersions
+	UID        types.UID        // of the parent
+	Generation int64            // of the parent
+	Parent     jsonvalue.Digest // of the parent's labels and annotations: see DigestOf
+	Children   uint64           // of the UIDs and resourceVersions of the children
 }
 
-// remembered returns what is remembered of a desired child, whichever object it
-// was then; nil if nothing is.
+// remembered returns what is remembered of a desired child, nil if nothing is. The
+// object remembered may be another one of the same name: see childMemory.of.
 func (p *ParentMemory) remembered(d *Desired) *childMemory {
 	if d.known != nil {
 		return d.known
@@ -109,16 +112,28 @@ func (p *ParentMemory) remembered(d *Desired) *childMemory {
 	return p.children.of(d.ref)
 }
 
-// Child returns what is remembered of the object with this UID, nil if nothing
+// child returns what is remembered of the object with this UID, nil if nothing
 // is.
-func (p *ParentMemory) Child(ref object.Ref, uid types.UID) *childMemory {
+func (p *ParentMemory) child(ref object.Ref, uid types.UID) *childMemory {
 	if c := p.children.of(ref); c != nil && c.uid == uid {
 		return c
 	}
 	return nil
 }
 
-// Accept remembers that live is what the server made of d, and that the two
+// LastWrite returns the resourceVersion at which the child with this UID was found
+// to satisfy its desired state, and when the child was last written, in
+// nanoseconds since 1970. The version is empty and the time zero if that isn't
+// remembered.
+func (p *ParentMemory) LastWrite(ref object.Ref, uid types.UID) (version string, wrote int64) {
+	c := p.child(ref, uid)
+	if c == nil {
+		return "", 0
+	}
+	return c.version, c.wrote
+}
+
+// Accept remembers that live is what the API server made of d, and that the two
 // still differ in rest.
 func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.Difference) {
 	c := accepting(d, live, rest)
@@ -126,44 +141,45 @@ func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.
 	p.children.put(c)
 }
 
-// AcceptWritten is accept for a child that was written at a time.
+// AcceptWritten is Accept for a child that was written at the time at.
 func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference, at time.Time) {
 	p.Accept(d, live, rest)
 	p.children.of(d.ref).wrote = at.UnixNano()
 }
 
-// Refuse remembers that a write of d can't succeed before d or live changes.
-// live is nil if there was no such child.
+// Refuse remembers that a write of d was refused with err, and can't succeed before
+// d or live changes. live is nil if the child didn't exist.
 func (p *ParentMemory) Refuse(d *Desired, live *resource.Resource, err error) {
 	c := p.children.of(d.ref)
 	if c == nil {
 		c = &childMemory{kind: d.kind, key: d.ref.Key}
 		p.children.put(c)
 	}
-	c.sum, c.hash, c.version = d.sum, d.Hash, ""
+	c.sum, c.hash, c.version = d.sum, d.hash, ""
 	c.refusal = &refusal{err: err}
 	if live != nil {
 		c.uid, c.refusal.version = live.UID(), live.ResourceVersion()
 	}
 }
 
-// Carry remembers that live was compared with d and found to satisfy it. What
-// is known of normalized fields stays.
+// Carry remembers that live was compared with d, and satisfies d. What is known of
+// fields that the API server normalizes stays.
 func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
-	c := p.Child(d.ref, live.UID())
+	c := p.child(d.ref, live.UID())
 	if c == nil {
 		p.Accept(d, live, nil)
 		return
 	}
-	c.sum, c.hash, c.version, c.refusal = d.sum, d.Hash, live.ResourceVersion(), nil
+	c.sum, c.hash, c.version, c.refusal = d.sum, d.hash, live.ResourceVersion(), nil
 }
 
-// KeepOnly drops what is remembered of children that are no longer desired.
+// KeepOnly drops what is remembered of all children that aren't among desired, and
+// takes over the order of desired.
 func (p *ParentMemory) KeepOnly(desired []*Desired) { p.children.keepOnly(desired) }
 
-// DigestOf returns a digest of what the handler's answer depends on of a parent
-// besides its generation: its labels and annotations. Of a type without
-// generations that is the whole parent.
+// DigestOf returns a digest of a parent, for Inputs. It is of the labels and
+// annotations, changes of which the generation doesn't count. For a type without
+// generations it is of the resourceVersion. The last digest is remembered.
 func (p *ParentMemory) DigestOf(parent *resource.Resource) jsonvalue.Digest {
 	if parent.ResourceVersion() != p.parentVersion {
 		of := any([]any{parent.Labels(), parent.Annotations()})
@@ -175,16 +191,16 @@ func (p *ParentMemory) DigestOf(parent *resource.Resource) jsonvalue.Digest {
 	return p.parentDigest
 }
 
-// Leave remembers what a pass leaves behind for the next one to find.
+// Leave remembers the inputs that a pass leaves behind for the next pass to find.
 func (p *ParentMemory) Leave(in Inputs) { p.inputs = in }
 
-// Left says whether the last pass left exactly this behind: nobody else has
-// changed the parent or a child since.
+// Left says whether in is exactly what the last pass left behind. Then nobody else
+// has changed the parent or a child since.
 func (p *ParentMemory) Left(in Inputs) bool { return in == p.inputs }
 
-// Prompted says whether somebody else has changed the parent or a child since
-// the last pass, or did so up to followUps passes before. It is to be asked once
-// a pass.
+// Prompted says whether somebody else has changed the parent or a child since the
+// last pass, or did so at most followUps passes before. It counts the passes, so
+// it must be called once a pass.
 func (p *ParentMemory) Prompted(in Inputs) bool {
 	if !p.Left(in) {
 		p.followUps = followUps
@@ -194,46 +210,49 @@ func (p *ParentMemory) Prompted(in Inputs) bool {
 	return p.followUps >= 0
 }
 
-// DeferStatus says whether a pass leaves the status to the next one: if it may,
-// but not twice in a row.
+// DeferStatus says whether a pass leaves the status to the next pass. It does if
+// it may, but not twice in a row. DeferStatus remembers the answer.
 func (p *ParentMemory) DeferStatus(may bool) bool {
 	p.statusDeferred = may && !p.statusDeferred
 	return p.statusDeferred
 }
 
-// KnowsStatus says whether live is what the server made of a desired status.
+// KnowsStatus says whether live is what the API server made of this desired status
+// when it was last accepted.
 func (p *ParentMemory) KnowsStatus(desired, live any) bool {
 	return p.status == statusMemory{desired: jsonvalue.Sum(desired), live: jsonvalue.Sum(live)}
 }
 
-// AcceptStatus remembers that live is what the server made of a desired status.
+// AcceptStatus remembers that live is what the API server made of a desired status.
 func (p *ParentMemory) AcceptStatus(desired, live any) {
 	p.status = statusMemory{desired: jsonvalue.Sum(desired), live: jsonvalue.Sum(live)}
 }
 
-// FoundTerminating remembers the namespaces in which nothing could be created.
+// FoundTerminating remembers the namespaces in which a pass could create nothing.
+// It keeps the slice.
 func (p *ParentMemory) FoundTerminating(namespaces []string) { p.terminating = namespaces }
 
 // NamespacesTerminating returns the namespaces in which the last pass could create
-// nothing.
+// nothing. The slice is read only.
 func (p *ParentMemory) NamespacesTerminating() []string { return p.terminating }
 
-// AwaitsNamespace says whether one of them is another than the parent's own: it
-// may be created anew while the parent exists.
+// AwaitsNamespace says whether one of NamespacesTerminating is another than own,
+// the parent's namespace. Such a namespace may be created anew while the parent
+// exists.
 func (p *ParentMemory) AwaitsNamespace(own string) bool {
 	return slices.ContainsFunc(p.terminating, func(namespace string) bool { return namespace != own })
 }
 
-// Foretell says whether a dry run foresees anything else than was last logged,
-// and remembers it.
+// Foretell says whether a dry run foresees other changes than those last logged,
+// and remembers the changes, by their digest.
 func (p *ParentMemory) Foretell(changes jsonvalue.Digest) (news bool) {
 	news = changes != p.foretold
 	p.foretold = changes
 	return news
 }
 
-// Failed says whether the text of a failure is another than that of the last
-// one, and remembers it. The empty text is a success.
+// Failed says whether the text of a failure differs from that of the last pass, and
+// remembers the text. The empty text stands for a success.
 func (p *ParentMemory) Failed(text string) (news bool) {
 	news = text != p.lastError
 	p.lastError = text

@@ -11,46 +11,50 @@ import (
 )
 
 const (
-	// fewChildren is up to how many children are looked through one by one.
+	// fewChildren is up to how many children are searched one by one. More of them
+	// have an index.
 	fewChildren = 16
-	// maxExceptions bounds how many fields of one child are remembered as
-	// normalized. A child with more of them is compared by a dry run again.
+	// maxExceptions bounds how many normalized fields of one child are remembered.
+	// Of a child with more of them none is, and dry runs compare the child again.
 	maxExceptions = 500
 )
 
-// A childMemory is what is remembered of one child. A nil *childMemory
-// remembers nothing.
+// A childMemory is what is remembered of one child. The methods of ParentMemory
+// alone change it. A nil *childMemory remembers nothing.
 type childMemory struct {
 	kind *catalog.Kind
 	key  types.NamespacedName
-	uid  types.UID
-	// sum is of what the handler returned, and hash of what that means.
+	uid  types.UID // empty: the child didn't exist
+	// sum and hash are those of the Desired that was accepted or refused last.
 	sum, hash jsonvalue.Digest
-	// version is the child's resourceVersion at which it was found to satisfy
-	// the desired state. While neither changes there is nothing to compare.
+	// version is the resourceVersion at which the child was found to satisfy the
+	// desired state. While neither changes, there is nothing to compare.
 	version string
-	// wrote is when it was last written, in ns since 1970.
+	// wrote is when the child was last written, in nanoseconds since 1970.
 	wrote int64
-	// exceptions are the fields of which the API server made something else when
-	// it accepted them, by path.
+	// exceptions are the fields, by path, of which the API server made something
+	// else when it accepted them.
 	exceptions map[string]exception
-	refusal    *refusal // nil: it wasn't refused
+	// refusal is the refusal of the last write; nil: the write wasn't refused.
+	refusal *refusal
 }
 
-// An exception is a field of which the server, told desired, made live.
+// An exception is a field of which the API server made the value live when it was
+// sent the value desired.
 type exception struct{ desired, live jsonvalue.Digest }
 
 // A refusal is the answer to a write that can't succeed before the desired or
 // the live state changes.
 type refusal struct {
 	err     error
-	version string // the child's resourceVersion then; empty: there was no child
+	version string // the child's resourceVersion then; empty: the child didn't exist
 }
 
-// accepting returns the memory of a child of which the server, told d, makes an
-// object that differs from d in rest. Whether live is that object isn't said.
+// accepting returns the memory of a child that the API server accepts: when it is
+// sent d, it makes an object of d that differs from d in rest. Of live only the
+// UID is remembered, since live may be another state of the child.
 func accepting(d *Desired, live *resource.Resource, rest []merge.Difference) *childMemory {
-	c := &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.Hash}
+	c := &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.hash}
 	if len(rest) > 0 && len(rest) <= maxExceptions {
 		c.exceptions = make(map[string]exception, len(rest))
 		for _, diff := range rest {
@@ -60,13 +64,16 @@ func accepting(d *Desired, live *resource.Resource, rest []merge.Difference) *ch
 	return c
 }
 
+// exceptionOf returns the exception that explains a difference.
 func exceptionOf(d merge.Difference) exception {
 	return exception{desired: jsonvalue.Sum(d.Desired), live: jsonvalue.Sum(d.Live)}
 }
 
+// ref returns the reference to the child.
 func (c *childMemory) ref() object.Ref { return object.Ref{Type: c.kind.Type, Key: c.key} }
 
-// of returns c if it is the memory of this very object, else nil.
+// of returns c if live is the very object that is remembered, by its UID. Else it
+// returns nil.
 func (c *childMemory) of(live *resource.Resource) *childMemory {
 	if c == nil || live == nil || c.uid != live.UID() {
 		return nil
@@ -74,13 +81,13 @@ func (c *childMemory) of(live *resource.Resource) *childMemory {
 	return c
 }
 
-// settled says, without comparing, whether live still satisfies d.
+// settled says whether live is known to satisfy d, without a comparison.
 func (c *childMemory) settled(d *Desired, live *resource.Resource) bool {
-	return c != nil && c.version == live.ResourceVersion() && (c.sum == d.sum || c.hash == d.Hash)
+	return c != nil && c.version == live.ResourceVersion() && (c.sum == d.sum || c.hash == d.hash)
 }
 
-// explains says whether a difference is only what the server made of the
-// desired value when it accepted it.
+// explains says whether a difference is only what the API server made of the
+// desired value when it accepted that value.
 func (c *childMemory) explains(d merge.Difference) bool {
 	if c == nil || d.Removed {
 		return false
@@ -89,10 +96,10 @@ func (c *childMemory) explains(d merge.Difference) bool {
 	return ok && e == exceptionOf(d)
 }
 
-// refuses returns the error of the last write, if another one would end in the
-// same; else nil.
+// refuses returns the error of the last write if a write of d, with the child as
+// it is in live, would be refused in the same way. Else it returns nil.
 func (c *childMemory) refuses(d *Desired, live *resource.Resource) error {
-	if c == nil || c.refusal == nil || c.hash != d.Hash {
+	if c == nil || c.refusal == nil || c.hash != d.hash {
 		return nil
 	}
 	if live == nil && c.refusal.version == "" || live != nil && c.refusal.version == live.ResourceVersion() {
@@ -101,21 +108,12 @@ func (c *childMemory) refuses(d *Desired, live *resource.Resource) error {
 	return nil
 }
 
-// LastWrite returns the resourceVersion at which the child was found to satisfy
-// its desired state, and when it was last written, in ns since 1970.
-func (c *childMemory) LastWrite() (version string, wrote int64) {
-	if c == nil {
-		return "", 0
-	}
-	return c.version, c.wrote
-}
-
-// childMemories are what is remembered of a parent's children. The zero value
-// is empty.
+// A childMemories is what is remembered of the children of one parent. The zero
+// value is empty.
 type childMemories struct {
-	// list is in the order in which the handler returned them last.
+	// list is in the order in which the handler last returned the children.
 	list []*childMemory
-	// index says where they are in list if there are many; else it is nil.
+	// index has the positions in list; nil: there are no more than fewChildren.
 	index map[object.Ref]int
 }
 
@@ -127,6 +125,7 @@ func (m *childMemories) of(ref object.Ref) *childMemory {
 	return nil
 }
 
+// at returns the position of a child in the list, -1 if the child isn't there.
 func (m *childMemories) at(ref object.Ref) int {
 	if m.index != nil {
 		if i, ok := m.index[ref]; ok {
@@ -156,6 +155,7 @@ func (m *childMemories) put(c *childMemory) {
 	}
 }
 
+// reindex makes the index anew.
 func (m *childMemories) reindex() {
 	m.index = nil
 	if len(m.list) <= fewChildren {
@@ -167,9 +167,9 @@ func (m *childMemories) reindex() {
 	}
 }
 
-// returned finds the child for which the handler returned what has this sum,
-// nil if there is none near position i of the list, where it was the last time
-// if nothing has changed.
+// returned returns the child that has this sum, nil if it isn't found. It searches
+// the list near position i, at which the child was in the last response if
+// nothing has changed since.
 func (m *childMemories) returned(i int, sum jsonvalue.Digest) *childMemory {
 	for _, c := range m.list[max(0, min(i-fewChildren, len(m.list))):min(i+fewChildren, len(m.list))] {
 		if c.sum == sum {
@@ -179,7 +179,8 @@ func (m *childMemories) returned(i int, sum jsonvalue.Digest) *childMemory {
 	return nil
 }
 
-// keepOnly drops what is remembered of children that are no longer desired.
+// keepOnly drops all children that aren't among desired, and brings the others
+// into the order of desired.
 func (m *childMemories) keepOnly(desired []*Desired) {
 	if m.inOrder(desired) {
 		return
@@ -194,6 +195,8 @@ func (m *childMemories) keepOnly(desired []*Desired) {
 	m.reindex()
 }
 
+// inOrder says whether the list has exactly the desired children, in their order.
+// An empty list needs no order.
 func (m *childMemories) inOrder(desired []*Desired) bool {
 	if len(m.list) != len(desired) {
 		return len(m.list) == 0

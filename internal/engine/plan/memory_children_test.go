@@ -30,20 +30,20 @@ func TestDesireKnowsWhatItHasSeen(t *testing.T) {
 			first, err := Desire(s, parent, children, memory)
 			require.NoError(t, err)
 			for _, d := range first {
-				require.NotNil(t, d.Object, "nothing is known yet")
-				memory.Accept(d, lived(t, s, parent, d.Object, nil), nil)
+				require.NotNil(t, d.object, "nothing is known yet")
+				memory.Accept(d, lived(t, s, parent, d.object, nil), nil)
 			}
 			memory.KeepOnly(first)
 
 			again, err := Desire(s, parent, children, memory)
 			require.NoError(t, err)
 			for i, d := range again {
-				require.Nil(t, d.Object, "known by its sum alone")
+				require.Nil(t, d.object, "known by its sum alone")
 				require.Equal(t, first[i].ref, d.ref)
-				require.Equal(t, first[i].Hash, d.Hash)
+				require.Equal(t, first[i].hash, d.hash)
 				require.Same(t, first[i].kind, d.kind)
-				require.NoError(t, load(s, d, parent))
-				require.Equal(t, first[i].Object, d.Object, "and the same once it is needed")
+				require.NoError(t, d.load(s, parent))
+				require.Equal(t, first[i].object, d.object, "and the same once it is needed")
 			}
 
 			changed, ok := children[n-1].(*corev1.ConfigMap)
@@ -53,10 +53,10 @@ func TestDesireKnowsWhatItHasSeen(t *testing.T) {
 			secret.Name = "c0"
 			later, err := Desire(s, parent, append([]any{secret}, children...), memory)
 			require.NoError(t, err)
-			require.NotNil(t, later[0].Object, "new")
-			require.NotNil(t, later[n].Object, "changed")
+			require.NotNil(t, later[0].object, "new")
+			require.NotNil(t, later[n].object, "changed")
 			for _, d := range later[1:n] {
-				require.Nil(t, d.Object, "moved by one")
+				require.Nil(t, d.object, "moved by one")
 			}
 			memory.KeepOnly(later[1:n])
 			require.Len(t, memory.children.list, n-1)
@@ -78,7 +78,7 @@ func TestDesireTellsTypesApart(t *testing.T) {
 	cm.Name, secret.Name = "c", "c"
 	first, err := Desire(s, parent, []any{cm}, memory)
 	require.NoError(t, err)
-	memory.Accept(first[0], lived(t, s, parent, first[0].Object, nil), nil)
+	memory.Accept(first[0], lived(t, s, parent, first[0].object, nil), nil)
 	second, err := Desire(s, parent, []any{secret}, memory)
 	require.NoError(t, err)
 	require.Equal(t, k8s.Secret, second[0].ref.Type)
@@ -91,7 +91,7 @@ func TestDuplicateOfAKnownChild(t *testing.T) {
 	memory := &ParentMemory{}
 	first, err := Desire(s, parent, []any{testConfigMap("v")}, memory)
 	require.NoError(t, err)
-	memory.Accept(first[0], lived(t, s, parent, first[0].Object, nil), nil)
+	memory.Accept(first[0], lived(t, s, parent, first[0].object, nil), nil)
 	_, err = Desire(s, parent, []any{testConfigMap("v"), testConfigMap("v")}, memory)
 	require.ErrorContains(t, err, "return each child once")
 }

@@ -28,7 +28,7 @@ func TestMemoryExceptions(t *testing.T) {
 	normalized := merge.Difference{Path: "data.k", Live: "1", Desired: "1000m"}
 	live := lived(t, s, parent, testConfigMap("1"), nil)
 	p.Accept(d, live, []merge.Difference{normalized})
-	known := p.Child(d.ref, "uid")
+	known := p.child(d.ref, "uid")
 
 	for name, tc := range map[string]struct {
 		reason string
@@ -45,7 +45,7 @@ func TestMemoryExceptions(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, known.explains(tc.diff), tc.reason) })
 	}
 	require.False(t, (*childMemory)(nil).explains(normalized))
-	require.Nil(t, p.Child(d.ref, "another"), "another object under the name")
+	require.Nil(t, p.child(d.ref, "another"), "another object under the name")
 	require.True(t, known.settled(d, live))
 
 	newer := lived(t, s, parent, testConfigMap("1"), func(o map[string]any) {
@@ -54,13 +54,13 @@ func TestMemoryExceptions(t *testing.T) {
 	})
 	require.False(t, known.settled(d, newer))
 	p.Carry(d, newer)
-	require.True(t, p.Child(d.ref, "uid").settled(d, newer))
-	require.True(t, p.Child(d.ref, "uid").explains(normalized), "what is known of normalized fields stays")
+	require.True(t, p.child(d.ref, "uid").settled(d, newer))
+	require.True(t, p.child(d.ref, "uid").explains(normalized), "what is known of normalized fields stays")
 
 	p.KeepOnly(desired)
-	require.NotNil(t, p.Child(d.ref, "uid"))
+	require.NotNil(t, p.child(d.ref, "uid"))
 	p.KeepOnly(nil)
-	require.Nil(t, p.Child(d.ref, "uid"), "dropped with the child")
+	require.Nil(t, p.child(d.ref, "uid"), "dropped with the child")
 	p.KeepOnly(nil)
 	m.Forget("p")
 	require.NotSame(t, p, m.Of("p"))
@@ -77,7 +77,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	p := NewMemory().Of("p")
 	p.Accept(desired[0], lived(t, s, parent, testConfigMap("v"), nil), many)
-	require.Empty(t, p.Child(desired[0].ref, "uid").exceptions)
+	require.Empty(t, p.child(desired[0].ref, "uid").exceptions)
 }
 
 func TestMemoryRefusals(t *testing.T) {
@@ -104,12 +104,12 @@ func TestMark(t *testing.T) {
 	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
 	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
 	require.NoError(t, err)
-	good, hash := newMark(desired[0]), desired[0].Hash.String()
+	good, hash := newMark(desired[0]), desired[0].hash.String()
 	for name, tc := range map[string]struct {
 		reason, text string
 		hash         jsonvalue.Digest
 	}{
-		"as written":   {"read back", good, desired[0].Hash},
+		"as written":   {"read back", good, desired[0].hash},
 		"none":         {"a mark of nothing", "", jsonvalue.Digest{}},
 		"another kind": {"of a later version, perhaps", "v9:" + hash + ":data{k}", jsonvalue.Digest{}},
 		"no paths":     {"cut short", "v1:" + hash, jsonvalue.Digest{}},

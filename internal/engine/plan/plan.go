@@ -8,30 +8,31 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Input is all that decides about the children of one parent.
+// An Input is everything that Build decides by, besides the settings.
 type Input struct {
-	Parent   *resource.Resource
-	Desired  []*Desired
-	KeepAll  bool                 // the children are left as they are
-	Children []*resource.Resource // in the order of handler.Children
-	Memory   *ParentMemory        // only read
+	Parent   *resource.Resource   // the parent as the pass saw it
+	Desired  []*Desired           // of Desire; their objects are made on demand, see Desired
+	KeepAll  bool                 // the handler wants all children left as they are
+	Children []*resource.Resource // the live children, in the order of handler.Children
+	Memory   *ParentMemory        // read only
 }
 
-// A Plan is what one pass does to the children.
+// A Plan is what one pass does to the children of one parent. Each child is in
+// one of the lists at most.
 type Plan struct {
-	Writes  []Action // in the order of the types
-	Deletes []Action
-	Settled []Action // of children that were compared and are as desired
-	Refused []error  // of earlier tries, which would only be repeated
+	Writes  []Action // of desired children, by the order of their types (catalog.Kind.Order)
+	Deletes []Action // of children that are no longer desired: see SplitDeletes
+	Settled []Action // of children that were compared and are as desired; the verb is VerbNone
+	Refused []error  // the errors of children whose write would be refused as an earlier one was
 }
 
-// Creates says whether a child is to be created.
+// Creates says whether the plan creates a child.
 func (p *Plan) Creates() bool {
 	return slices.ContainsFunc(p.Writes, func(a Action) bool { return a.Verb == VerbCreate })
 }
 
-// Build decides what has to be done for the children to be as desired. It is
-// a pure function: it makes no request, reads no clock and writes no log.
+// Build decides what has to be done for the children to be as desired. It is a
+// pure function, but that it makes the object of a Desired on demand: see load.
 func Build(s *catalog.Settings, in Input) Plan {
 	var p Plan
 	if in.KeepAll {
@@ -66,8 +67,9 @@ func Build(s *catalog.Settings, in Input) Plan {
 	return p
 }
 
-// consider returns the write that one desired child needs, false if none. A
-// child that needs none, or whose write was refused before, is noted.
+// consider returns the write that one desired child needs, false if the child
+// needs none. A child that is as desired goes to Settled, and a child whose write
+// would be refused as an earlier one was goes to Refused.
 func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resource.Resource) (Action, bool) {
 	if d.keep {
 		return Action{}, false
@@ -81,7 +83,7 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 	if leftAlone(d, live, known) {
 		return Action{}, false
 	}
-	if err := load(s, d, in.Parent); err != nil {
+	if err := d.load(s, in.Parent); err != nil {
 		p.Refused = append(p.Refused, err)
 		return Action{}, false
 	}
@@ -93,8 +95,9 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 	return a, ok
 }
 
-// find returns the place of an object in a list that is in the order of
-// handler.Children. The place at hint is looked at first.
+// find returns the position of an object in a list that is in the order of
+// handler.Children, false if the object isn't in the list. find looks at the
+// position hint first.
 func find(sorted []*resource.Resource, ref object.Ref, hint int) (int, bool) {
 	if hint < len(sorted) && object.CompareRef(sorted[hint], ref) == 0 {
 		return hint, true

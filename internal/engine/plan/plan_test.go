@@ -186,7 +186,7 @@ func TestPlanExplained(t *testing.T) {
 	}
 	in := Input{Desired: desired, Memory: NewMemory().Of("p")}
 	accepted := normalized("10", "x")
-	in.Memory.Accept(desired[0], accepted, s.Types.Of(k8s.ConfigMap).Comparison.Compare(accepted.Unstructured().Object, desired[0].Object, nil))
+	in.Memory.Accept(desired[0], accepted, s.Types.Of(k8s.ConfigMap).Comparison.Compare(accepted.Unstructured().Object, desired[0].object, nil))
 
 	in.Children = []*resource.Resource{normalized("11", "x")}
 	p := Build(s, in)

@@ -18,7 +18,7 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A childHeader is what validation reads of a child.
+// A childHeader holds the fields of a child that validation reads.
 type childHeader struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -31,7 +31,8 @@ type childHeader struct {
 	} `json:"metadata"`
 }
 
-// readHeader reads what validation needs of a child.
+// readHeader reads the fields of a child that validation needs. The error names a
+// field whose value has the wrong JSON type.
 func readHeader(child map[string]any) (*childHeader, error) {
 	if head := plainHeader(child); head != nil {
 		return head, nil
@@ -47,8 +48,8 @@ func readHeader(child map[string]any) (*childHeader, error) {
 	return head, nil
 }
 
-// plainHeader is readHeader for most children: those without owner references
-// and mistakes. It returns nil for others.
+// plainHeader is readHeader for most children, without a detour by JSON text. It
+// returns nil for a child with owner references or with a value of a wrong type.
 func plainHeader(child map[string]any) *childHeader {
 	plain := true
 	text := func(of map[string]any, name string) string {
@@ -78,7 +79,8 @@ func plainHeader(child map[string]any) *childHeader {
 	return head
 }
 
-// notAnObject says which field of the identity has a value of the wrong type.
+// notAnObject returns the error about a child whose header can't be read. It names
+// the field that has a value of the wrong type.
 func notAnObject(err error) error {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s: a JSON %s can't be that", wrong.Field, wrong.Value)
@@ -86,7 +88,8 @@ func notAnObject(err error) error {
 	return fmt.Errorf("not a Kubernetes object: %w", err)
 }
 
-// validate checks a child's identity, and fills in its namespace.
+// validate checks the header of a child and returns the type of the child. It fills
+// in the namespace, in head, if the child has to live in its parent's namespace.
 func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader) (*catalog.Kind, error) {
 	t := resource.Type{APIVersion: head.APIVersion, Kind: head.Kind}
 	m := &head.Metadata
@@ -111,7 +114,7 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
 		return nil, child(fmt.Errorf("metadata.name: %s", msgs[0]))
 	}
-	if err := placeNamespace(s, parent, k, &m.Namespace); err != nil {
+	if err := placeNamespace(parent, k, &m.Namespace); err != nil {
 		return nil, child(fmt.Errorf("metadata.namespace: %w", err))
 	}
 	if err := checkLabels(s, parent, m.Labels); err != nil {
@@ -125,7 +128,9 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 	return k, nil
 }
 
-func placeNamespace(s *catalog.Settings, parent *resource.Resource, k *catalog.Kind, namespace *string) error {
+// placeNamespace checks the namespace of a child of type k, and fills the namespace
+// in if it is empty and the parent has one.
+func placeNamespace(parent *resource.Resource, k *catalog.Kind, namespace *string) error {
 	switch {
 	case !k.Namespaced && parent.Namespace() != "":
 		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
@@ -148,6 +153,8 @@ func placeNamespace(s *catalog.Settings, parent *resource.Resource, k *catalog.K
 	return nil
 }
 
+// checkLabels checks the labels of a child. The engine's own labels may be there
+// only with the values that the engine gives them.
 func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[string]*string) error {
 	for _, own := range [...]struct{ label, value string }{{s.Config.TrackingLabel, string(parent.UID())}, {s.Config.OwnershipLabel, s.Config.Name}} {
 		if got := labels[own.label]; got != nil && *got != own.value {
@@ -166,8 +173,9 @@ func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[stri
 	return nil
 }
 
-// isPlainLabel says of most valid labels that they are, without the regular
-// expressions of apimachinery, which cost more than all else in a validation.
+// isPlainLabel says that a label is valid. It may return false for a valid one,
+// which apimachinery then has to check. It uses no regular expressions: those of
+// apimachinery cost more than the rest of a validation.
 func isPlainLabel(key, value string) bool {
 	prefix, name, ok := strings.Cut(key, "/")
 	if !ok {
@@ -181,6 +189,8 @@ func isPlainLabel(key, value string) bool {
 // maxLabelText bounds a label's value and the name in its key, in bytes.
 const maxLabelText = 63
 
+// isLabelText says whether s is valid as the value of a label, or as the name in
+// the key of a label.
 func isLabelText(s string) bool {
 	if s == "" || len(s) > maxLabelText || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
 		return false
@@ -212,6 +222,7 @@ func isPlainPrefix(s string) bool {
 	return before != '.' && before != '-'
 }
 
+// isAlphanumeric says whether c is a letter or a digit of ASCII.
 func isAlphanumeric(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

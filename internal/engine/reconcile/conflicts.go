@@ -56,7 +56,7 @@ func (p *pass) inputsLeft() plan.Inputs {
 // inputsOf returns what the handler's answer depends on if it is shown these
 // children, in any order.
 func (p *pass) inputsOf(children []*resource.Resource) plan.Inputs {
-	in := plan.Inputs{Uid: p.parent.UID(), Generation: p.parent.Generation(), Parent: p.memory.DigestOf(p.parent)}
+	in := plan.Inputs{UID: p.parent.UID(), Generation: p.parent.Generation(), Parent: p.memory.DigestOf(p.parent)}
 	for _, child := range children {
 		in.Children += versionHash(child.UID(), child.ResourceVersion())
 	}
@@ -120,7 +120,7 @@ func (p *pass) suspicious(r *apply.Result, prompted bool) []schedule.LoopWrite {
 		case legitimate:
 			return nil
 		case !a.Restores:
-			return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash.String())}}
+			return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
 		}
 		// Someone takes the mark off.
 		path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.Mark)}
@@ -155,7 +155,7 @@ func (p *pass) echoed(a *plan.Action, key schedule.LoopKey) bool {
 	if a.Live == nil || a.Want == nil {
 		return false
 	}
-	version, wrote := p.memory.Child(a.Ref, a.Live.UID()).LastWrite()
+	version, wrote := p.memory.LastWrite(a.Ref, a.Live.UID())
 	if version == "" {
 		return false
 	}

@@ -1,0 +1,40 @@
+package apply
+
+import (
+	"time"
+
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Result is what became of one action. If Err is nil, and neither Wrote,
+// Redundant, Accepted, Await nor Skipped is set, nothing was done: the namespace
+// of the child is terminating.
+type Result struct {
+	Action *plan.Action       // the last action: the one planned, or the one that findings led to; read only
+	Live   *resource.Resource // the child by the API server's last answer; nil: gone or not known
+
+	Wrote     bool // the API server has persisted something
+	Redundant bool // the API server has answered a write, and persisted nothing
+	Claimed   bool // an object that existed was given the operator's labels and the owner reference
+	Accepted  bool // Live is what the API server makes of the desired state
+	Await     bool // somebody else was faster, and the newer state will arrive by watch
+	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer
+
+	Rest []merge.Difference // of Accepted: the fields in which Live differs from the desired state
+	Err  error              // starts with the child and the verb, and shows no value of a Secret
+
+	// The fields below are those of a dry run.
+
+	Skipped bool               // a write was left out
+	Would   plan.Verb          // the verb of that write
+	Fields  []plan.FieldChange // the fields that the write would have changed
+}
+
+// A Report is what became of a plan.
+type Report struct {
+	Results     []Result  // one for each action that was begun, in the order of the types
+	Terminating []string  // the namespaces in which nothing can be created: they are being deleted
+	FirstWrite  time.Time // when the first write was answered; zero: nothing was written
+}

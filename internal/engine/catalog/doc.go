@@ -1,0 +1,22 @@
+// Package catalog says what an operator is about before any object is seen: how
+// the API server serves the types of the parent and of the children, how objects
+// of each type are compared, and the settings that no pass ever changes.
+//
+// A Catalog comes from the API server (Discover), or, where there is none, from
+// what is known of built-in kinds and from the configuration (Offline). Settings
+// add the configuration and the names that the engine writes on objects:
+//
+//	types, err := catalog.Discover(ctx, restConfig, httpClient, cfg)
+//	…
+//	settings := catalog.NewSettings(cfg, handler, types)
+//	deployments := settings.Types.Of(k8s.Deployment)
+//
+// The room imports config, handler and resource, the leaves below them, merge
+// for comparisons, and client-go for discovery. It imports no other room of the
+// engine, which all stand on it.
+//
+// A Catalog, a Kind and a Settings are immutable once they are made, so that
+// every goroutine may read them without a lock. No goroutine lives here: Discover
+// and DiscoverParent return when their requests have ended, at the latest 8
+// seconds after they began.
+package catalog
