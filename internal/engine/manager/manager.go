@@ -262,7 +262,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	var err error
 	if awaitSynced(ctx, all) {
 		for _, e := range engines {
-			e.Begin(ctx)
+			e.LogStart(ctx)
 		}
 		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) {
 			if lock == nil || m.refresh(ctx, all) {

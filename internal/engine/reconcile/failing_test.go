@@ -2,131 +2,18 @@ package reconcile_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
-	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
 )
-
-// failingFor is how long the tests below watch a handler that fails.
-const failingFor = time.Minute
-
-var errBroken = errors.New("broken")
-
-// A deletingError asks for the parent's children to be deleted, as failable's
-// DeleteChildrenOnError does.
-type deletingError struct{ error }
-
-func (deletingError) DeleteChildren() bool { return true }
-
-// A callLog holds when a handler was called. It is safe for concurrent use.
-type callLog struct {
-	mu struct {
-		sync.Mutex
-		times []time.Time
-	}
-}
-
-// note notes a call, and returns how many there were.
-func (c *callLog) note() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mu.times = append(c.mu.times, time.Now())
-	return len(c.mu.times)
-}
-
-// times returns the times of the calls after the first skip.
-func (c *callLog) times(skip int) []time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.mu.times[skip:])
-}
-
-func (c *callLog) len() int { return len(c.times(0)) }
-
-// A pace says when a handler that has failed is called again.
-type pace int
-
-const (
-	byBackoff   pace = iota // 100 ms, doubled and jittered each time
-	byDelay                 // a second, which the response asks for
-	never                   // no second call
-	byWatchOnce             // one more call, once the watch should have told of a newer state
-)
-
-// requirePace checks the times of all calls of a handler that keeps failing.
-func requirePace(t *testing.T, want pace, calls []time.Time, reason string) {
-	t.Helper()
-	switch want {
-	case never:
-		require.Len(t, calls, 1, reason)
-	case byWatchOnce:
-		require.Len(t, calls, 2, reason)
-		require.Equal(t, 2*time.Second, calls[1].Sub(calls[0]), reason)
-	case byDelay:
-		require.Len(t, calls, int(failingFor/time.Second)+1, reason)
-		for i := range calls[1:] {
-			require.Equal(t, time.Second, calls[i+1].Sub(calls[i]), reason)
-		}
-	case byBackoff:
-		require.Greater(t, len(calls), 8, reason)
-		for i, least := 0, 100*time.Millisecond; i+1 < len(calls); i, least = i+1, 2*least {
-			gap := calls[i+1].Sub(calls[i])
-			require.GreaterOrEqual(t, gap, least, "%s: after failure %d", reason, i+1)
-			require.LessOrEqual(t, gap, least*3/2, "%s: after failure %d", reason, i+1)
-		}
-	}
-}
-
-// statusOf returns the status of the parent "one".
-func statusOf(r *rig.Rig) any {
-	status, _ := r.Get(sample.ParentType(), "one").Field("status")
-	return status
-}
-
-// A refusal answers the first updates of a status with an error.
-type refusal struct {
-	times int // how many updates; negative: all
-	err   error
-}
-
-func (f *refusal) install(server *fakeapi.Server) {
-	left := f.times
-	server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
-		if req.Subresource != "status" || left == 0 {
-			return nil
-		}
-		left--
-		return f.err
-	}})
-}
-
-// conflict is the answer to an update from an old resourceVersion.
-func conflict() error {
-	return apierrors.NewConflict(schema.GroupResource{Group: "example.com", Resource: "parents"}, "one", errors.New("changed"))
-}
-
-// invalid is the answer to a status that the schema doesn't allow.
-func invalid() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "invalid",
-	}}
-}
 
 // The parent "one" has a child, and a status for generation 1. From generation
 // 2 on the handler answers with a response and an error. The watch of parents is
@@ -386,106 +273,6 @@ func TestFailing_SyncDeletesChildren(t *testing.T) {
 				writes := r.Server.Writes()
 				rig.Elapse(time.Hour)
 				require.Equal(t, writes, r.Server.Writes(), "nothing is left to do: %s", tc.reason)
-				r.Stop()
-			})
-		})
-	}
-}
-
-// The parent "one" is being deleted, and Finalize answers with a response and an
-// error. The watch of parents is held as in TestFailing_Sync.
-func TestFailing_Finalize(t *testing.T) {
-	before := map[string]any{"value": "v1", "children": int64(1), "observedGeneration": int64(1)}
-	// A deletion raises metadata.generation.
-	told := map[string]any{"state": "stuck", "observedGeneration": int64(2)}
-	state := map[string]any{"state": "stuck"}
-	const failed = "Warning FinalizeFailed: handler: Finalize: broken"
-	statusWrite := []string{"update status Parent ns/one"}
-	for name, tc := range map[string]struct {
-		reason   string
-		response *handler.FinalizeResponse
-		err      error
-		refusal  refusal
-		status   any
-		pace     pace
-		writes   []string
-		events   []string
-	}{
-		"NoResponse": {
-			reason: "an error alone leaves the status as it is", err: errBroken,
-			status: before, events: []string{failed},
-		},
-		"Status": {
-			reason: "the status is written once", response: &handler.FinalizeResponse{Status: state}, err: errBroken,
-			status: told, writes: statusWrite, events: []string{failed},
-		},
-		"Finalized": {
-			reason: "an error is never a success", response: &handler.FinalizeResponse{Finalized: true, Status: state}, err: errBroken,
-			status: told, writes: statusWrite, events: []string{failed},
-		},
-		"Retry": {
-			reason: "the delay takes the place of the backoff", response: &handler.FinalizeResponse{Status: state, Retry: time.Second}, err: errBroken,
-			status: told, pace: byDelay, writes: statusWrite, events: []string{failed},
-		},
-		"NegativeRetry": {
-			reason: "no delay, and no reason to hide the error behind another one", response: &handler.FinalizeResponse{Retry: -time.Second}, err: errBroken,
-			status: before, events: []string{failed},
-		},
-		"Permanent": {
-			reason: "a try in vain is spared, the status isn't", response: &handler.FinalizeResponse{Status: state}, err: handler.Permanent(errBroken),
-			status: told, pace: never, writes: statusWrite, events: []string{failed},
-		},
-		"PermanentWithoutResponse": {
-			reason: "the parent waits for a change", err: handler.Permanent(errBroken),
-			status: before, pace: never, events: []string{failed},
-		},
-		"StatusConflict": {
-			reason: "the next pass writes the status", response: &handler.FinalizeResponse{Status: state}, err: errBroken, refusal: refusal{times: 1, err: conflict()},
-			status: told, writes: append(statusWrite, statusWrite...), events: []string{failed},
-		},
-		"Events": {
-			reason:   "the handler's Event doesn't replace the engine's own",
-			response: &handler.FinalizeResponse{Events: []handler.Event{{Reason: "Waiting", Message: "for the bucket"}}}, err: errBroken,
-			status: before, events: []string{"Normal Waiting: for the bucket", failed},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			rig.Bubble(t, func(t *testing.T) {
-				var calls callLog
-				var mended atomic.Bool
-				server := rig.Server()
-				r := rig.Start(t, server, rig.Config(), handler.Funcs{
-					SyncFunc: rig.Copier,
-					FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-						server.Hold(sample.ParentType())
-						calls.note()
-						if mended.Load() {
-							return &handler.FinalizeResponse{Finalized: true}, nil
-						}
-						return tc.response, tc.err
-					},
-				})
-				r.Create("one", "v1")
-				rig.Elapse(time.Second)
-				child, writes, events := r.Get(k8s.ConfigMap, "one"), len(r.Server.Writes()), len(recorded(r))
-
-				tc.refusal.install(server)
-				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
-				rig.Elapse(failingFor)
-				require.Equal(t, []string{"roperator.com/op"}, r.Get(sample.ParentType(), "one").Finalizers(), tc.reason)
-				require.Equal(t, tc.status, statusOf(r), tc.reason)
-				require.Equal(t, child, r.Get(k8s.ConfigMap, "one"), "the child stays as it is: %s", tc.reason)
-				require.ElementsMatch(t, tc.writes, r.Server.Writes()[writes:], tc.reason)
-				requirePace(t, tc.pace, calls.times(0), tc.reason)
-				require.ElementsMatch(t, tc.events, recorded(r)[events:], tc.reason)
-				require.Equal(t, calls.len(), value(r, "roperator_syncs_total", "result=error"), tc.reason)
-				require.Equal(t, calls.len(), value(r, "roperator_handler_duration_seconds", "method=finalize,result=error"), tc.reason)
-
-				mended.Store(true)
-				server.Release()
-				r.Change(sample.ParentType(), "one", func(o map[string]any) { metaOf(o)["annotations"] = map[string]any{"mended": "yes"} })
-				rig.Elapse(time.Second)
-				require.Nil(t, r.Get(sample.ParentType(), "one"), "a change leads to another call, which lets go: %s", tc.reason)
 				r.Stop()
 			})
 		})
