@@ -210,7 +210,7 @@ func TestFailing_SyncWithAnotherStatusEachTime(t *testing.T) {
 		requirePace(t, byBackoff, calls.times(0), "own writes are no change")
 		require.Len(t, r.Server.Writes(), calls.len())
 		require.Equal(t, map[string]any{"tries": int64(calls.len()), "observedGeneration": int64(1)}, statusOf(r))
-		require.Empty(t, r.Runner.Engine().Loops())
+		require.Empty(t, r.Manager.Engine().Loops())
 		r.Stop()
 	})
 }
