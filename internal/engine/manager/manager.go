@@ -21,40 +21,42 @@ import (
 	"github.com/roperator/roperator/internal/engine/watch"
 )
 
-// Options are what runner.Options say. The zero value is usable.
+// Options are runner.Options, whose documentation says what each field means, and
+// KeepHistory. The zero value is usable.
 type Options struct {
-	RESTConfig                    *rest.Config
-	Logger                        *slog.Logger
-	Metrics                       *observe.Registry
-	TracerProvider                trace.TracerProvider
-	LeaderElection                *lead.Config
-	MetricsAddress, HealthAddress string
-	ShutdownTimeout               time.Duration
-	// KeepHistory is that of the engines, for tests.
+	RESTConfig                    *rest.Config         // nil: in-cluster, else that of a kubeconfig
+	Logger                        *slog.Logger         // nil: slog.Default()
+	Metrics                       *observe.Registry    // nil: one of its own
+	TracerProvider                trace.TracerProvider // nil: no spans are made
+	LeaderElection                *lead.Config         // nil: no election
+	MetricsAddress, HealthAddress string               // empty: nothing is served
+	ShutdownTimeout               time.Duration        // 0: 30 s
+	// KeepHistory keeps errors and conflict loops for tests: see
+	// reconcile.Config.
 	KeepHistory bool
 }
 
-// An Spec is one of the operators of a process.
+// A Spec is one of the operators of a process.
 type Spec struct {
-	Config  config.Operator
+	Config  config.Operator // as the user wrote it, without defaults
 	Handler handler.Handler
 }
 
-// A Manager runs one operator or several.
+// A Manager runs one operator or several. Its methods may be called concurrently.
 type Manager struct {
-	opts      Options
+	opts      Options // with every default filled in
 	log       *slog.Logger
-	operators []*operator
+	operators []*operator // in the order of the specs; at least one
 
 	mu struct {
 		sync.Mutex
 		started bool
-		lease   *lead.Lease // as soon as there is one
+		lease   *lead.Lease // nil until Start has made it, and without an election
 	}
 }
 
-// New returns a manager, or an error that joins every mistake in the
-// specs. It makes no request.
+// New returns a manager, or an error that joins every mistake in the specs and
+// the options. It makes no request and starts no goroutine.
 func New(opts Options, specs ...Spec) (*Manager, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -89,7 +91,8 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 	return m, nil
 }
 
-// addOperators joins every mistake in the specs.
+// addOperators adds an operator for each spec, and returns an error that joins
+// every mistake in the specs.
 func (m *Manager) addOperators(specs []Spec) error {
 	if len(specs) == 0 {
 		return errors.New("runner: there is no operator to run")
@@ -116,9 +119,9 @@ func (m *Manager) addOperators(specs []Spec) error {
 	return errors.Join(errs...)
 }
 
-// Start runs the operators until ctx ends, and returns nil then; otherwise the
-// error says why they stopped. It returns after every goroutine has ended. A
-// manager can be started once.
+// Start runs the operators until ctx ends, and returns nil then. An error says why
+// they stopped before. Start returns after every goroutine has ended. A manager
+// can be started once.
 func (m *Manager) Start(ctx context.Context) error {
 	m.mu.Lock()
 	again := m.mu.started
@@ -151,18 +154,8 @@ func (m *Manager) Start(ctx context.Context) error {
 	return m.run(ctx, engines, lock)
 }
 
-// Ready returns nil if every operator has started and mirrors every type it
-// watches, else what is missing. A replica that waits for the lease is ready: it
-// can take over at once.
-func (m *Manager) Ready() error {
-	var errs []error
-	for _, c := range m.checks() {
-		errs = append(errs, c.err)
-	}
-	return errors.Join(errs...)
-}
-
-// Engine returns the engine of the first operator, nil before it has started.
+// Engine returns the engine of the first operator, nil before Start has connected
+// every operator to the API server.
 func (m *Manager) Engine() *reconcile.Engine {
 	o := m.operators[0]
 	o.mu.Lock()
@@ -170,27 +163,7 @@ func (m *Manager) Engine() *reconcile.Engine {
 	return o.mu.engine
 }
 
-// A check is one thing that must be so for an operator to be ready.
-type check struct {
-	name string
-	err  error
-}
-
-func (m *Manager) checks() []check {
-	var checks []check
-	for _, o := range m.operators {
-		watchers := o.running()
-		if watchers == nil {
-			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
-		}
-		for _, w := range watchers {
-			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.Name(), w.Ready()})
-		}
-	}
-	return checks
-}
-
-// elects says whether a lease is needed: for anything but dry runs.
+// elects says whether there is an election: dry runs need none.
 func (m *Manager) elects() bool {
 	if m.opts.LeaderElection == nil {
 		return false
@@ -204,8 +177,8 @@ func (m *Manager) elects() bool {
 	return false
 }
 
-// newLease returns the lease of the election, on which /healthz looks from then
-// on.
+// newLease makes the lease of the election, which Healthy looks at from then on.
+// The lease isn't taken yet.
 func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
 	settings := m.opts.LeaderElection.WithDefaults(m.operators[0].cfg.Name)
 	created, err := lead.NewLease(settings, l.Config, l.As(settings.Name, nil), m.log)
@@ -218,8 +191,9 @@ func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
 	return created, nil
 }
 
-// newEngines connects every operator to the API server; nil without an error if
-// ctx ended. Those that were connected are returned also with an error.
+// newEngines connects every operator to the API server. Beside an error it returns
+// the engines of the operators that could connect, for the caller to close. It
+// returns nil without an error if ctx has ended.
 func (m *Manager) newEngines(ctx context.Context, l *client.Link) ([]*reconcile.Engine, error) {
 	engines, errs := make([]*reconcile.Engine, len(m.operators)), make([]error, len(m.operators))
 	var wg sync.WaitGroup
@@ -235,6 +209,7 @@ func (m *Manager) newEngines(ctx context.Context, l *client.Link) ([]*reconcile.
 	return engines, err
 }
 
+// closeAll closes the engines that were made.
 func closeAll(engines []*reconcile.Engine) {
 	for _, e := range engines {
 		if e != nil {
@@ -243,8 +218,9 @@ func closeAll(engines []*reconcile.Engine) {
 	}
 }
 
-// run starts the watches, and the workers when every type is mirrored and the
-// lease is held.
+// run starts the watches, and the workers once every type is mirrored and the
+// lease is held. It returns when all of them have ended: after outer has ended, or
+// with the error that ended them before.
 func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *lead.Lease) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
@@ -262,7 +238,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	var err error
 	if awaitSynced(ctx, all) {
 		for _, e := range engines {
-			e.Begin(ctx)
+			e.LogStart(ctx)
 		}
 		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) {
 			if lock == nil || m.refresh(ctx, all) {
@@ -284,8 +260,8 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	return nil
 }
 
-// work makes the passes of all operators until ctx ends, and cuts short those
-// that are still running when passes ends. It returns after the last Event.
+// work makes the passes of all operators until ctx ends, and cuts the running
+// passes short when passes ends. It returns after the last Event is written.
 func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine) {
 	var wg sync.WaitGroup
 	for _, e := range engines {
@@ -294,9 +270,11 @@ func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine)
 	wg.Wait()
 }
 
-// refresh brings the stores up to date with what another replica has done while
-// it held the lease: a handler must not be shown a parent that it has finalized,
-// however far the watches have come. It returns false if ctx ended.
+// refresh lists every type into the stores, which are up to date then with what
+// another replica has done while it held the lease: a handler must not be shown a
+// parent that was finalized by the other replica, and of which the watch hasn't
+// told yet. A list that fails is tried again every second. refresh returns false
+// if ctx has ended.
 func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher) bool {
 	for _, w := range watchers {
 		for err := w.Refresh(ctx); err != nil; err = w.Refresh(ctx) {
@@ -311,6 +289,7 @@ func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher) bool {
 	return ctx.Err() == nil
 }
 
+// awaitSynced returns true once every type is mirrored, false if ctx has ended.
 func awaitSynced(ctx context.Context, watchers []*watch.Watcher) bool {
 	for _, w := range watchers {
 		select {

@@ -23,7 +23,7 @@ import (
 func TestRunner(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(rig.Copier))
-		require.NoError(t, r.Runner.Ready())
+		require.NoError(t, r.Manager.Ready())
 		r.Create("one", "v1")
 		synctest.Wait()
 		child := r.Get(k8s.ConfigMap, "one")
@@ -54,11 +54,11 @@ func TestRunner(t *testing.T) {
 		require.NotNil(t, r.Get(k8s.ConfigMap, "one"), "created again")
 		require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
 		synctest.Wait()
-		_, held := r.Runner.Engine().Snapshot(rig.Key("one"))
+		_, held := r.Manager.Engine().Snapshot(rig.Key("one"))
 		require.False(t, held)
 		require.Empty(t, r.Errors("one"))
 		r.Stop()
-		require.ErrorContains(t, r.Runner.Start(t.Context()), "started before")
+		require.ErrorContains(t, r.Manager.Start(t.Context()), "started before")
 	})
 }
 

@@ -3,34 +3,33 @@ package manager
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 )
 
 const (
-	// For clients that dawdle.
+	// These bound what a slow client can hold.
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 30 * time.Second
 	writeTimeout      = time.Minute
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 32 << 10
-	// closeTimeout is how long requests that are being answered may take when
+	// closeTimeout is how long requests that are being answered may take once
 	// everything else has ended.
 	closeTimeout = time.Second
 )
 
-// A server answers those who watch over the operators.
+// A server answers requests for metrics, health and readiness.
 type server struct {
-	servers []*http.Server
-	wg      sync.WaitGroup
+	servers []*http.Server // one per address
+	wg      sync.WaitGroup // of the goroutines that serve, one per address
 }
 
-// serve begins to listen at the addresses of the Options. Close ends it.
+// serve begins to listen at the addresses in the Options; there may be none. The
+// server's close ends it.
 func (m *Manager) serve(ctx context.Context) (*server, error) {
 	muxes := map[string]*http.ServeMux{}
 	at := func(address string) *http.ServeMux {
@@ -75,64 +74,15 @@ func (m *Manager) serve(ctx context.Context) (*server, error) {
 	return s, nil
 }
 
-// close returns when the last goroutine has ended.
+// close stops to listen, and returns when every goroutine of the server has
+// ended.
 func (s *server) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, each := range s.servers {
 		if each.Shutdown(ctx) != nil {
-			_ = each.Close() // someone still reads; the listener is closed already
+			_ = each.Close() // a client still reads; the listener is closed already
 		}
 	}
 	s.wg.Wait()
-}
-
-// Healthy returns why the process should be restarted, nil if it shouldn't: the
-// lease is lost, and yet the process hasn't ended, since a handler doesn't heed
-// its context. Nothing else that goes wrong in an operator is mended by a restart.
-func (m *Manager) Healthy() error {
-	m.mu.Lock()
-	lease := m.mu.lease
-	m.mu.Unlock()
-	if lease == nil {
-		return nil
-	}
-	return lease.Lost()
-}
-
-func (m *Manager) healthz(w http.ResponseWriter, _ *http.Request) {
-	if err := m.Healthy(); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	_, _ = io.WriteString(w, "ok")
-}
-
-// readyz says whether all that is watched is mirrored; with ?verbose, what is
-// and what isn't.
-func (m *Manager) readyz(w http.ResponseWriter, req *http.Request) {
-	_, verbose := req.URL.Query()["verbose"]
-	var lines strings.Builder
-	failed := false
-	for _, c := range m.checks() {
-		switch {
-		case c.err != nil:
-			failed = true
-			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, c.err)
-		case verbose:
-			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
-		}
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	switch {
-	case failed:
-		w.WriteHeader(http.StatusInternalServerError)
-		lines.WriteString("readyz check failed\n")
-	case verbose:
-		lines.WriteString("readyz check passed\n")
-	default:
-		lines.WriteString("ok")
-	}
-	_, _ = io.WriteString(w, lines.String())
 }

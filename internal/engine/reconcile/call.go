@@ -12,7 +12,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 )
 
-// callSync calls the handler's Sync.
+// callSync calls the handler's Sync with the pass's snapshot.
 func (p *pass) callSync(ctx context.Context) (*handler.SyncResponse, error) {
 	resp, err := call(ctx, p, observe.MethodSync, "Sync", p.handler.Sync)
 	if err == nil && resp.Resync < 0 {
@@ -21,7 +21,7 @@ func (p *pass) callSync(ctx context.Context) (*handler.SyncResponse, error) {
 	return resp, err
 }
 
-// callFinalize calls the handler's Finalize.
+// callFinalize calls the handler's Finalize with the pass's snapshot.
 func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, error) {
 	resp, err := call(ctx, p, observe.MethodFinalize, "Finalize", p.handler.Finalize)
 	if err == nil && resp.Retry < 0 {
@@ -30,10 +30,11 @@ func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, err
 	return resp, err
 }
 
-// call calls one method of the handler, with a context that ends at the
-// handler's timeout. It returns a response with every error for which there is
-// one. A panic is an error, with its stack in the log, and so is a nil response
-// without an error.
+// call calls do, a method of the handler. method names it in metrics and spans,
+// name in errors. The context of the call ends at the handler's timeout. An error
+// comes with the response that the handler returned beside it, which may be nil;
+// a success with a response. A panic is an error, with its stack in the log, and
+// so is a nil response without an error.
 func call[R any](ctx context.Context, p *pass, method, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (resp *R, err error) {
 	cancel := func() {}
 	if p.Config.HandlerTimeout > 0 {
@@ -62,8 +63,10 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 	return resp, nil
 }
 
-// failSync writes the status and the Events that came with an error of Sync. The
-// children stay as they are, unless the error says otherwise.
+// failSync ends a pass in which Sync has failed with err. resp is the response
+// that came with the error, nil if none did: its Events are recorded and its
+// status is written. The children stay as they are, unless err asks for them to be
+// deleted.
 func (p *pass) failSync(ctx context.Context, resp *handler.SyncResponse, err error) (schedule.Outcome, error) {
 	if resp == nil {
 		return schedule.Outcome{Err: true, Permanent: isPermanent(err)}, err
@@ -77,11 +80,12 @@ func (p *pass) failSync(ctx context.Context, resp *handler.SyncResponse, err err
 	return p.fail(ctx, resp.Status, resp.Resync, err)
 }
 
-// fail writes the status that came with an error of the handler. The next try
-// is after delay if that is positive, else by the backoff.
+// fail writes the status that came with an error of the handler. The parent is
+// tried again after delay if that is positive, else by the backoff, and not at
+// all if err is permanent and the status is written.
 func (p *pass) fail(ctx context.Context, status any, delay time.Duration, err error) (schedule.Outcome, error) {
 	out, statusErr := p.settleStatus(ctx, status, childrenState{prompted: true})
-	out.Again = false // what was written prompts no pass: this one failed
+	out.Again = false // a failed pass isn't repeated at once, whatever it wrote
 	out.Err, out.Permanent, out.RetryAfter = true, isPermanent(err) && statusErr == nil, max(0, delay)
 	return out, errors.Join(err, statusErr)
 }

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// maxShown bounds a value in a log or an Event, in bytes.
+	// maxShown bounds a value in a log line or an Event, in bytes.
 	maxShown = 100
-	// echoInterval is the pace of a child that answers every write at once.
+	// echoInterval is how soon after a write a change of the child counts as the
+	// child's answer to that write.
 	echoInterval = time.Second
 )
 
-// inputsLeft returns what the pass leaves behind for the handler's next answer
-// to depend on: what the handler was shown, with the pass's own writes. If the
-// next pass finds anything else, somebody else has changed something.
+// inputsLeft returns the inputs that the pass leaves to the next one: what the
+// handler was shown, with the pass's own writes. If the next pass finds other
+// inputs, somebody else has changed the parent or a child.
 func (p *pass) inputsLeft() plan.Inputs {
 	written := map[object.Ref]*resource.Resource{}
 	for _, r := range p.results {
@@ -53,8 +54,8 @@ func (p *pass) inputsLeft() plan.Inputs {
 	return p.inputsOf(children)
 }
 
-// inputsOf returns what the handler's answer depends on if it is shown these
-// children, in any order.
+// inputsOf returns the inputs of the handler if it is shown the pass's parent with
+// these children, in any order.
 func (p *pass) inputsOf(children []*resource.Resource) plan.Inputs {
 	in := plan.Inputs{UID: p.parent.UID(), Generation: p.parent.Generation(), Parent: p.memory.DigestOf(p.parent)}
 	for _, child := range children {
@@ -63,8 +64,8 @@ func (p *pass) inputsOf(children []*resource.Resource) plan.Inputs {
 	return in
 }
 
-// versionHash is an FNV-1a hash of one state of an object, without what hash/fnv
-// would allocate.
+// versionHash is an FNV-1a hash of one state of an object. It allocates nothing,
+// as hash/fnv would.
 func versionHash(uid types.UID, version string) uint64 {
 	const offset, prime = 14695981039346656037, 1099511628211
 	hash := uint64(offset)
@@ -77,13 +78,13 @@ func versionHash(uid types.UID, version string) uint64 {
 }
 
 // prompted says whether anyone but this operator has changed the parent or a
-// child since the parent's last pass, or shortly before that. It is to be asked
-// once a pass.
+// child since the parent's last pass, or shortly before that. It is called once a
+// pass, since it counts.
 func (p *pass) prompted() bool { return p.memory.Prompted(p.inputsOf(p.children)) }
 
-// suspect counts a write that restores what someone else has changed, or whose
-// desired value changed unprompted. It says whether the parent is in a conflict
-// loop.
+// suspect counts a write of a child if the write is suspicious: it restores what
+// someone else has changed, or its desired value changed unprompted. It says
+// whether the parent is in a conflict loop.
 func (p *pass) suspect(r *apply.Result, prompted bool) bool {
 	a := r.Action
 	key := schedule.LoopKey{Parent: p.parent.UID(), Type: a.Ref.Type, Object: a.Ref.Key}
@@ -94,14 +95,14 @@ func (p *pass) suspect(r *apply.Result, prompted bool) bool {
 	if writes == nil {
 		return false
 	}
-	if a.Verb == plan.VerbDelete { // whatever its name was: a handler may name its children anew every time
+	if a.Verb == plan.VerbDelete { // under any name: a handler may name its children anew every time
 		key.Object.Name = ""
 	}
 	return p.countLoop(key, writes)
 }
 
-// suspicious returns the fields of a write that counts as suspicious, nil if the
-// write doesn't.
+// suspicious returns the fields of a suspicious write, nil if the write isn't
+// suspicious.
 func (p *pass) suspicious(r *apply.Result, prompted bool) []schedule.LoopWrite {
 	a := r.Action
 	legitimate := prompted && !a.Restores
@@ -122,7 +123,7 @@ func (p *pass) suspicious(r *apply.Result, prompted bool) []schedule.LoopWrite {
 		case !a.Restores:
 			return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
 		}
-		// Someone takes the mark off.
+		// Someone takes the mark off again and again.
 		path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.Mark)}
 		return []schedule.LoopWrite{{Path: path.String()}}
 	case plan.VerbCreate: // someone takes the operator's labels or the owner reference off
@@ -137,8 +138,8 @@ func (p *pass) suspicious(r *apply.Result, prompted bool) []schedule.LoopWrite {
 	return nil
 }
 
-// suspectStatus counts a status that changed though nothing else did. It says
-// whether the parent is in a conflict loop.
+// suspectStatus counts a write of the status that nobody's change has prompted. It
+// says whether the parent is in a conflict loop.
 func (p *pass) suspectStatus(want, live any) bool {
 	var writes []schedule.LoopWrite
 	for _, f := range plan.StatusEffects(live, want) {
@@ -147,10 +148,11 @@ func (p *pass) suspectStatus(want, live any) bool {
 	return p.countLoop(schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}, writes)
 }
 
-// echoed says whether nothing prompted a write but the child's own answer to the
-// last one, which was a moment ago or in a loop: the status that a controller
-// gives to whatever it is told. Otherwise a Deployment which the handler wants
-// different at every call would seem to have been changed by someone each time.
+// echoed says whether a write was prompted by nothing but the child's answer to
+// the last write. Such an answer is the status that a controller gives to every
+// spec; it comes within a moment of the write, or in a conflict loop at any time.
+// Were it a change by someone else, a Deployment that the handler wants different
+// at every call would never count as a conflict loop.
 func (p *pass) echoed(a *plan.Action, key schedule.LoopKey) bool {
 	if a.Live == nil || a.Want == nil {
 		return false
@@ -167,8 +169,9 @@ func (p *pass) echoed(a *plan.Action, key schedule.LoopKey) bool {
 	return p.memory.Left(in)
 }
 
-// countLoop counts a suspicious write, and tells of a conflict loop when one is
-// found. It says whether the parent is in one.
+// countLoop counts a suspicious write. A conflict loop that it completes is
+// logged, counted and recorded as an Event. It says whether the parent is in a
+// conflict loop.
 func (p *pass) countLoop(key schedule.LoopKey, writes []schedule.LoopWrite) bool {
 	now := time.Now()
 	if found := p.loops.Wrote(now, key, writes); found != nil {
@@ -181,7 +184,8 @@ func (p *pass) countLoop(key schedule.LoopKey, writes []schedule.LoopWrite) bool
 	return p.loops.Active(now, p.parent.UID())
 }
 
-// show prints a value for a log or an Event. Of a Secret it prints none.
+// show prints a value of an object of kind k for a log line or an Event. It hides
+// the values of Secrets.
 func show(k *catalog.Kind, v any) string {
 	if k.Secret() {
 		return plan.Hidden

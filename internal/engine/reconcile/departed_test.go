@@ -49,7 +49,7 @@ func TestDeparted_ParentIsReleasedAndForgotten(t *testing.T) {
 		r.SetSpec("one", "v2")
 		rig.Elapse(time.Minute)
 		require.Equal(t, writes, r.Server.Writes(), "what happens to it is no longer this operator's business")
-		_, held := r.Runner.Engine().Observed(sample.ParentType(), rig.Key("one"))
+		_, held := r.Manager.Engine().Observed(sample.ParentType(), rig.Key("one"))
 		require.False(t, held)
 
 		r.Change(sample.ParentType(), "one", label("yes"))
@@ -83,7 +83,7 @@ func TestDeparted_WhileTheFinalizerIsAdded(t *testing.T) {
 		require.True(t, moved)
 		require.Empty(t, r.Get(sample.ParentType(), "one").Finalizers())
 		require.Nil(t, r.Get(k8s.ConfigMap, "one"))
-		_, held := r.Runner.Engine().Observed(sample.ParentType(), rig.Key("one"))
+		_, held := r.Manager.Engine().Observed(sample.ParentType(), rig.Key("one"))
 		require.False(t, held)
 		r.Stop()
 	})
@@ -136,7 +136,7 @@ func TestDeparted_DeletedParentIsForgotten(t *testing.T) {
 		rig.Elapse(time.Minute)
 		require.Equal(t, 1, finalized)
 		require.Nil(t, r.Get(sample.ParentType(), "one"))
-		sizes := r.Runner.Engine().Sizes()
+		sizes := r.Manager.Engine().Sizes()
 		for _, what := range []string{"departed", "parents by UID", "remembered parents"} {
 			require.Contains(t, sizes, what)
 			require.Zero(t, sizes[what], what)

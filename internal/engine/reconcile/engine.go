@@ -19,26 +19,27 @@ const (
 	// maxWrites bounds how many writes of one operator run at once.
 	maxWrites = 64
 
-	// A conflict loop is conflictLimit suspicious writes within conflictWindow.
+	// conflictLimit suspicious writes within conflictWindow are a conflict loop.
 	conflictLimit  = 5
 	conflictWindow = time.Minute
 )
 
-// An Config is what an engine is made of.
+// A Config is what an Engine is made of. Fields may be nil only where it says so.
 type Config struct {
 	Settings *catalog.Settings
 	Handler  handler.Handler
-	Client   *client.Client
+	Client   *client.Client     // nil: for an engine that makes no request
 	Events   *observe.EventSink // nil: no Event is recorded
-	Metrics  *observe.Metrics
-	Tracing  *observe.Tracing // nil: no spans are made
+	Metrics  *observe.Metrics   // nil: for an engine that only releases parents
+	Tracing  *observe.Tracing   // nil: no spans are made
 	Log      *slog.Logger
-	// KeepHistory keeps the newest errors of each parent, and the conflict
-	// loops: see Errors and Loops.
+	// KeepHistory keeps the newest errors of each parent and the conflict loops,
+	// for Engine.Errors and Engine.Loops.
 	KeepHistory bool
 }
 
-// An Engine is a running operator: everything that its passes share.
+// An Engine is one operator: everything that its passes share. Its exported
+// methods may be called concurrently.
 type Engine struct {
 	*catalog.Settings
 	handler handler.Handler
@@ -52,11 +53,12 @@ type Engine struct {
 	metrics *observe.Metrics
 	tracing *observe.Tracing
 	slots   chan struct{} // one for each write under way
-	listing chan struct{} // held by whoever is in listParents
+	listing chan struct{} // has room for one: the pass that lists the parents
 	log     *slog.Logger
 }
 
-// New returns an engine that knows of no object yet, and starts nothing.
+// New returns an engine whose store is empty. It starts no goroutine and makes no
+// request.
 func New(c Config) *Engine {
 	e := &Engine{
 		Settings: c.Settings,
@@ -78,14 +80,16 @@ func New(c Config) *Engine {
 	return e
 }
 
-// Begin tells that the operator starts: every type is mirrored.
-func (e *Engine) Begin(ctx context.Context) {
+// LogStart logs that the operator has started. It is called once every watcher is
+// synced.
+func (e *Engine) LogStart(ctx context.Context) {
 	e.log.InfoContext(ctx, "started", "parent", e.Config.Parent.String(), "children", len(e.Config.Children), "parents", len(e.store.AllParents()))
 }
 
-// Work makes passes until ctx ends. It returns when the running ones have ended
-// too: they get shutdownTimeout for it, unless their own context, passes, ends
-// before. The last passes' Events have been written then.
+// Work makes passes until ctx ends, and returns when the running passes have
+// ended and their Events have been written. passes is the context of the passes:
+// they are cut short when it ends, or shutdownTimeout after ctx has ended. Work is
+// called once.
 func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration) {
 	defer e.Close()
 	passCtx, cancel := context.WithCancel(passes)
@@ -125,15 +129,15 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 }
 
 // Close returns when the Events that were recorded have been written, or given
-// up. It may be called more than once.
+// up. It may be called more than once; Work calls it at its end.
 func (e *Engine) Close() {
 	if e.events != nil {
 		e.events.Close()
 	}
 }
 
-// each calls do for every number below n, as many at a time as the operator
-// makes passes, and returns when all calls have ended.
+// each calls do for every number from 0 to n-1, at most MaxConcurrentSyncs at a
+// time, and returns when all calls have ended.
 func (e *Engine) each(n int, do func(i int)) {
 	slots := make(chan struct{}, e.Config.MaxConcurrentSyncs)
 	var wg sync.WaitGroup
@@ -147,7 +151,7 @@ func (e *Engine) each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// changed schedules the parents that a new state concerns.
+// changed makes the parents due that a change in the store concerns.
 func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
 	for _, uid := range c.Parents {
 		e.queue.Add(uid, p, why)

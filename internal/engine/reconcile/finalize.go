@@ -16,9 +16,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// settleFinalizers sees to it that the parent has the operator's finalizer if
-// there is something to finalize, and none of the operator's otherwise. On
-// success p.parent is the newest state of the parent.
+// settleFinalizers gives the parent the operator's finalizer if there is
+// something to finalize, and takes every finalizer of the operator off otherwise.
+// On success p.parent is the newest state of the parent.
 func (p *pass) settleFinalizers(ctx context.Context) error {
 	if p.Config.DryRun {
 		p.foreseeFinalizers(p.WantedFinalizers)
@@ -36,12 +36,13 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 	return nil
 }
 
-// setFinalizers changes the parent's finalizers with a JSON Patch that applies
-// only to the list it was computed from, so that another controller's finalizer
-// is never touched. It returns the parent as it then is, and parent itself if
-// nothing had to be changed. If the parent has left or entered the
-// ParentSelector meanwhile, nothing is changed and the error is NotFound: what
-// is to become of the parent is decided when the watch tells of that.
+// setFinalizers changes the parent's finalizers to what change returns for them.
+// It returns the newest state of the parent, which is parent itself if nothing
+// had to be changed. The request is a JSON Patch that applies only to the list of
+// finalizers that it was computed from, so that another controller's finalizer is
+// never touched. If the parent has left or entered the ParentSelector meanwhile,
+// nothing is changed and the error is NotFound: the watch will tell of the
+// parent, and the next pass decide.
 func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, change func([]string) []string) (*resource.Resource, error) {
 	selected := e.Selects(parent)
 	for {
@@ -55,7 +56,7 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 			switch {
 			case isGone(answer):
 				e.store.WroteDelete(parent, nil)
-			case selected: // of any other no watch would tell what becomes of it
+			case selected: // no watch would ever update or remove another parent
 				e.store.Wrote(answer)
 			}
 			return answer, nil
@@ -63,7 +64,8 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		if !apierrors.IsInvalid(err) {
 			return nil, err
 		}
-		// A failed test is a 422 without details: has the parent changed?
+		// A failed test of the patch is a 422 without details. It says nothing of
+		// whether the parent has changed.
 		live, getErr := e.client.Get(ctx, e.Types.Parent, parent.Key())
 		switch {
 		case getErr != nil:
@@ -78,12 +80,13 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		}
 		parent = live
 		if live.IsDeleting() && len(want) > len(held) {
-			return live, nil // too late to add one
+			return live, nil // too late to add a finalizer
 		}
 	}
 }
 
-// patchFinalizers sends the patch from a parent's finalizers to want.
+// patchFinalizers sends the patch that changes a parent's finalizers to want, and
+// returns the API server's answer.
 func (e *Engine) patchFinalizers(ctx context.Context, parent *resource.Resource, want []string) (*resource.Resource, error) {
 	patch, err := plan.FinalizerPatch(parent, want, e.Config.ParentSelector != "")
 	if err != nil {
@@ -96,8 +99,8 @@ func (e *Engine) patchFinalizers(ctx context.Context, parent *resource.Resource,
 	return answer, err
 }
 
-// finalize calls the handler for a parent that is being deleted, and lets go of
-// the parent when the handler is done.
+// finalize calls the handler for a parent that is being deleted, and takes the
+// operator's finalizers off when the handler has finalized it.
 func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	nothing := !slices.Contains(p.parent.Finalizers(), p.Finalizer) || !p.Finalizes
 	switch {
@@ -105,10 +108,10 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		p.foreseeFinalizers(p.WithoutOurs)
 		return schedule.Outcome{}, nil
 	case p.Config.DryRun:
-		p.would = append(p.would, p.changeOfParent("finalize", nil))
+		p.foreseen = append(p.foreseen, p.changeOfParent("finalize", nil))
 		return schedule.Outcome{}, nil
 	case nothing:
-		return p.letGo(ctx) // what an earlier build left goes
+		return p.letGo(ctx) // an earlier build may have left a finalizer
 	}
 	resp, err := p.callFinalize(ctx)
 	if resp == nil {
@@ -133,7 +136,7 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		out.RetryAfter = resp.Retry
 		return out, nil
 	}
-	out.Err = true // not a failure to tell of, but tried again like one
+	out.Err = true // no failure to log or count, but retried by the same backoff
 	return out, nil
 }
 
@@ -156,10 +159,9 @@ func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
 	return schedule.Outcome{}, nil
 }
 
-// isGone says whether the answer to a patch of finalizers is that of an object
-// which went with the last of them. Such an answer has the resourceVersion from
-// before (tried on kube-apiserver 1.36), so it isn't the newest state of
-// anything.
+// isGone says whether answer, to a patch of finalizers, shows an object that went
+// with its last finalizer. Such an answer has the resourceVersion from before the
+// patch (tried on kube-apiserver 1.36), so it isn't the newest state of anything.
 func isGone(answer *resource.Resource) bool {
 	return answer.IsDeleting() && len(answer.Finalizers()) == 0
 }

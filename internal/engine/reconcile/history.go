@@ -12,16 +12,16 @@ import (
 // maxHistory bounds how many errors of one parent are kept.
 const maxHistory = 100
 
-// A Loop is a conflict loop of a parent's passes.
+// A Loop is a conflict loop that the passes over a parent were in.
 type Loop struct {
-	Parent types.NamespacedName
+	Parent types.NamespacedName // whose passes they were
 	schedule.ConflictLoop
 }
 
-// A history holds the newest errors of each parent, and all conflict loops, for
-// tests. It is safe for concurrent use.
+// A history holds the newest errors of each parent's passes, and all conflict
+// loops, for tests. It is safe for concurrent use.
 type history struct {
-	on bool // else nothing is kept
+	on bool // if not, nothing is kept
 	mu struct {
 		sync.Mutex
 		errors map[types.NamespacedName][]error // parent -> the newest, oldest first

@@ -15,10 +15,10 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// What others may ask a running engine: tests, and whoever reads the metrics.
-// All methods may be called concurrently.
+// The methods in this file show what an engine knows and does, to tests and to
+// the metrics.
 
-// An Activity is the state of an engine's scheduler.
+// An Activity is what an engine has done and has to do.
 type Activity struct {
 	Running int    // passes under way
 	Due     int    // parents that wait for a worker
@@ -26,7 +26,7 @@ type Activity struct {
 	Events  int    // Events that wait to be written
 }
 
-// Activity says what the engine has to do.
+// Activity returns what the engine has done and has to do.
 func (e *Engine) Activity() Activity {
 	running, due, passes := e.queue.Activity()
 	a := Activity{Running: running, Due: due, Passes: passes}
@@ -36,7 +36,8 @@ func (e *Engine) Activity() Activity {
 	return a
 }
 
-// Observed returns an object as the engine's own store holds it.
+// Observed returns an object as the engine's store holds it, false if the store
+// doesn't.
 func (e *Engine) Observed(t resource.Type, key types.NamespacedName) (*resource.Resource, bool) {
 	return e.store.Object(object.Ref{Type: t, Key: key})
 }
@@ -52,8 +53,8 @@ func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bo
 }
 
 // Compare lists the fields in which live doesn't satisfy desired, by the
-// comparison that decides about writes. desired is whatever may be returned as a
-// child; its status counts too.
+// comparison that decides about writes. desired is anything that a handler may
+// return as a child; its status is compared too.
 func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Difference, error) {
 	want, err := encode.Map(desired)
 	if err != nil {
@@ -62,17 +63,17 @@ func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Differen
 	return plan.Differences(e.Types, live.Type(), live.Unstructured().Object, want), nil
 }
 
-// Errors returns the errors of a parent's passes so far (the handler's, of
-// invalid responses, of writes), oldest first: the newest 100. There are none
-// without Config.KeepHistory.
+// Errors returns the newest 100 errors of a parent's passes, oldest first: those
+// of the handler, of invalid responses and of writes. There are none without
+// Config.KeepHistory.
 func (e *Engine) Errors(parent types.NamespacedName) []error { return e.history.errorsOf(parent) }
 
 // Loops returns the conflict loops found so far, oldest first. There are none
 // without Config.KeepHistory.
 func (e *Engine) Loops() []Loop { return e.history.allLoops() }
 
-// Sizes says how many entries there are in everything that is kept by parent or
-// by child, so that a test sees what isn't forgotten.
+// Sizes returns how many entries each map has that is kept by parent or by child,
+// so that a test sees what isn't forgotten.
 func (e *Engine) Sizes() map[string]int {
 	out := map[string]int{"remembered parents": e.memory.Len(), "loops": e.loops.Len()}
 	e.store.Sizes(out)
@@ -80,8 +81,8 @@ func (e *Engine) Sizes() map[string]int {
 	return out
 }
 
-// Gauges returns how things are, for the metrics. leading says whether this
-// process may write, and watchers returns the watchers that run.
+// Gauges returns the values that the metrics show of the present. leading says
+// whether this process may write; watchers are those that run.
 func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges {
 	running, due, _ := e.queue.Activity()
 	values := observe.Gauges{Due: due, Running: running, Workers: e.Config.MaxConcurrentSyncs, Leading: leading}
@@ -102,8 +103,7 @@ func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges 
 	return values
 }
 
-// WarnNoStatus tells at the start if the parent's type has no status
-// subresource.
+// WarnNoStatus logs a warning if the parent's type has no status subresource.
 func (e *Engine) WarnNoStatus() {
 	if !e.Types.Parent.HasStatus {
 		e.log.Warn("parent type has no status subresource: a handler that returns a status will fail", "type", e.Types.Parent.Type.String())

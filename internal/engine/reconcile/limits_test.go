@@ -74,7 +74,7 @@ func TestNoRateLimitByDefault(t *testing.T) {
 		start := time.Now()
 		r := startBehind(t, server, server)
 		require.Len(t, server.Writes(), 2*parents, "a child and a status for each")
-		require.Zero(t, r.Runner.Engine().Activity().Events, "no Event waits")
+		require.Zero(t, r.Manager.Engine().Activity().Events, "no Event waits")
 		require.Equal(t, start, time.Now(), "and no time has passed")
 		r.Stop()
 	})

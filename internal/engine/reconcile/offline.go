@@ -18,15 +18,15 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// An OfflinePlanner does what an engine does up to the first request, without
-// an API server. Its methods may be called concurrently.
+// An OfflinePlanner plans passes without an API server: it does what an engine
+// does before the first request. Its methods may be called concurrently.
 type OfflinePlanner struct {
 	settings *catalog.Settings
 	handler  handler.Handler
 }
 
-// NewOfflinePlanner returns a planner for a valid configuration with its
-// defaults.
+// NewOfflinePlanner returns a planner for cfg, which must be valid and have its
+// defaults filled in. An error says that the scope of a type doesn't fit.
 func NewOfflinePlanner(cfg config.Operator, h handler.Handler) (*OfflinePlanner, error) {
 	types, err := catalog.Offline(cfg)
 	if err != nil {
@@ -40,16 +40,16 @@ type Planned struct {
 	// Actions are those on children, in the order in which they would be carried
 	// out.
 	Actions []plan.ForeseenAction
-	// Finalized: the parent is let go.
+	// Finalized says that the operator's finalizer would be taken off.
 	Finalized bool
-	// Status is what the parent's would be, and WritesStatus says whether it has
-	// another one.
-	Status       any
+	// Status is the parent's status after the pass.
+	Status any
+	// WritesStatus says that Status differs from the parent's present status.
 	WritesStatus bool
 }
 
-// Namespaced says whether objects of a type live in namespaces, and whether that
-// is only a guess.
+// Namespaced says whether objects of a type live in namespaces. guessed says that
+// neither the configuration nor the built-in kinds know the type.
 func (o *OfflinePlanner) Namespaced(t resource.Type) (namespaced, guessed bool) {
 	m, guessed := catalog.MappingOf(o.settings.Config, t)
 	return !m.ClusterScoped, guessed
@@ -64,8 +64,8 @@ func (o *OfflinePlanner) Finalizer() string {
 	return ""
 }
 
-// Adopt gives a child the labels and the owner reference that make it one of
-// parent's.
+// Adopt gives a child the labels and the owner reference that make it a child of
+// parent.
 func (o *OfflinePlanner) Adopt(child map[string]any, parent *resource.Resource) {
 	plan.AdoptOffline(o.settings, child, parent)
 }
@@ -75,11 +75,11 @@ func (o *OfflinePlanner) Compare(t resource.Type, live, desired map[string]any) 
 	return plan.Differences(o.settings.Types, t, live, desired)
 }
 
-// Plan calls the handler, and returns what the engine would do. If the pass would
-// fail, the error says why, and what it does all the same is returned with it;
-// nil if that is nothing.
+// Plan calls the handler with req, and returns what a pass would do. If the pass
+// would fail, the error says why; the Planned beside the error is what the failed
+// pass would do all the same, nil if that is nothing.
 func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*Planned, error) {
-	// An engine that knows nothing yet and can't make a request.
+	// An engine that remembers nothing and can't make a request.
 	p := New(Config{
 		Settings: o.settings, Handler: o.handler, Metrics: observe.NewMetrics(), Log: slog.New(slog.DiscardHandler),
 	}).newPass(req)
@@ -124,14 +124,14 @@ func (p *pass) planFinalize(ctx context.Context) (*Planned, error) {
 	return p.planFailure(resp.Status, err)
 }
 
-// planFailure plans a pass that fails with err, nil if it doesn't, and writes no
-// more than the status.
+// planFailure plans a pass that writes the status at most, and fails with err
+// unless err is nil.
 func (p *pass) planFailure(status any, err error) (*Planned, error) {
 	out := &Planned{}
 	return out, errors.Join(err, p.planStatus(out, status))
 }
 
-// planStatus fills in what becomes of the parent's status.
+// planStatus fills in Status and WritesStatus. status is the handler's.
 func (p *pass) planStatus(out *Planned, status any) error {
 	live, _ := p.parent.Field("status")
 	if isNil(status) {

@@ -10,14 +10,15 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
-// What went along with its parent isn't created again. The watches of parents and
-// of children aren't in step, so that the engine may know of a child's end before
-// it knows of the parent's deletion. Before it creates a child of a parent that
-// has lost children by someone else's doing, it asks the API server.
+// A child that went along with its parent isn't created again. The watches of
+// parents and of children aren't in step, so that the engine may hear of the
+// child's end before it hears of the parent's deletion. So before a pass creates a
+// child of a parent that has lost children by someone else's doing, it asks the
+// API server whether the parent stays.
 
-// ownerGoes says whether the parent is being deleted or gone, as far as the
-// children that it has lost give cause to ask.
-func (p *pass) ownerGoes(ctx context.Context) (bool, error) {
+// parentGoes says whether the parent is being deleted, or gone. It asks the API
+// server only if the parent has lost children that nothing explains.
+func (p *pass) parentGoes(ctx context.Context) (bool, error) {
 	uid := p.parent.UID()
 	lost := p.store.Lost(uid)
 	if lost > 0 && p.store.LostMany() {
@@ -26,7 +27,7 @@ func (p *pass) ownerGoes(ctx context.Context) (bool, error) {
 		}
 		lost = p.store.Lost(uid)
 	}
-	if lost == 0 { // or no longer: a list has told since the snapshot
+	if lost == 0 { // perhaps since a list has told of the parent after the snapshot
 		known, ok := p.store.Parent(uid)
 		return !ok || known.IsDeleting(), nil
 	}
@@ -37,7 +38,8 @@ func (p *pass) ownerGoes(ctx context.Context) (bool, error) {
 	return goes, err
 }
 
-// Goes reads whether the parent is being deleted, or gone.
+// Goes asks the API server whether the parent is being deleted, or gone. Writes
+// of the pass call it concurrently.
 func (p *pass) Goes(ctx context.Context) (bool, error) {
 	now, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
 	if apierrors.IsNotFound(err) {
@@ -49,9 +51,9 @@ func (p *pass) Goes(ctx context.Context) (bool, error) {
 	return now.UID() != p.parent.UID() || now.IsDeleting(), nil
 }
 
-// listParents lists the parents, which tells of the deletion of every parent
-// that has lost children until now. It does nothing if another pass has done so
-// meanwhile, and the losses of this parent are explained.
+// listParents lists the parents into the store, which tells of the deletion of
+// every parent that has lost children until now. It does nothing if the list of
+// another pass has explained the losses of the parent with this UID meanwhile.
 func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
 	select {
 	case e.listing <- struct{}{}:

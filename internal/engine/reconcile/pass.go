@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -22,32 +21,33 @@ import (
 )
 
 const (
-	// watchDelay is after how long a pass looks again for a state that should
-	// have arrived by watch.
+	// watchDelay is how long a pass waits for a state that the watch should
+	// deliver, before the parent is due again.
 	watchDelay = 2 * time.Second
-	// terminatingRetry is after how long a child's namespace that was being
-	// deleted is tried again, unless it is the parent's own. Nobody may tell when
-	// such a namespace exists anew.
+	// terminatingRetry is how long after a pass the parent is due again if the
+	// namespace of a child was being deleted, unless that namespace is the
+	// parent's own. No watch may tell when the namespace exists anew.
 	terminatingRetry = 30 * time.Second
 )
 
-// A pass is one look at one parent.
+// A pass is one look at one parent: from the snapshot to the status. It belongs
+// to one goroutine, but for what apply.Owner says.
 type pass struct {
 	*Engine
-	lines    passLog
-	parent   *resource.Resource
-	req      *handler.SyncRequest
-	children []*resource.Resource // of req, in their order
-	memory   *plan.ParentMemory
-	results  []apply.Result
+	syncID   passID
+	parent   *resource.Resource   // its newest state that the pass knows
+	req      *handler.SyncRequest // the snapshot
+	children []*resource.Resource // of the snapshot, in its order
+	memory   *plan.ParentMemory   // of this parent, from pass to pass
+	results  []apply.Result       // of the actions on children
 
-	did        []string      // what was written, for the log
+	did        []string      // what was written, as "verb object", for the log
 	firstWrite time.Time     // when the first write was answered; zero: there was none
-	would      []plan.Change // what would have been written without DryRun
+	foreseen   []plan.Change // what would have been written if this weren't a dry run
 	outdated   bool          // the parent has changed since the snapshot; known in a dry run only
 }
 
-// sync makes one pass over the parent with this UID, and says what the scheduler
+// sync makes one pass over the parent that is due, and returns what the scheduler
 // is to do next.
 func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
 	req, ok := e.snapshot(d.UID)
@@ -57,15 +57,15 @@ func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
 	}
 	p := e.newPass(req)
 	start := time.Now()
-	inner, span := p.trace(ctx, d)
+	inner, span := p.startSpan(ctx, d)
 	out, err := p.run(inner)
 	span.End(err)
 	return p.conclude(inner, d, out, err, time.Since(start))
 }
 
-// snapshot returns what the handler is to see of a parent, false if the parent
-// doesn't exist. It includes the result of every write that this process has
-// made.
+// snapshot returns what the handler is to see of a parent, false if the store
+// doesn't hold the parent. The snapshot includes the result of every write that
+// this process has made.
 func (e *Engine) snapshot(uid types.UID) (*handler.SyncRequest, bool) {
 	parent, children := e.store.Family(uid)
 	if parent == nil {
@@ -74,8 +74,8 @@ func (e *Engine) snapshot(uid types.UID) (*handler.SyncRequest, bool) {
 	return &handler.SyncRequest{Parent: parent, Children: handler.NewChildren(children...)}, true
 }
 
-// newPass returns a pass over the parent of req. No other pass over it may be
-// under way.
+// newPass returns a pass over the parent of req. No other pass over that parent
+// may be under way.
 func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 	return &pass{
 		Engine: e, parent: req.Parent, req: req, memory: e.memory.Of(req.Parent.UID()),
@@ -83,7 +83,7 @@ func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 	}
 }
 
-// run makes the pass. A panic is an error of this parent alone: a child or a
+// run makes the pass. A panic becomes an error of this pass alone: a child or a
 // status may be of a type whose encoding panics.
 func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	defer func() {
@@ -99,7 +99,7 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 		return schedule.Outcome{}, nil
 	}
 	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) {
-		return schedule.Outcome{Resync: watchDelay}, nil // gone meanwhile; the watch will say so
+		return schedule.Outcome{Resync: watchDelay}, nil // the parent is gone; the watch will say so
 	} else if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
@@ -114,14 +114,14 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	return p.act(ctx, resp)
 }
 
-// act makes the children and the status what the response asks for.
+// act makes the children and the parent's status what the response asks for.
 func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Outcome, error) {
 	desired, planned, err := p.plan(resp)
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
 	if planned.Creates() {
-		switch goes, err := p.ownerGoes(ctx); {
+		switch goes, err := p.parentGoes(ctx); {
 		case err != nil:
 			return schedule.Outcome{Err: true}, err
 		case goes:
@@ -129,8 +129,8 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 		}
 	}
 	p.apply(ctx, &planned)
-	p.tellWrites()
-	prompted := p.prompted() // asked this late, it holds up no request
+	p.emitWrites()
+	prompted := p.prompted() // so late, since hashing holds up no request here
 	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
 	err = p.childErrors(&planned)
 	statusOut, statusErr := p.settleStatus(ctx, resp.Status, childrenState{changed: out.Again, failed: err != nil, prompted: prompted})
@@ -145,8 +145,8 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	return out, err
 }
 
-// plan validates a response, and decides what has to be done for it. Nothing
-// was written if it returns an error.
+// plan validates a response, and decides which actions it takes. The error is an
+// invalid response; nothing has been written then.
 func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, error) {
 	var desired []*plan.Desired
 	if !resp.KeepChildren {
@@ -160,7 +160,7 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 	}), nil
 }
 
-// apply carries out a plan.
+// apply carries out a plan, and keeps the results.
 func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	x := &apply.Executor{
 		Settings: p.Settings, Client: p.client, Store: p.store, Tracing: p.tracing, Slots: p.slots, Parent: p.parent, Owner: p,
@@ -173,8 +173,9 @@ func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	}
 }
 
-// learn remembers the results of a pass, and says what they ask of the
-// scheduler.
+// learn remembers the results of the actions on children, and returns what they
+// ask of the scheduler. keptAll says that the response left the children as they
+// are, prompted that somebody else has changed the parent or a child.
 func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll, prompted bool) schedule.Outcome {
 	var out schedule.Outcome
 	for _, a := range planned.Settled {
@@ -189,8 +190,7 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll, promp
 	return out
 }
 
-// learnOne remembers the result of one action, and says what it asks of the
-// scheduler.
+// learnOne is learn for the result of one action.
 func (p *pass) learnOne(r *apply.Result, prompted bool) (out schedule.Outcome) {
 	a := r.Action
 	p.count(r)
@@ -211,7 +211,7 @@ func (p *pass) learnOne(r *apply.Result, prompted bool) (out schedule.Outcome) {
 		p.memory.Accept(a.Want, r.Live, r.Rest)
 	}
 	if r.Skipped && r.Would != plan.VerbMark {
-		p.would = append(p.would, p.changeOfChild(r))
+		p.foreseen = append(p.foreseen, p.changeOfChild(r))
 	}
 	if r.Await && !r.Parked {
 		out.Resync = watchDelay
@@ -221,7 +221,8 @@ func (p *pass) learnOne(r *apply.Result, prompted bool) (out schedule.Outcome) {
 	return out
 }
 
-// childErrors joins what is wrong with the children.
+// childErrors joins the errors of the children: of this pass's writes, and of
+// earlier writes that are known to fail again.
 func (p *pass) childErrors(planned *plan.Plan) error {
 	errs := slices.Clone(planned.Refused)
 	for _, r := range p.results {
@@ -232,15 +233,16 @@ func (p *pass) childErrors(planned *plan.Plan) error {
 	return apierror.Join(errs)
 }
 
-// conclude tells what a pass did, and hands its outcome on.
+// conclude counts and logs how a pass ended, and returns its outcome for the
+// scheduler.
 func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcome, err error, took time.Duration) schedule.Outcome {
 	if ctx.Err() != nil && err != nil {
-		return out // stopping: cut short, not failed
+		return out // the operator stops: the pass was cut short, it hasn't failed
 	}
 	p.metrics.Passed(observe.Pass{Took: took, Waited: d.Waited, Event: d.Event, FirstWrite: p.firstWrite, Failed: err != nil})
-	p.tellWould(ctx)
-	p.tellPass(ctx, d, err, took)
-	// A pass without writes in the middle of a conflict loop doesn't end it.
+	p.logForeseen(ctx)
+	p.logPass(ctx, d, err, took)
+	// A pass without writes in the middle of a conflict loop doesn't end the loop.
 	out.Throttled = out.Throttled || p.loops.Active(time.Now(), p.parent.UID())
 	if out.Again || out.Err || len(p.did) > 0 {
 		p.memory.Leave(p.inputsLeft())
@@ -248,30 +250,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	return out
 }
 
-// tellPass logs what a pass did. An error is told by an Event too, once until it
-// changes.
-func (p *pass) tellPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
-	log := p.Engine.log
-	if err == nil {
-		p.memory.Failed("")
-	}
-	switch {
-	case err != nil:
-		p.history.add(p.parent.Key(), err)
-		if p.memory.Failed(err.Error()) {
-			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), err.Error())
-		}
-		log.ErrorContext(ctx, "sync failed", append(p.summary(d, took), "error", err)...)
-	case len(p.did) > 0:
-		if log.Enabled(ctx, slog.LevelInfo) {
-			log.InfoContext(ctx, "synced", p.summary(d, took)...)
-		}
-	case log.Enabled(ctx, slog.LevelDebug):
-		log.DebugContext(ctx, "nothing to do", p.summary(d, took)...)
-	}
-}
-
-// wrote notes a write of the parent itself.
+// wrote notes a write of the parent itself, such as "update status".
 func (p *pass) wrote(what string) {
 	p.did = append(p.did, what)
 	if p.firstWrite.IsZero() {
@@ -279,7 +258,7 @@ func (p *pass) wrote(what string) {
 	}
 }
 
-// forget drops what is remembered of a parent.
+// forget drops what is remembered of a parent that is gone.
 func (e *Engine) forget(uid types.UID) {
 	e.memory.Forget(uid)
 	e.loops.Forget(uid)

@@ -16,11 +16,11 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// planTries is how often a parent is planned anew because it or one of its
-// children has changed in the middle.
+// planTries is how often a parent is planned if the parent or one of its children
+// changes in the middle each time.
 const planTries = 5
 
-// PlanAll lists what the operator watches, and returns what one pass over every
+// PlanAll lists the parents and the children, and returns what one pass over every
 // parent would change, in the order of the parents' namespaces and names. The
 // engine's configuration must have DryRun set. A parent whose pass would fail
 // doesn't keep the others from being planned: the error joins what went wrong.
@@ -39,7 +39,7 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 	return slices.Concat(changes...), errors.Join(errs...)
 }
 
-// listAll fills the store once.
+// listAll lists every type into the store.
 func (e *Engine) listAll(ctx context.Context) error {
 	for _, w := range e.Watchers(nil) {
 		if err := w.Refresh(ctx); err != nil {
@@ -62,7 +62,8 @@ func (e *Engine) parentsInOrder() []*resource.Resource {
 	return parents
 }
 
-// planOne plans a parent, again if it or a child has changed in the middle.
+// planOne plans a parent, and plans it anew if the parent or a child has changed
+// in the middle.
 func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan.Change, error) {
 	for range planTries {
 		if err := ctx.Err(); err != nil {
@@ -70,20 +71,20 @@ func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan
 		}
 		req, ok := e.snapshot(parent.UID())
 		if !ok {
-			return nil, nil // gone meanwhile
+			return nil, nil // the parent has gone since
 		}
 		p := e.newPass(req)
 		_, err := p.run(ctx)
 		outdated, readErr := p.rereadChildren(ctx)
 		if !outdated && !p.outdated {
-			return p.would, errors.Join(err, readErr)
+			return p.foreseen, errors.Join(err, readErr)
 		}
 	}
 	return nil, errors.New("it and its children keep changing; plan again when they have settled")
 }
 
-// rereadChildren reads the children that were found to have changed since they
-// were listed, and says whether there were any.
+// rereadChildren reads the children that a rehearsed write has found changed since
+// they were listed, and says whether there were any.
 func (p *pass) rereadChildren(ctx context.Context) (outdated bool, err error) {
 	for _, r := range p.results {
 		if !r.Await || r.Parked {
@@ -106,13 +107,13 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 	switch {
 	case apierrors.IsNotFound(err) && ok:
 		p.store.ObserveDeleted(store.Stream{Type: a.Ref.Type, Namespace: metav1.NamespaceAll}, held)
-	case apierrors.IsNotFound(err): // it existed for a moment
+	case apierrors.IsNotFound(err): // an object that existed for a moment
 	case err != nil:
 		return false, fmt.Errorf("%s: read: %w", a.Ref, err)
 	case !ok && !p.controls(live):
-		return false, nil // someone else's, that is waited for
+		return false, nil // a foreign object; the pass waits for its name
 	case a.Live != nil && a.Live.ResourceVersion() == live.ResourceVersion():
-		return false, nil // it is waited for
+		return false, nil // unchanged; the pass waits for its end
 	default:
 		p.store.Wrote(live)
 	}
@@ -120,7 +121,7 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 }
 
 // rereadParent brings the store up to date with the parent, which has changed
-// since the snapshot.
+// since the snapshot, and notes that the pass is outdated.
 func (p *pass) rereadParent(ctx context.Context) error {
 	live, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
 	switch held, ok := p.store.Parent(p.parent.UID()); {

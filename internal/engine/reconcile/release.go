@@ -16,10 +16,10 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// release lets go of a parent that the store doesn't hold any more. It was
-// deleted, or has left the ParentSelector. The latter keeps its children but
-// loses the operator's finalizer, so that it doesn't wait for an operator that
-// no longer cares.
+// release lets go of a parent that the store doesn't hold any more: it was
+// deleted, or has left the ParentSelector. A parent that has left keeps its
+// children and loses the operator's finalizer, so that its deletion doesn't wait
+// for an operator that no longer cares.
 func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
 	last, ok := e.store.DepartedParent(uid)
 	if !ok || e.Config.DryRun {
@@ -48,7 +48,7 @@ func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) e
 		return fmt.Errorf("%s: read: %w", object.RefOf(last), err)
 	}
 	if e.Selects(live) {
-		return nil // it is back; its watch event is on the way
+		return nil // the parent is back; its watch event is on the way
 	}
 	_, err = e.setFinalizers(ctx, live, e.WithoutOurs)
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -58,9 +58,11 @@ func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) e
 }
 
 // ReleaseAll takes the operator's finalizers off every parent in a namespace
-// (empty: in all), several at a time. It tells say what became of each that had
-// one, in the order of their namespaces and names, and returns how many parents
-// there are. The error joins what went wrong.
+// (empty: in all), at most MaxConcurrentSyncs at a time. With DryRun it takes none
+// off. It calls say with one line for each parent that had a finalizer of the
+// operator, in the order of their namespaces and names, and returns how many
+// parents there are. A parent that fails doesn't keep the others from being
+// released: the error joins what went wrong.
 func (e *Engine) ReleaseAll(ctx context.Context, namespace string, say func(text string)) (seen int, err error) {
 	parents, _, err := e.client.ListPages(ctx, e.Types.Parent, namespace, "")
 	if err != nil {
@@ -77,8 +79,8 @@ func (e *Engine) ReleaseAll(ctx context.Context, namespace string, say func(text
 	return len(parents), errors.Join(errs...)
 }
 
-// releaseOne returns what became of a parent, "" if there was nothing to
-// release.
+// releaseOne takes the operator's finalizers off a parent, and returns the line
+// about it, "" if the parent has none of them.
 func (e *Engine) releaseOne(ctx context.Context, parent *resource.Resource) (string, error) {
 	ours := slices.DeleteFunc(slices.Clone(parent.Finalizers()), func(f string) bool { return len(e.WithoutOurs([]string{f})) > 0 })
 	if len(ours) == 0 {
@@ -91,7 +93,7 @@ func (e *Engine) releaseOne(ctx context.Context, parent *resource.Resource) (str
 	_, err := e.setFinalizers(ctx, parent, e.WithoutOurs)
 	switch {
 	case apierrors.IsNotFound(err):
-		return "", nil // gone meanwhile
+		return "", nil // the parent has gone since
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", what, err)
 	}

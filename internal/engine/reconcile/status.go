@@ -16,17 +16,16 @@ import (
 	"github.com/roperator/roperator/internal/object"
 )
 
-// A childrenState says what the status that a pass writes has to know of the
-// children.
+// A childrenState is what settleStatus has to know of the children.
 type childrenState struct {
-	changed  bool // the pass has changed some
-	failed   bool // some could not be written
+	changed  bool // the pass has changed a child
+	failed   bool // a child could not be written
 	prompted bool // somebody else has changed the parent or a child
 }
 
-// settleStatus writes the parent's status if it differs. A pass that changed
-// children leaves the status to the pass that follows at once on the new state,
-// but not twice in a row.
+// settleStatus writes the parent's status if it differs from status, which is the
+// handler's. A pass that has changed children leaves the status to the next pass,
+// which follows at once and sees the new children, but not twice in a row.
 func (p *pass) settleStatus(ctx context.Context, status any, children childrenState) (schedule.Outcome, error) {
 	if isNil(status) {
 		p.memory.DeferStatus(false)
@@ -36,8 +35,8 @@ func (p *pass) settleStatus(ctx context.Context, status any, children childrenSt
 		return schedule.Outcome{}, fmt.Errorf("%s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status",
 			object.RefOf(p.parent), p.parent.Type().GroupVersionKind().Version)
 	}
-	if p.Config.DryRun && !children.failed && p.wouldChangeChildren() {
-		return schedule.Outcome{}, nil // another one will follow from what becomes of them
+	if p.Config.DryRun && !children.failed && p.foreseesChildren() {
+		return schedule.Outcome{}, nil // the status after these changes isn't known yet
 	}
 	if p.memory.DeferStatus(children.changed && !children.failed) {
 		return schedule.Outcome{}, nil
@@ -57,7 +56,8 @@ func (p *pass) settleStatus(ctx context.Context, status any, children childrenSt
 	return p.writeStatus(ctx, want, live, children.prompted)
 }
 
-// writeStatus writes the status, which differs from live.
+// writeStatus replaces live, the parent's status, by want. prompted says that
+// somebody else has changed the parent or a child.
 func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (schedule.Outcome, error) {
 	ctx, span := p.tracing.Write(ctx, "update status", object.RefOf(p.parent))
 	answer, err := p.client.Update(ctx, p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
@@ -95,16 +95,17 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	return out, nil
 }
 
-// withStatus returns the parent with another status.
+// withStatus returns the body of a request that gives the parent another status.
 func (p *pass) withStatus(status any) map[string]any {
 	body := p.parent.Unstructured().Object
 	body["status"] = status
 	return body
 }
 
-// wantedStatus returns the handler's status with observedGeneration. That is the
-// generation of the parent it was computed from or, if the pass couldn't write
-// its children, the one that stands.
+// wantedStatus returns the handler's status as JSON values, with
+// observedGeneration if it is an object. That is the generation of the parent that
+// the handler was shown; if a child couldn't be written (failed), it stays what it
+// is.
 func (p *pass) wantedStatus(status any, failed bool) (any, error) {
 	raw, err := json.Marshal(status)
 	if err != nil {
@@ -130,8 +131,8 @@ func (p *pass) wantedStatus(status any, failed bool) (any, error) {
 	return fields, nil
 }
 
-// isNil says whether a handler said nothing about the status: by a nil
-// interface, or by a nil pointer, map or slice in it.
+// isNil says whether a handler's status is nil, or holds a nil pointer, map or
+// slice: the status is to be left alone.
 func isNil(v any) bool {
 	if v == nil {
 		return true

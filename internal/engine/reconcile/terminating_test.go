@@ -73,7 +73,7 @@ func TestTerminatingNamespaceIsTriedAgainAndAgain(t *testing.T) {
 				rig.Elapse(time.Second)
 				require.Positive(t, tries.Load())
 				require.LessOrEqual(t, tries.Load(), int64(apply.MaxWritesPerPass))
-				require.Empty(t, r.Runner.Engine().Errors(key), "it is no error")
+				require.Empty(t, r.Manager.Engine().Errors(key), "it is no error")
 
 				before := tries.Load()
 				for i := range 5 {

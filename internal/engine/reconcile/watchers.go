@@ -6,8 +6,9 @@ import (
 	"github.com/roperator/roperator/internal/engine/watch"
 )
 
-// Watchers returns one watcher per type and namespace. fatal is called with what
-// makes a start pointless; it may be nil if the watchers aren't run.
+// Watchers returns new watchers that fill the engine's store, one per type and
+// namespace. They don't run yet. fatal is called with an error that makes a start
+// pointless, such as a missing right; it may be nil if the watchers are never run.
 func (e *Engine) Watchers(fatal func(error)) []*watch.Watcher {
 	namespaces := e.Config.Namespaces
 	if len(namespaces) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestListed(t *testing.T) {
+func TestJoinNames(t *testing.T) {
 	long := slices.Repeat([]string{strings.Repeat("x", 253)}, 10)
 	for name, tc := range map[string]struct {
 		reason string
@@ -19,6 +19,6 @@ func TestListed(t *testing.T) {
 		"two":  {"nothing more", []string{"a", "b"}, "a, b"},
 		"long": {"what an Event takes", long, strings.Join(long[:3], ", ") + " and 7 more"},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, listed(tc.names), tc.reason) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, joinNames(tc.names), tc.reason) })
 	}
 }

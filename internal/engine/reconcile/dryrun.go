@@ -3,22 +3,20 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
-	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 )
 
-// What a pass with DryRun foresees instead of writing.
+// In a dry run, a pass notes what it would change instead of writing it.
 
-// changeOfChild returns what a rehearsed action would do.
+// changeOfChild returns the change that a rehearsed action would make.
 func (p *pass) changeOfChild(r *apply.Result) plan.Change {
 	v := r.Would
 	if v == plan.VerbApply {
@@ -27,24 +25,25 @@ func (p *pass) changeOfChild(r *apply.Result) plan.Change {
 	return plan.Change{Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(v), Fields: r.Fields}
 }
 
-// changeOfParent returns what would be done with the parent itself.
+// changeOfParent returns a change of the parent itself.
 func (p *pass) changeOfParent(verb string, fields []plan.FieldChange) plan.Change {
 	return plan.Change{Parent: p.parent.Key(), Object: p.parent.Key(), Type: p.parent.Type(), Verb: verb, Fields: fields}
 }
 
-// wouldChangeChildren says whether anything was foreseen for a child.
-func (p *pass) wouldChangeChildren() bool {
-	return slices.ContainsFunc(p.would, func(c plan.Change) bool { return c.Type != p.parent.Type() })
+// foreseesChildren says whether the pass has foreseen a change of a child.
+func (p *pass) foreseesChildren() bool {
+	return slices.ContainsFunc(p.foreseen, func(c plan.Change) bool { return c.Type != p.parent.Type() })
 }
 
-// foreseeFinalizers notes what would become of the parent's finalizers.
+// foreseeFinalizers notes how the parent's finalizers would change. change returns
+// the new list for an old one.
 func (p *pass) foreseeFinalizers(change func([]string) []string) {
 	held := p.parent.Finalizers()
 	want := change(slices.Clone(held))
 	if slices.Equal(held, want) {
 		return
 	}
-	p.would = append(p.would, p.changeOfParent("update", []plan.FieldChange{{Path: "metadata.finalizers", Live: jsonList(held), Desired: jsonList(want)}}))
+	p.foreseen = append(p.foreseen, p.changeOfParent("update", []plan.FieldChange{{Path: "metadata.finalizers", Live: jsonList(held), Desired: jsonList(want)}}))
 }
 
 // jsonList returns a list of strings as a JSON value, nil if it is empty.
@@ -59,7 +58,8 @@ func jsonList(list []string) any {
 	return out
 }
 
-// foreseeStatus notes what would become of the parent's status.
+// foreseeStatus notes how the parent's status would change from live. The API
+// server says by a dry run what it would make of want.
 func (p *pass) foreseeStatus(ctx context.Context, want, live any) error {
 	answer, err := p.client.Update(ctx, p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), true)
 	made := want
@@ -76,35 +76,6 @@ func (p *pass) foreseeStatus(ctx context.Context, want, live any) error {
 	if jsonvalue.Equal(live, made) {
 		return nil
 	}
-	p.would = append(p.would, p.changeOfParent("update", plan.StatusEffects(live, made)))
+	p.foreseen = append(p.foreseen, p.changeOfParent("update", plan.StatusEffects(live, made)))
 	return nil
-}
-
-// tellWould logs what was foreseen, once until it changes.
-func (p *pass) tellWould(ctx context.Context) {
-	if !p.Config.DryRun {
-		return
-	}
-	level := slog.LevelDebug
-	if p.memory.Foretell(jsonvalue.Sum(p.would)) {
-		level = slog.LevelInfo
-	}
-	for _, c := range p.would {
-		p.Logger().Log(ctx, level, "dry run", "would", c.Verb, "child", object.Ref{Type: c.Type, Key: c.Object}.String(), "fields", fieldTexts(p.Types.Of(c.Type), c))
-	}
-}
-
-// fieldTexts prints the fields of a change for a log.
-func fieldTexts(k *catalog.Kind, c plan.Change) []string {
-	var out []string
-	for _, f := range c.Fields {
-		switch {
-		case f.Path == "":
-			continue
-		case len(out) == apierror.MaxListed:
-			return append(out, fmt.Sprintf("and %d more", len(c.Fields)-apierror.MaxListed))
-		}
-		out = append(out, fmt.Sprintf("%s: %s -> %s", f.Path, show(k, f.Live), show(k, f.Desired)))
-	}
-	return out
 }

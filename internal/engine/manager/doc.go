@@ -1,0 +1,32 @@
+// Package manager runs the operators of one process. It connects each to the API
+// server, starts their watches, takes the lease, starts their workers, and serves
+// metrics and health. Package runner is its public face; testkit and the tests
+// use it where they need to look into an engine.
+//
+//	m, err := manager.New(manager.Options{LeaderElection: &lead.Config{}}, manager.Spec{Config: cfg, Handler: h})
+//	…
+//	err = m.Start(ctx) // until ctx ends
+//
+// # What is shared
+//
+// Each operator has an engine of its own, with its own store, queue and workers.
+// The operators of a manager share the link to the API server, the lease, the
+// metrics registry and the HTTP server. A manager guards its lease, and each
+// operator its engine and watchers, with a mutex under which no other is taken.
+//
+// # Goroutines
+//
+// Start returns after all of these have ended:
+//
+//   - one per served address, which ends when Start returns,
+//   - one watch.Watcher.Run per type and namespace, which ends with the context,
+//   - those of lead.Run, the election and the guard of the lease, which end after
+//     the last pass,
+//   - one reconcile.Engine.Work per operator, which ends when its passes have.
+//
+// # Imports
+//
+// The package wires the rooms and decides nothing about objects: it imports
+// catalog, client, watch, observe, lead and reconcile, and of plan only the type
+// of a change. No room imports it.
+package manager

@@ -1,0 +1,94 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Ready returns nil if every operator has started and mirrors every type it
+// watches, else an error that says what is missing. A replica that waits for the
+// lease is ready: it can take over at once. Ready may be called concurrently.
+func (m *Manager) Ready() error {
+	var errs []error
+	for _, c := range m.checks() {
+		errs = append(errs, c.err)
+	}
+	return errors.Join(errs...)
+}
+
+// A check is one condition of readiness.
+type check struct {
+	name string // as /readyz prints it
+	err  error  // nil: the condition is met
+}
+
+// checks returns the conditions of readiness: each operator has started, and each
+// of its watchers mirrors what it watches.
+func (m *Manager) checks() []check {
+	var checks []check
+	for _, o := range m.operators {
+		watchers := o.running()
+		if watchers == nil {
+			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
+		}
+		for _, w := range watchers {
+			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.Name(), w.Ready()})
+		}
+	}
+	return checks
+}
+
+// Healthy returns nil unless the process should be restarted. The only reason for
+// a restart is a lost lease: the process ends by itself then, unless a handler
+// doesn't heed its context. Nothing else that goes wrong in an operator is mended
+// by a restart. Healthy may be called concurrently.
+func (m *Manager) Healthy() error {
+	m.mu.Lock()
+	lease := m.mu.lease
+	m.mu.Unlock()
+	if lease == nil {
+		return nil
+	}
+	return lease.Lost()
+}
+
+// healthz answers 200 if the manager is healthy, else 500 with the reason.
+func (m *Manager) healthz(w http.ResponseWriter, _ *http.Request) {
+	if err := m.Healthy(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = io.WriteString(w, "ok")
+}
+
+// readyz answers 200 if the manager is ready, else 500 with the checks that fail.
+// With ?verbose the answer lists every check.
+func (m *Manager) readyz(w http.ResponseWriter, req *http.Request) {
+	_, verbose := req.URL.Query()["verbose"]
+	var lines strings.Builder
+	failed := false
+	for _, c := range m.checks() {
+		switch {
+		case c.err != nil:
+			failed = true
+			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, c.err)
+		case verbose:
+			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case failed:
+		w.WriteHeader(http.StatusInternalServerError)
+		lines.WriteString("readyz check failed\n")
+	case verbose:
+		lines.WriteString("readyz check passed\n")
+	default:
+		lines.WriteString("ok")
+	}
+	_, _ = io.WriteString(w, lines.String())
+}

@@ -1,0 +1,37 @@
+// Package reconcile makes the passes of one operator. A pass takes a snapshot of
+// a parent and its children, calls the handler, lets package plan decide and
+// package apply write, and writes the parent's status last. While a parent is
+// being deleted, its passes call Finalize instead and leave the children alone.
+//
+//	e := reconcile.New(reconcile.Config{Settings: settings, Handler: h, Client: c, Metrics: m, Log: log})
+//	for _, w := range e.Watchers(fatal) {
+//		go w.Run(ctx) // fills the engine's store
+//	}
+//	// once every Watcher is synced:
+//	e.Work(ctx, passes, shutdownTimeout)
+//
+// [Engine.PlanAll] makes the same passes without a write, [Engine.ReleaseAll]
+// takes the operator's finalizers off, and an [OfflinePlanner] plans a pass
+// without an API server.
+//
+// # Ownership
+//
+// An Engine owns the store, the scheduler, the memory of parents, the conflict
+// detector and the history of errors. Each of them guards itself with a mutex
+// under which no other is taken. A pass has a snapshot that nobody changes. What
+// is remembered of one parent belongs to the pass over that parent, and the
+// scheduler never hands out a parent twice at a time.
+//
+// # Goroutines
+//
+// Work starts MaxConcurrentSyncs workers. Each ends after its pass once the
+// context has ended. One more goroutine cancels those passes after the shutdown
+// timeout, and ends with the workers. PlanAll and ReleaseAll start as many
+// goroutines as there are workers, which end before the call returns.
+//
+// # Imports
+//
+// The package stands on every other room of the engine but lead and manager. It
+// makes its requests through package client, and reads no flag, file or
+// environment variable.
+package reconcile

@@ -1,0 +1,118 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// event records an Event on a parent. A dry run records none.
+func (e *Engine) event(on *resource.Resource, kind, reason, note string) {
+	if e.events == nil || e.Config.DryRun {
+		return
+	}
+	e.events.Tell(on, kind, reason, note)
+}
+
+// emit records the handler's own Events.
+func (p *pass) emit(list []handler.Event) {
+	for _, e := range list {
+		kind := e.Type
+		if kind != observe.Warning {
+			kind = observe.Normal
+		}
+		p.event(p.parent, kind, e.Reason, e.Message)
+	}
+}
+
+// reasonOf returns the reason of the Event about an error. deleting says whether
+// the parent is being deleted.
+func reasonOf(err error, deleting bool) string {
+	if _, ok := errors.AsType[*plan.InvalidResponseError](err); ok {
+		return observe.ReasonInvalidResponse
+	}
+	if _, ok := errors.AsType[*apply.NameTakenError](err); ok {
+		return observe.ReasonNameConflict
+	}
+	if deleting {
+		return observe.ReasonFinalizeFailed
+	}
+	return observe.ReasonSyncFailed
+}
+
+// eventOf returns the reason of the Event about an action that was carried out,
+// and the first words of its note. The reason is empty if nobody but the engine
+// would see what the action has changed.
+func eventOf(v plan.Verb, claimed bool) (reason, note string) {
+	switch {
+	case v == plan.VerbCreate && claimed:
+		return observe.ReasonAdopted, "adopted"
+	case v == plan.VerbCreate:
+		return observe.ReasonCreated, "created"
+	case v == plan.VerbUpdate, v == plan.VerbApply:
+		return observe.ReasonUpdated, "updated"
+	case v == plan.VerbRecreate:
+		return observe.ReasonRecreated, "deleted, to be created anew:"
+	case v == plan.VerbDelete:
+		return observe.ReasonDeleted, "deleted"
+	}
+	return "", ""
+}
+
+// emitWrites records what the pass has written: one Event for each reason, which
+// names the children, however many they are.
+func (p *pass) emitWrites() {
+	written := map[string][]string{} // reason -> names of children
+	var order []string
+	notes := map[string]string{}
+	for _, r := range p.results {
+		if !r.Wrote {
+			continue
+		}
+		reason, note := eventOf(r.Action.Verb, r.Claimed)
+		if reason == "" {
+			continue
+		}
+		if written[reason] == nil {
+			order = append(order, reason)
+			notes[reason] = note
+		}
+		written[reason] = append(written[reason], p.nameOf(r.Action.Ref))
+	}
+	for _, reason := range order {
+		p.event(p.parent, observe.Normal, reason, notes[reason]+" "+joinNames(written[reason]))
+	}
+}
+
+// nameOf returns the kind and name of a child, and its namespace if that isn't
+// the parent's.
+func (p *pass) nameOf(child object.Ref) string {
+	if child.Key.Namespace == p.parent.Namespace() {
+		return child.Type.Kind + " " + child.Key.Name
+	}
+	return child.String()
+}
+
+// joinNames joins as many of the names as fit into an Event, and says how many
+// it has left out.
+func joinNames(names []string) string {
+	const room = observe.MaxEventNote - 100 // the rest is for what stands before and after
+	shown, size := 0, 0
+	for shown < len(names) && shown < apierror.MaxListed && size+len(names[shown]) < room {
+		size += len(names[shown]) + len(", ")
+		shown++
+	}
+	text := strings.Join(names[:shown], ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,41 @@
+package rig
+
+import (
+	"context"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/sample"
+)
+
+// NewOne returns a manager of one operator, which doesn't run yet.
+func NewOne(cfg config.Operator, h handler.Handler, opts manager.Options) (*manager.Manager, error) {
+	return manager.New(opts, manager.Spec{Config: cfg, Handler: h})
+}
+
+// RunAll runs operators until ctx ends, and returns what Manager.Start does.
+func RunAll(ctx context.Context, opts manager.Options, specs ...manager.Spec) error {
+	m, err := manager.New(opts, specs...)
+	if err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// RunOne is RunAll for one operator.
+func RunOne(ctx context.Context, cfg config.Operator, h handler.Handler, opts manager.Options) error {
+	return RunAll(ctx, opts, manager.Spec{Config: cfg, Handler: h})
+}
+
+// Plan returns what an operator would change on a server.
+func Plan(server *fakeapi.Server, cfg config.Operator, h handler.Handler) ([]plan.Change, error) {
+	cfg.DryRun = true
+	m, err := NewOne(cfg, h, manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog()})
+	if err != nil {
+		return nil, err
+	}
+	return m.Plan(context.Background())
+}
