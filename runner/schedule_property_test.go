@@ -257,7 +257,7 @@ func TestSchedulerStress(t *testing.T) {
 			}
 		}
 		return true
-	}, time.Minute, time.Millisecond, "every parent's last change is seen by a pass that succeeds")
+	}, hang, time.Millisecond, "every parent's last change is seen by a pass that succeeds")
 	s.close()
 	working.Wait()
 }
