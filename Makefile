@@ -53,8 +53,8 @@ demo: controlplane ## A local cluster and the echoserver operator at work, under
 
 .PHONY: test
 test: controlplane ## All tests with -race, on a real API server (TESTFLAGS='-run Name')
-	go test -race -timeout 20m $(TESTFLAGS) ./...
-	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -timeout 20m $(TESTFLAGS) ./...); done
+	go test -race -timeout 60m $(TESTFLAGS) ./...
+	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test -race -timeout 60m $(TESTFLAGS) ./...); done
 
 .PHONY: test-unit
 test-unit: ## The tests that need no API server, in seconds

@@ -25,7 +25,8 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-const timeout = 30 * time.Second
+// timeout only bounds a hang: it is for what takes an idle machine a second.
+const timeout = 5 * time.Minute
 
 var cluster *testkit.Cluster // nil with -short
 
@@ -107,11 +108,12 @@ func TestSession(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "echoservers.example.roperator.com"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
-		Readme: "README.md",
-		Files:  []string{"crd.yaml", "sample.yaml"},
-		Bin:    programs,
-		Env:    []string{"KUBECONFIG=" + cluster.Kubeconfig()},
-		Log:    func(command string) { t.Log("$ " + command) },
+		Readme:  "README.md",
+		Files:   []string{"crd.yaml", "sample.yaml"},
+		Bin:     programs,
+		Env:     []string{"KUBECONFIG=" + cluster.Kubeconfig()},
+		Timeout: timeout,
+		Log:     func(command string) { t.Log("$ " + command) },
 	}))
 }
 

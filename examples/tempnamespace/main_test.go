@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/failable"
@@ -22,7 +24,8 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-const timeout = time.Minute
+// timeout only bounds a hang: it is for what takes an idle machine some seconds.
+const timeout = 5 * time.Minute
 
 var cluster *testkit.Cluster // nil with -short
 
@@ -87,11 +90,12 @@ func TestReadme(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "tempnamespaces.example.roperator.com"))
 	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
-		Readme: "README.md",
-		Files:  []string{"crd.yaml", "sample.yaml"},
-		Bin:    programs,
-		Env:    []string{"KUBECONFIG=" + cluster.Kubeconfig()},
-		Log:    func(command string) { t.Log("$ " + command) },
+		Readme:  "README.md",
+		Files:   []string{"crd.yaml", "sample.yaml"},
+		Bin:     programs,
+		Env:     []string{"KUBECONFIG=" + cluster.Kubeconfig()},
+		Timeout: timeout,
+		Log:     func(command string) { t.Log("$ " + command) },
 	}))
 }
 
@@ -110,11 +114,17 @@ func TestNamespaceLivesItsTime(t *testing.T) {
 	require.Eventually(t, func() bool { return kit.Syncs(parent) > syncs+2 }, timeout, 100*time.Millisecond, "it looks at the clock")
 	require.Len(t, kit.Writes(), writes, "which takes no request")
 
+	// What is in the Namespace keeps it from going until it has been looked at.
+	kit.Create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Namespace: other.Name, Finalizers: []string{"example.com/held"}}})
 	kit.Update(temp(kit, map[string]any{"namespace": other.Name, "deleteAfter": "1s"}))
 	kit.Eventually(status(kit, map[string]any{"phase": "Terminating"}), timeout)
 	if !cluster.HasControllerManager() {
 		return
 	}
+	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	require.NoError(t, err)
+	_, err = client.CoreV1().ConfigMaps(other.Name).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
 	kit.EventuallyGone(other, timeout)
 	kit.Eventually(status(kit, map[string]any{"phase": "Deleted"}), timeout)
 }

@@ -119,10 +119,16 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 	}
 }
 
+// startServer starts kube-apiserver again. A connection of somebody else may have
+// its port for a moment.
 func (w *world) startServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return w.plane.StartServer(ctx)
+	err := w.plane.StartServer(ctx)
+	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "address already in use") {
+		err = w.plane.StartServer(ctx)
+	}
+	return err
 }
 
 func (w *world) killReplica(r *replica, s os.Signal) {

@@ -40,7 +40,7 @@ type people struct {
 }
 
 func newPeople(cfg *rest.Config, count int) (*people, error) {
-	cfg.Timeout = 10 * time.Second
+	cfg.Timeout = time.Minute // for an answer that doesn't come
 	api, err := dynamic.NewForConfig(cfg)
 	if err != nil {
 		return nil, err

@@ -74,7 +74,7 @@ func (r *replica) run(ctx context.Context, identity, host string) error {
 	case <-ctx.Done():
 	}
 	_ = cmd.Process.Signal(syscall.SIGTERM) // unless it has ended
-	timer := time.NewTimer(30 * time.Second)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-ended:

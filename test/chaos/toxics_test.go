@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
@@ -61,7 +60,7 @@ func (r *route) open(ctx context.Context) error {
 	}
 	for _, p := range r.proxies {
 		// A connection of somebody else may have the port for a moment.
-		if err := plane.Until(ctx, 10*time.Second, p.Start); err != nil {
+		if err := plane.Until(ctx, patience, p.Start); err != nil {
 			return fmt.Errorf("toxiproxy: %w", err)
 		}
 	}

@@ -27,7 +27,12 @@ var crd []byte
 //go:embed testdata/audit-policy.yaml
 var auditPolicy []byte
 
-const replicas = 3
+const (
+	replicas = 3
+	// patience only bounds a hang: it is for what takes an idle machine some
+	// seconds.
+	patience = 5 * time.Minute
+)
 
 // Settings say how a run goes.
 type settings struct {
@@ -134,7 +139,7 @@ func (w *world) prepare(ctx context.Context) error {
 	if _, err := crds.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := plane.Until(ctx, time.Minute, func() (err error) {
+	if err := plane.Until(ctx, patience, func() (err error) {
 		w.planted, err = w.served(ctx)
 		return err
 	}); err != nil {
@@ -179,9 +184,9 @@ func (w *world) run(ctx context.Context) error {
 	if err := w.converge(ctx); err != nil {
 		return err
 	}
-	settled := time.Now()
-	if !pauseFor(ctx, w.silence) {
-		return ctx.Err()
+	settled, err := w.hush(ctx)
+	if err != nil {
+		return err
 	}
 	left, err := w.people.look(ctx)
 	if err != nil {
@@ -221,14 +226,31 @@ func (w *world) heal(ctx context.Context) error {
 	if err := w.plane.StartControllerManager(); err != nil {
 		return err
 	}
-	return plane.Until(ctx, 2*time.Minute, func() error { return w.people.release(ctx) })
+	return plane.Until(ctx, patience, func() error { return w.people.release(ctx) })
 }
 
-// converge returns when everything is as it should be, and has been for a
-// while, and adds what isn't after a long time.
+// hush returns since when no replica has written anything, for as long as it
+// must be silent at the end. What was begun before (an Event, a pass that finds
+// nothing to do) is waited for; after a long time, the silence that wasn't one
+// tells.
+func (w *world) hush(ctx context.Context) (since time.Time, err error) {
+	for limit := time.Now().Add(patience); ; {
+		since = time.Now()
+		if !pauseFor(ctx, w.silence) {
+			return since, ctx.Err()
+		}
+		h, err := readHistory(w.dir)
+		if err != nil || len(h.checkSilence(since)) == 0 || time.Now().After(limit) {
+			return since, err
+		}
+	}
+}
+
+// converge returns when everything is as it should be, and adds what isn't after
+// a long time.
 func (w *world) converge(ctx context.Context) error {
 	var last []violation
-	err := plane.Until(ctx, 3*time.Minute, func() error {
+	err := plane.Until(ctx, patience, func() error {
 		s, err := w.people.look(ctx)
 		if err != nil {
 			return err
@@ -241,9 +263,6 @@ func (w *world) converge(ctx context.Context) error {
 	if len(last) > 0 && ctx.Err() == nil {
 		w.violated(last...)
 		return nil
-	}
-	if err == nil {
-		pauseFor(ctx, 5*time.Second) // for passes that write nothing, and Events
 	}
 	return err
 }

@@ -89,7 +89,7 @@ func newSession(t *testing.T, dir string, env ...string) *session {
 	}()
 	t.Cleanup(func() {
 		require.NoError(t, in.Close())
-		overdue := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill(); _ = out.Close() })
+		overdue := time.AfterFunc(generous, func() { _ = cmd.Process.Kill(); _ = out.Close() })
 		defer overdue.Stop()
 		for range s.lines { // drained, so that nobody hangs on a full pipe
 		}

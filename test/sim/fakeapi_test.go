@@ -83,7 +83,7 @@ func (c *caller) call(t *testing.T, method, path, contentType, body string) answ
 // watch returns a function that reads the next event of a watch.
 func (c *caller) watch(t *testing.T, path string) func() (string, answer) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // only bounds a hang
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+path, nil)
 	require.NoError(t, err)
 	resp, err := c.http.Do(req)

@@ -3,9 +3,9 @@ package merge
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -189,10 +189,8 @@ func TestFieldSetFits(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.desired)
-			start := time.Now()
-			set := NewFieldSet(tc.desired, schemaOf(t, tc.of))
-			text := set.Encode(tc.limit)
-			require.Less(t, time.Since(start), 5*time.Second, "takes some milliseconds")
+			var text string
+			requireCheap(t, func() { text = NewFieldSet(tc.desired, schemaOf(t, tc.of)).Encode(tc.limit) })
 			require.Equal(t, tc.want, text, tc.reason)
 			require.LessOrEqual(t, len(text), tc.limit)
 			require.Equal(t, before, tc.desired)
@@ -235,6 +233,19 @@ func TestParseFieldSetErrors(t *testing.T) {
 	}
 }
 
+// requireCheap fails the test if something allocates more than a multiple of
+// what it takes if that grows with its input, as it should. How long it takes
+// depends on what else the machine does.
+func requireCheap(t *testing.T, do func()) {
+	t.Helper()
+	const plenty = 64 << 20 // bytes; the largest input here takes some 13 MB, and with its square gigabytes
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(plenty))
+}
+
 func TestFieldSetDepth(t *testing.T) {
 	deep := map[string]any{"end": int64(1)}
 	var list any = []any{map[string]any{"end": int64(1)}}
@@ -243,26 +254,25 @@ func TestFieldSetDepth(t *testing.T) {
 		list = []any{list}
 	}
 	desired := map[string]any{"spec": deep, "list": list}
-	start := time.Now()
-	set := NewFieldSet(desired, nil)
-	text := set.Encode(16 << 10)
-	decoded, err := ParseFieldSet(text)
-	require.NoError(t, err, "what is written can be read")
-	require.True(t, fieldSetCovers(decoded, set))
-
 	var c Comparison
-	differences := c.Compare(map[string]any{}, desired, decoded)
-	require.Len(t, differences, 2)
-	merged := c.Merge(map[string]any{}, desired, decoded)
-	require.Nil(t, c.Compare(merged, desired, decoded))
-	require.Empty(t, c.Merge(merged, map[string]any{}, decoded), "all of it is ours")
-	require.Less(t, time.Since(start), 5*time.Second, "takes some milliseconds")
+	var merged map[string]any
+	requireCheap(t, func() {
+		a := NewFieldSet(desired, nil)
+		decoded, err := ParseFieldSet(a.Encode(16 << 10))
+		require.NoError(t, err, "what is written can be read")
+		require.True(t, fieldSetCovers(decoded, a))
+
+		require.Len(t, c.Compare(map[string]any{}, desired, decoded), 2)
+		merged = c.Merge(map[string]any{}, desired, decoded)
+		require.Nil(t, c.Compare(merged, desired, decoded))
+		require.Empty(t, c.Merge(merged, map[string]any{}, decoded), "all of it is ours")
+	})
 
 	other := map[string]any{"end": int64(2)}
 	for range 10_000 {
 		other = map[string]any{"a": other}
 	}
-	differences = c.Compare(merged, map[string]any{"spec": other}, nil)
+	differences := c.Compare(merged, map[string]any{"spec": other}, nil)
 	require.Len(t, differences, 1)
 	require.Len(t, differences[0].Path, len("spec")+len(".a")*10_000+len(".end"))
 }

@@ -57,7 +57,7 @@ func TestSchedulerStress(t *testing.T) {
 			}
 		}
 		return true
-	}, time.Minute, time.Millisecond, "every parent's last change is seen by a pass that succeeds")
+	}, 5*time.Minute, time.Millisecond, "every parent's last change is seen by a pass that succeeds")
 	s.Close()
 	working.Wait()
 }
