@@ -17,112 +17,116 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 )
 
-// A Lease is the lock of the election, and knows until when it is held by this
-// process: for RenewDeadline from when the last renewal was begun. It is safe for
-// concurrent use.
+// A Lease is the lock of the election. It knows whether this process holds it: for
+// RenewDeadline from the moment at which the last successful renewal began. Its
+// methods may be called concurrently.
 type Lease struct {
 	resourcelock.Interface
-	settings Config
-	log      *slog.Logger
+	config Config // with defaults
+	log    *slog.Logger
 
 	mu struct {
 		sync.Mutex
-		renewed time.Time // zero: not held
-		ever    bool      // held at least once
-		given   bool      // away for good
-		taker   string    // who holds it instead, if that was seen
-		failure string    // of the last request, as it was logged
+		renewed time.Time // when the last renewal began; zero: not held
+		ever    bool      // this process has held the lease
+		gone    bool      // this process has lost the lease for good
+		taker   string    // the identity that took the lease from this process, if one was seen
+		failure string    // the text of the last request's error; empty: it succeeded
 	}
-	refused chan error    // RBAC doesn't allow to take part
-	taken   chan struct{} // closed when another was seen to hold what was held here
+	refused chan error    // gets the error with which RBAC forbids this process to take part
+	taken   chan struct{} // closed when another process has taken the lease from this one
 }
 
-// NewLease returns a lease that isn't held yet. The configuration has its
-// defaults. httpClient is the way to the API server, on which writes need no
-// lease; its time limit is set.
-func NewLease(settings Config, rc *rest.Config, httpClient *http.Client, log *slog.Logger) (*Lease, error) {
+// NewLease returns a lease that isn't held yet. config must have its defaults filled
+// in. httpClient sends the requests to the API server of rc: its writes must need no
+// lease, and NewLease sets its timeout. NewLease makes no request.
+func NewLease(config Config, rc *rest.Config, httpClient *http.Client, log *slog.Logger) (*Lease, error) {
 	rc = rest.CopyConfig(rc)
 	rc.ContentType = "application/json"
 	rc.WarningHandler = rest.NoWarnings{}
-	rc.RateLimiter, rc.QPS = nil, -1 // never waits behind children
+	rc.RateLimiter, rc.QPS = nil, -1 // requests about the lease never wait behind those about children
 	// A request that hangs must leave time for another try.
-	httpClient.Timeout = max(settings.RenewDeadline/2, time.Second)
+	httpClient.Timeout = max(config.RenewDeadline/2, time.Second)
 	api, err := coordinationv1.NewForConfigAndClient(rc, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
 	return &Lease{
 		Interface: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: settings.Namespace, Name: settings.Name},
+			LeaseMeta:  metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
 			Client:     api,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: settings.Identity},
+			LockConfig: resourcelock.ResourceLockConfig{Identity: config.Identity},
 		},
-		settings: settings,
-		log:      log.With("lease", settings.Namespace+"/"+settings.Name, "identity", settings.Identity),
-		refused:  make(chan error, 1),
-		taken:    make(chan struct{}),
+		config:  config,
+		log:     log.With("lease", config.Namespace+"/"+config.Name, "identity", config.Identity),
+		refused: make(chan error, 1),
+		taken:   make(chan struct{}),
 	}, nil
 }
 
-// Held says whether a write may start.
+// Held says whether this process holds the lease, and so may start a write.
 func (l *Lease) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.mu.given && !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < l.settings.RenewDeadline
+	return !l.mu.gone && !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < l.config.RenewDeadline
 }
 
+// renewedWithin says whether the last renewal began less than d ago.
 func (l *Lease) renewedWithin(d time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < d
 }
 
-// left is for how long the lease is held yet.
+// left returns for how long the lease will be held without another renewal; zero or
+// less if it isn't held.
 func (l *Lease) left() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.mu.renewed.IsZero() {
 		return 0
 	}
-	return l.settings.RenewDeadline - time.Since(l.mu.renewed)
+	return l.config.RenewDeadline - time.Since(l.mu.renewed)
 }
 
-// lose gives the lease up without a request: whoever couldn't renew it needn't
-// try to release it.
+// lose gives the lease up. It makes no request: a process that couldn't renew the
+// lease can't release it either.
 func (l *Lease) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.given, l.mu.renewed = true, time.Time{}
+	l.mu.gone, l.mu.renewed = true, time.Time{}
 }
 
-// takenBy gives the lease up because another has it although it was held here:
-// someone deleted or changed the Lease.
+// takenBy gives the lease up because another process, holder, has it although this
+// process held it. That happens if someone deletes or changes the Lease object.
 func (l *Lease) takenBy(holder string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.mu.given || l.mu.renewed.IsZero() {
+	if l.mu.gone || l.mu.renewed.IsZero() {
 		return
 	}
-	l.mu.given, l.mu.renewed, l.mu.taker = true, time.Time{}, holder
+	l.mu.gone, l.mu.renewed, l.mu.taker = true, time.Time{}, holder
 	close(l.taken)
 }
 
-// Lost returns why a lease that was held isn't any more, nil before.
+// Lost returns an error that says why this process has lost the lease, nil if it
+// hasn't.
 func (l *Lease) Lost() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case !l.mu.given:
+	case !l.mu.gone:
 		return nil
 	case l.mu.taker != "":
 		return fmt.Errorf("Lease %s: lost: %s took it; was the Lease deleted or changed by hand?", l.Describe(), l.mu.taker)
 	default:
-		return fmt.Errorf("Lease %s: lost: it wasn't renewed for %v; another replica may lead now", l.Describe(), l.settings.RenewDeadline)
+		return fmt.Errorf("Lease %s: lost: it wasn't renewed for %v; another replica may lead now", l.Describe(), l.config.RenewDeadline)
 	}
 }
 
-// The methods below are those of the lock.
+// The methods below implement resourcelock.Interface. Only the election calls them.
 
+// Get reads the Lease. It gives the lease up if another process is seen to hold it.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	if err := l.Lost(); err != nil {
 		return nil, nil, err
@@ -137,6 +141,7 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err
 }
 
+// Create creates the Lease, with this process as its holder.
 func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := l.Lost(); err != nil {
 		return err
@@ -147,15 +152,16 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	return err
 }
 
-// Update makes no request if the lease has been renewed less than RetryPeriod
-// ago: the election looks more often. Nor if the lease was lost: renewed for
-// passes that don't end, it would keep the other replicas waiting.
+// Update takes, renews or releases the lease. It makes no request for a renewal if the
+// last one began less than three quarters of RetryPeriod ago, since the elector asks
+// twice in that period. It makes none, and returns an error, if the lease was lost:
+// renewals for passes that don't end would keep the other replicas waiting.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := l.Lost(); err != nil {
 		return err
 	}
 	begin := time.Now()
-	if record.HolderIdentity == l.Identity() && l.renewedWithin(l.settings.RetryPeriod*3/4) {
+	if record.HolderIdentity == l.Identity() && l.renewedWithin(l.config.RetryPeriod*3/4) {
 		return nil
 	}
 	err := l.Interface.Update(ctx, record)
@@ -163,8 +169,9 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return err
 }
 
+// note notes the result of a write of the Lease that began at begin.
 func (l *Lease) note(ctx context.Context, verb string, begin time.Time, record resourcelock.LeaderElectionRecord, err error) {
-	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) { // another was faster
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) { // another process was faster
 		l.noteFailure(ctx, verb, err)
 	}
 	if err != nil {
@@ -175,13 +182,14 @@ func (l *Lease) note(ctx context.Context, verb string, begin time.Time, record r
 	switch {
 	case record.HolderIdentity != l.Identity():
 		l.mu.renewed = time.Time{}
-	case !l.mu.given:
+	case !l.mu.gone:
 		l.mu.renewed, l.mu.ever = begin, true
 	}
 }
 
-// noteFailure logs a failure once until it changes. What RBAC denies to who
-// never held the lease ends the start.
+// noteFailure notes the result of a request. It logs an error unless the last request
+// failed with the same one. If RBAC forbids the request and this process has never
+// held the lease, it passes the error on to Run.
 func (l *Lease) noteFailure(ctx context.Context, verb string, err error) {
 	if ctx.Err() != nil && err != nil {
 		return

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestLeaderElection_Defaults(t *testing.T) {
+func TestConfig(t *testing.T) {
 	full := Config{}.WithDefaults("op")
 	require.Equal(t, types.NamespacedName{Namespace: "default", Name: "op"}, types.NamespacedName{Namespace: full.Namespace, Name: full.Name})
 	require.NotEqual(t, full.Identity, Config{}.WithDefaults("op").Identity)

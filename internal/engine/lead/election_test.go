@@ -1,0 +1,130 @@
+package lead
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/sample"
+)
+
+// newTestLease returns the lease of a replica on a server.
+func newTestLease(t *testing.T, server *fakeapi.Server, identity string) *Lease {
+	t.Helper()
+	config := Config{Namespace: "ns", Identity: identity}.WithDefaults("op")
+	lease, err := NewLease(config, server.RESTConfig(), &http.Client{Transport: server}, sample.DiscardLog())
+	require.NoError(t, err)
+	return lease
+}
+
+// untilStopped is work that ends with its context.
+func untilStopped(ctx, _ context.Context) { <-ctx.Done() }
+
+func TestRun_TakesTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := fakeapi.New(fakeapi.Leases())
+		one, two := newTestLease(t, server, "one"), newTestLease(t, server, "two")
+		start := func(l *Lease) (stop func() error) {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- Run(ctx, nil, l, untilStopped) }()
+			synctest.Wait()
+			return func() error { cancel(); return <-ended }
+		}
+		require.False(t, one.Held(), "the election hasn't begun")
+		stopOne := start(one)
+		stopTwo := start(two)
+		<-time.After(time.Minute)
+		require.True(t, one.Held(), "the lease is renewed")
+		require.False(t, two.Held())
+
+		require.NoError(t, stopOne())
+		require.False(t, one.Held(), "the lease is released")
+		require.NoError(t, one.Lost(), "a released lease isn't lost")
+		<-time.After(5 * time.Second)
+		require.True(t, two.Held(), "the other replica takes over soon")
+		require.NoError(t, stopTwo())
+	})
+}
+
+func TestRun_LosesTheLease(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		lose   func(t *testing.T, server *fakeapi.Server)
+		after  time.Duration // at most
+		err    string
+	}{
+		"Not renewed": {
+			reason: "another replica may lead after LeaseDuration",
+			lose: func(_ *testing.T, server *fakeapi.Server) {
+				server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return errors.New("cut off") }})
+			},
+			after: 10 * time.Second, err: "Lease ns/op: lost: it wasn't renewed for 10s",
+		},
+		"Taken": {
+			reason: "the other process writes already",
+			lose: func(t *testing.T, server *fakeapi.Server) {
+				_, err := server.Change(fakeapi.Leases().Type, types.NamespacedName{Namespace: "ns", Name: "op"}, func(o map[string]any) {
+					o["spec"].(map[string]any)["holderIdentity"] = "other"
+				})
+				require.NoError(t, err)
+			},
+			after: 2 * time.Second, err: "Lease ns/op: lost: other took it",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := fakeapi.New(fakeapi.Leases())
+				lease := newTestLease(t, server, "one")
+				var cause error
+				var took time.Duration
+				err := Run(t.Context(), nil, lease, func(ctx, passes context.Context) {
+					tc.lose(t, server)
+					begin := time.Now()
+					<-passes.Done()
+					took, cause = time.Since(begin), context.Cause(passes)
+					<-ctx.Done()
+				})
+				require.ErrorContains(t, err, tc.err, tc.reason)
+				require.Equal(t, err, cause, "running passes learn why they must stop")
+				require.LessOrEqual(t, took, tc.after, tc.reason)
+				require.False(t, lease.Held())
+				require.Equal(t, err, lease.Lost())
+			})
+		})
+	}
+}
+
+func TestRun_Forbidden(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := fakeapi.New(fakeapi.Leases())
+		server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "op", errors.New("no"))
+		}})
+		var fatal error
+		err := Run(t.Context(), func(err error) { fatal = err }, newTestLease(t, server, "one"), func(context.Context, context.Context) {
+			t.Error("leads without a lease")
+		})
+		require.NoError(t, err)
+		require.ErrorContains(t, fatal, "Lease ns/op: get: leases \"op\" is forbidden")
+	})
+}
+
+func TestRun_WithoutALease(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := Run(ctx, nil, nil, func(ctx, passes context.Context) {
+		cancel()
+		require.Error(t, ctx.Err())
+		require.NoError(t, passes.Err(), "running passes may end by themselves")
+	})
+	require.NoError(t, err)
+}
