@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
+
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
@@ -86,8 +88,17 @@ func ClaimPatch(s *catalog.Settings, live, parent *resource.Resource) ([]byte, e
 // and the resourceVersion of live, so that the API server answers with a conflict
 // unless the object is still in this state. It adds both to metadata.
 func guardedPatch(live *resource.Resource, metadata map[string]any) ([]byte, error) {
-	metadata["uid"], metadata["resourceVersion"] = string(live.UID()), live.ResourceVersion()
-	return json.Marshal(map[string]any{"metadata": metadata})
+	change, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, err
+	}
+	guard, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": live.UID(), "resourceVersion": live.ResourceVersion(),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return jsonpatch.MergeMergePatches(guard, change)
 }
 
 // full returns d as it is written: with the engine's labels, the owner reference to
