@@ -86,7 +86,7 @@ func ClaimPatch(s *catalog.Settings, live, parent *resource.Resource) ([]byte, e
 
 // guardedPatch returns a JSON merge patch of an object's metadata. It carries the UID
 // and the resourceVersion of live, so that the API server answers with a conflict
-// unless the object is still in this state. It adds both to metadata.
+// unless the object is still in this state.
 func guardedPatch(live *resource.Resource, metadata map[string]any) ([]byte, error) {
 	change, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
