@@ -4,77 +4,94 @@
 //
 //	func main() { runner.Main(operator, handler.SyncFunc(sync)) }
 //
+// This package is the engine's face: Options, Runner, Run, RunAll, Main and Plan.
+// The engine itself is in the packages under internal/engine.
+//
 // # The way of an event
 //
-// The files of this package, in the order in which a watch event passes them:
+// These are the packages of the engine, in the order in which a change in the
+// cluster passes them:
 //
-//	watch.go        a list and watch of one type, in one namespace or all: a
-//	                client-go Reflector that writes straight into our store
-//	wire.go         the event's bytes become a resource.Resource, nothing else
-//	                (wire_frames.go: where an event ends in the stream)
-//	resourcemap.go  the newest known state of every object, with an index from
-//	                a parent's UID to its children; answers to our own writes
-//	                enter by resourceVersion like everything else, so that
-//	                nobody ever reads a state older than our own writes
-//	                (resourcemap_index.go: what happens under its lock)
-//	schedule.go     which parents are due: at most one pass per parent at a
-//	                time, backoff, resync, fresh changes before the backlog
-//	snapshot.go     parent and children become a handler.SyncRequest
-//	sync.go         one pass: finalizers, the handler, then what follows
-//	                (finalize.go: the same for a parent that is being deleted)
-//	desired.go      the response is validated as a whole before any write
-//	plan.go         what has to be done: a pure function of the children, the
-//	                desired state and the memory
-//	compare.go      does a live object satisfy a desired one, and the merge of
-//	                both (merge.go); what an earlier desired state had set
-//	                (applied.go), kept in a mark on the child (mark.go)
-//	apply.go        actions become requests (strategy.go: their bodies; verify.go:
-//	                dry runs first; managed.go: what an apply may remove), their
-//	                answers go into the store (claim.go: a name that is taken)
-//	memory.go       what the API server made of which desired state, so that
-//	                its normalizing never looks like a difference
-//	loop.go         writes that never settle (loops.go) are slowed down
-//	status.go       the parent's status, last
+//	client     sends requests, and decodes objects and the events of a watch. An
+//	           object becomes a resource.Resource, which keeps the JSON.
+//	watch      lists and watches one type, in one namespace or in all: a client-go
+//	           Reflector that writes straight into the store.
+//	store      holds the newest known state of every object, with an index from a
+//	           parent's UID to the parent's children. The answers to the operator's
+//	           own writes enter by resourceVersion as everything else does, so that
+//	           nobody ever reads a state older than an own write.
+//	schedule   says which parent is due: at most one pass per parent at a time,
+//	           backoff, resync, fresh changes before the backlog. Writes that never
+//	           settle are slowed down (the conflict detector).
+//	reconcile  makes the pass: a snapshot of the parent and its children, the
+//	           finalizer, the handler's Sync or Finalize, then plan, apply and,
+//	           last, the parent's status.
+//	plan       validates the response as a whole, and decides what to do with each
+//	           child: immutable actions with the bodies of their requests. It also
+//	           remembers what the API server made of which desired state, so that
+//	           normalizing never looks like a difference.
+//	merge      says whether a live object satisfies a desired one, and merges the
+//	           two. What an earlier desired state had set, and today's doesn't,
+//	           is removed. An annotation on the child, the mark, lists it.
+//	apply      turns the actions into requests, and puts the answers into the
+//	           store. What a request finds out goes back to plan, which returns
+//	           the next action.
 //
-// What is told of it: passlog.go (one line per pass, with its syncID), events.go
-// (on the parent; eventsink.go writes them), metrics.go (metrics_api.go: requests;
-// metrics_gauges.go: what is looked up when asked), trace.go (spans). What client-go
-// says passes bodies.go, which keeps objects out of it.
+// Plan and merge are pure: they make no request and read no clock. Beside the way
+// of an event are these packages:
 //
-// Plan (planrun.go) is one pass over every parent with DryRun: the actions are
-// rehearsed (planrun_rehearse.go) instead of carried out, and what would be
-// written is noted down (planrun_pass.go).
+//	catalog    how the API server serves each type, and the settings that no pass
+//	           changes
+//	observe    metrics, Events and spans; it takes values, and never an engine
+//	lead       the lease by which replicas take turns
+//	manager    wires all of these for the operators of one process
+//
+// A dry run is the same way: apply sends dry runs instead of writes, and the pass
+// notes what it would change. Plan is one dry run of a pass over every parent.
 //
 // # Goroutines
 //
-// Start owns all of them and returns when they have ended:
+// Start owns all of them, and returns when they have ended:
 //
-//	server          one per address that is served; ends when Start returns
-//	watcher.run     one per type and namespace; ends with the context
-//	Runner.lead     the election, which ends after the last pass and releases
-//	                the lease, and one goroutine that cuts the passes short when
-//	                the lease isn't renewed in time
-//	engine.work     MaxConcurrentSyncs workers; each ends after the pass it is
-//	                in, once the context has ended, and one goroutine that
-//	                cancels those passes after the shutdown timeout
-//	executor.runAll at most 16 writes of one pass, 64 in all; ends with the pass
-//	eventSink       one, that writes Events; ends when Start returns
+//	manager.Manager.Start   one per address that is served, until Start returns; one
+//	                        per operator while it connects to the API server
+//	watch.Watcher.Run       one per type and namespace, until the context ends
+//	lead.Run                the election, which ends after the last pass and then
+//	                        releases the lease; and one that cuts the passes short
+//	                        when the lease isn't renewed in time
+//	reconcile.Engine.Work   MaxConcurrentSyncs workers, each of which ends after its
+//	                        pass once the context has ended; and one that cuts those
+//	                        passes short after the shutdown timeout
+//	apply.Executor.Run      at most 16 writes of one pass, 64 of one operator, until
+//	                        the pass ends
+//	observe.EventSink       one per operator, which writes Events until Work returns
 //
-// Plan owns those of its own, which end before it returns:
-//
-//	engine.planAll  at most MaxConcurrentSyncs passes; each ends by itself
-//	eventSink       as above, with nothing to write
+// Plan starts at most MaxConcurrentSyncs passes at a time (reconcile.Engine.PlanAll)
+// and an EventSink, which all end before it returns. Main adds one goroutine, which
+// waits for the first signal.
 //
 // # Several operators
 //
-// A Runner has one or more (RunAll): each an engine with a store, a queue and
-// workers of its own. What they share is the link to the API server (link.go),
-// the lease (leader.go, lease.go) and the server (server.go).
+// A Runner has one operator or more (RunAll). Each has an engine of its own, with
+// a store, a scheduler and workers. They share the connections to the API server
+// (client.Link), the lease, and the addresses for metrics and health.
 //
 // # Ownership
 //
-// The resource map, the scheduler, the memory's map of parents and the loop
-// detector each guard themselves with a mutex that no other is taken under.
-// What is remembered of one parent belongs to the pass over it, of which there
-// is never more than one. Objects are immutable and shared.
+// Every state has one owner. Where goroutines share it, the owner guards it with a
+// mutex under which no other is taken:
+//
+//	the objects                          store.Store
+//	who is due, and who waits            schedule.Scheduler
+//	writes that may be a conflict loop   schedule.ConflictDetector
+//	which parents are remembered         plan.Memory
+//	what is remembered of one parent     the pass over the parent (plan.ParentMemory)
+//	the namespaces found terminating     the run of a plan (apply.Executor)
+//	how far a watch has come             watch.Watcher, and store.Store
+//	Events that wait to be written       observe.EventSink
+//	whether this process leads           lead.Lease
+//
+// There is never more than one pass over a parent, so that what is remembered of
+// one parent needs no lock. Objects, settings and actions are immutable and
+// shared.
 package runner

@@ -13,13 +13,13 @@ import (
 // runs the operator until SIGTERM or SIGINT, and exits with code 0 then, 1 on
 // an error, 2 on bad flags. A second signal ends the process at once. The
 // first argument may be a subcommand: run (the default), plan, manifests or
-// release-finalizers; --help tells of them.
+// release-finalizers; --help explains them.
 func Main(cfg config.Operator, h handler.Handler) { program(cfg, h).Main() }
 
-// program returns what the command line of an operator can do.
+// program returns an operator's program with the functions of this package.
 func program(cfg config.Operator, h handler.Handler) *cli.Program {
 	return &cli.Program{
-		Config: cfg, Handler: h,
+		Config: cfg,
 		Run: func(ctx context.Context, cfg config.Operator, said cli.Options) error {
 			opts := optionsOf(said)
 			if said.LeaderElect {
@@ -40,7 +40,8 @@ func program(cfg config.Operator, h handler.Handler) *cli.Program {
 	}
 }
 
-// optionsOf returns the options that the command line says.
+// optionsOf returns the options that the command line says. Leader election isn't
+// among them, since only Run has one.
 func optionsOf(said cli.Options) Options {
 	return Options{RESTConfig: said.RESTConfig, Logger: said.Logger, MetricsAddress: said.MetricsAddress, HealthAddress: said.HealthAddress}
 }

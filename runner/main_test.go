@@ -12,7 +12,7 @@ import (
 	"github.com/roperator/roperator/handler"
 )
 
-// A configuration with mistakes is told of, whatever is asked for.
+// Every subcommand refuses a configuration with mistakes, and names them.
 func TestCommandLineBadConfiguration(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],

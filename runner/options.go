@@ -20,15 +20,15 @@ import (
 type Options struct {
 	// RESTConfig says how to reach the API server. Nil: in-cluster, else the
 	// kubeconfig in KUBECONFIG, else ~/.kube/config. Requests have no
-	// client-side rate limit unless it sets one.
+	// client-side rate limit unless RESTConfig sets one.
 	RESTConfig *rest.Config
 	// Logger gets the logs; nil: slog.Default().
 	Logger *slog.Logger
-	// Metrics gets the operator's metrics; nil: a registry of its own, which
-	// has Go's and the process's metrics as well.
+	// Metrics gets the operator's metrics; nil: a new registry, which has Go's and
+	// the process's metrics as well.
 	Metrics prometheus.Registerer
 	// TracerProvider gets a span for each pass, with spans below it for the
-	// handler and each write; nil: none are made.
+	// handler and each write; nil: no spans are made.
 	TracerProvider trace.TracerProvider
 	// LeaderElection makes replicas take turns: only the one that holds the
 	// lease calls handlers and writes. Nil: there are no replicas. With
@@ -36,8 +36,8 @@ type Options struct {
 	LeaderElection *LeaderElection
 	// MetricsAddress is where /metrics is served, HealthAddress where /healthz
 	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere.
-	// What is served is neither encrypted nor protected. MetricsAddress
-	// demands that Metrics, if set, is a prometheus.Gatherer too.
+	// The pages are neither encrypted nor protected. With a MetricsAddress,
+	// Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s.
@@ -46,8 +46,8 @@ type Options struct {
 
 // A Spec is one of several operators of a process.
 type Spec struct {
-	Config  config.Operator
-	Handler handler.Handler
+	Config  config.Operator // its name must be unique in the process
+	Handler handler.Handler // not nil
 }
 
 // LeaderElection says how replicas take turns, by a Lease
@@ -55,8 +55,8 @@ type Spec struct {
 //
 // A replica that stops hands over: its running passes end, then it gives up
 // the lease, and another takes over within 2.2 times RetryPeriod. After a crash
-// that takes up to LeaseDuration longer. One that couldn't renew the lease for
-// RenewDeadline, or finds that another has it, starts no further write, and
+// that takes up to LeaseDuration longer. A replica that couldn't renew the lease
+// for RenewDeadline, or finds that another has it, starts no further write, and
 // stops with an error.
 type LeaderElection struct {
 	// Namespace and Name are the Lease's. Default: the namespace that the Pod
@@ -70,7 +70,7 @@ type LeaderElection struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
-// manager returns the options as the manager takes them.
+// manager returns the options in the form that package manager takes.
 func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider,

@@ -15,7 +15,7 @@ import (
 // A Change is what an operator would do to one object: a child, or the parent
 // itself.
 type Change struct {
-	// Parent is whose pass would do it.
+	// Parent is the parent whose pass would make the change.
 	Parent types.NamespacedName
 	// Object and Type name what would be changed. Those of the parent mean its
 	// status and its finalizers.
@@ -52,8 +52,7 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	return out.MarshalJSON()
 }
 
-// changesOf returns changes as the engine foresees them in the words of this
-// package.
+// changesOf returns the engine's changes as this package's type.
 func changesOf(foreseen []plan.Change) []Change {
 	if foreseen == nil {
 		return nil
@@ -94,10 +93,10 @@ func Plan(ctx context.Context, cfg config.Operator, h handler.Handler, opts Opti
 	return changesOf(foreseen), err
 }
 
-// foresee is Plan in the engine's words.
+// foresee is Plan with the engine's type of changes.
 func foresee(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) ([]plan.Change, error) {
 	cfg.DryRun = true
-	opts.Metrics = prometheus.NewRegistry() // read by nobody, and not the user's
+	opts.Metrics = prometheus.NewRegistry() // read by nobody; the user's registry stays as it is
 	r, err := New(cfg, h, opts)
 	if err != nil {
 		return nil, err

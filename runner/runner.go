@@ -18,6 +18,7 @@ func New(cfg config.Operator, h handler.Handler, opts Options) (*Runner, error) 
 	return newRunner(opts, Spec{cfg, h})
 }
 
+// newRunner is New for several operators.
 func newRunner(opts Options, specs ...Spec) (*Runner, error) {
 	each := make([]manager.Spec, 0, len(specs))
 	for _, s := range specs {
@@ -31,7 +32,7 @@ func newRunner(opts Options, specs ...Spec) (*Runner, error) {
 }
 
 // Run runs an operator until ctx ends, and returns nil then; otherwise the
-// error says why it stopped. Run returns after every goroutine has ended.
+// error says why the operator stopped. Run returns after every goroutine has ended.
 func Run(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) error {
 	return RunAll(ctx, opts, Spec{cfg, h})
 }
@@ -54,8 +55,8 @@ func RunAll(ctx context.Context, opts Options, specs ...Spec) error {
 }
 
 // Start runs the operator until ctx ends, and returns nil then; otherwise the
-// error says why it stopped. It returns after every goroutine has ended. A
-// Runner can be started once.
+// error says why the operator stopped. Start returns after every goroutine has
+// ended. A Runner can be started once.
 func (r *Runner) Start(ctx context.Context) error { return r.manager.Start(ctx) }
 
 // Ready returns nil if the operator has started and mirrors every type it

@@ -9,7 +9,7 @@ import (
 	"github.com/roperator/roperator/config"
 )
 
-// flags are what the command line may say.
+// flags holds the values of the flags, of whichever subcommand.
 type flags struct {
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
@@ -19,7 +19,7 @@ type flags struct {
 	logFormat                      string
 }
 
-// common registers the flags that every subcommand has.
+// common registers the flags that all subcommands have.
 func (f *flags) common(fs *flag.FlagSet) {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig (default: in-cluster, else $KUBECONFIG, else ~/.kube/config)")
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig to use (default: its current one)")
@@ -28,6 +28,8 @@ func (f *flags) common(fs *flag.FlagSet) {
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 }
 
+// check returns what is wrong with the values, or with the arguments after the
+// flags, of which there must be none.
 func (f *flags) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
@@ -40,6 +42,7 @@ func (f *flags) check(rest []string) error {
 	return nil
 }
 
+// logger returns a logger that writes to w as the flags say.
 func (f *flags) logger(w io.Writer) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: f.logLevel}
 	if f.logFormat == "json" {
@@ -48,7 +51,7 @@ func (f *flags) logger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, opts))
 }
 
-// apply returns cfg as the flags change it.
+// apply returns cfg as the flags change it: it is cfg where they say nothing.
 func (f *flags) apply(cfg config.Operator) config.Operator {
 	if f.namespace != "" {
 		cfg.Namespaces = []string{f.namespace}

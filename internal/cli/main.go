@@ -13,50 +13,51 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/roperator/roperator/config"
-	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
-// Exit codes of an operator's program.
+// Exit codes of all subcommands but plan.
 const (
 	exitOK    = 0
 	exitError = 1
 	exitUsage = 2
 )
 
-// A Program is an operator and what its command line can do.
+// A Program is an operator, and the functions that carry out its subcommands. The
+// functions get the configuration as the flags change it.
 type Program struct {
-	Config  config.Operator
-	Handler handler.Handler
-	// Run runs the operator until ctx ends.
+	Config config.Operator
+	// Run runs the operator until ctx ends, and returns nil then.
 	Run func(ctx context.Context, cfg config.Operator, opts Options) error
-	// Plan returns what the operator would change.
+	// Plan returns what the operator would change. There may be changes beside an
+	// error.
 	Plan func(ctx context.Context, cfg config.Operator, opts Options) ([]plan.Change, error)
-	// Release takes the operator's finalizers off every parent, tells say what
-	// became of each that had one, and returns how many parents there are.
+	// Release takes the operator's finalizers off every parent. It calls say with a
+	// line for each parent that had one, and returns how many parents there are.
 	Release func(ctx context.Context, cfg config.Operator, opts Options, say func(text string)) (parents int, err error)
 }
 
 // Options are what the command line says besides the configuration.
 type Options struct {
-	RESTConfig *rest.Config
-	Namespace  string // the Pod's or the kubeconfig's
-	Logger     *slog.Logger
+	RESTConfig *rest.Config // how to reach the API server; never nil
+	Namespace  string       // of the Pod, or of the kubeconfig's context
+	Logger     *slog.Logger // never nil
 
-	// Of the subcommand run only.
+	// The other fields are zero for every subcommand but run.
 
-	MetricsAddress, HealthAddress string
-	LeaderElect                   bool
+	MetricsAddress, HealthAddress string // empty: nothing is served
+	LeaderElect                   bool   // whether replicas take turns
 }
 
 // Main is the main function of an operator's program: it does what the command
-// line says, and ends the process. SIGTERM and SIGINT end the context of what is
-// done; a second signal ends the process at once.
+// line says, and ends the process. SIGTERM and SIGINT end the context of the
+// subcommand; a second signal ends the process at once.
 func (p *Program) Main() {
 	os.Exit(p.Do(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// Do does what the arguments say, and returns the exit code.
+// Do does what the arguments say, and returns the exit code. args lacks the name of
+// the program.
 func (p *Program) Do(args []string, stdout, stderr io.Writer) int {
 	c, do, code := p.parse(args, stdout, stderr)
 	if do == nil {
@@ -64,14 +65,14 @@ func (p *Program) Do(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	go func() { // ends with the process: from the first signal on, the default holds again
+	go func() { // ends with ctx; after the first signal, the next one ends the process
 		<-ctx.Done()
 		stop()
 	}()
 	return do(ctx, c)
 }
 
-// runSubcommand runs the operator.
+// runSubcommand returns the subcommand that runs the operator.
 func runSubcommand() subcommand {
 	return subcommand{name: "run", summary: "run the operator (what is done without a subcommand)", prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		fs.IntVar(&f.maxConcurrentSyncs, "max-concurrent-syncs", 0, "how many parents are synced at once (default: as configured)")
@@ -80,7 +81,7 @@ func runSubcommand() subcommand {
 		fs.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
 		fs.BoolVar(&f.leaderElect, "leader-elect", false, "let one of several replicas work at a time, by a Lease in the operator's own namespace")
 		return func(ctx context.Context, c *command) int {
-			klog.SetSlogLogger(c.log) // what client-go says goes the same way
+			klog.SetSlogLogger(c.log) // client-go's log goes the same way
 			opts, err := c.options()
 			if err == nil {
 				err = c.program.Run(ctx, c.cfg, opts)

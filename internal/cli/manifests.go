@@ -16,25 +16,25 @@ import (
 	"github.com/roperator/roperator/internal/defaults"
 )
 
-// manifestOptions are what the subcommand manifests is told.
+// manifestOptions are the flags of the subcommand manifests.
 type manifestOptions struct {
-	namespace      string // to install into
+	namespace      string // to install the operator in
 	image          string
 	replicas       int
-	serviceMonitor bool
-	args           []string // further ones of the operator
+	serviceMonitor bool     // whether to add a ServiceMonitor and its Service
+	args           []string // of the operator's container, besides --leader-elect
 }
 
-// installation is what the objects of an operator have in common.
+// An installation is what the objects of an operator have in common.
 type installation struct {
 	manifestOptions
-	operator string // its name
+	operator string // the operator's name
 	labels   map[string]string
 }
 
-// printManifests prints what it takes to run an operator in a cluster, its CRD
-// and the namespace aside, as YAML. It asks no API server. Warnings go to
-// stderr.
+// printManifests prints as YAML the objects that run an operator in a cluster. Its
+// CustomResourceDefinition and its namespace aren't among them. It asks no API
+// server. Warnings go to stderr.
 func printManifests(cfg config.Operator, o manifestOptions, stdout, stderr io.Writer) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -60,7 +60,8 @@ func printManifests(cfg config.Operator, o manifestOptions, stdout, stderr io.Wr
 	return err
 }
 
-// manifests returns the objects in the order in which they are to be created.
+// manifests returns the objects in the order in which they are to be created, and
+// warnings about what can't be known without an API server.
 func manifests(cfg config.Operator, o manifestOptions) (objects []any, warnings []string, err error) {
 	in := installation{manifestOptions: o, operator: cfg.Name, labels: map[string]string{
 		"app.kubernetes.io/name":      cfg.Name,
@@ -88,16 +89,18 @@ func manifests(cfg config.Operator, o manifestOptions) (objects []any, warnings 
 	return objects, warnings, nil
 }
 
+// typeMeta returns the TypeMeta of a kind.
 func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}
 }
 
-// meta is that of an object in the namespace of the installation.
+// meta returns the metadata of an object in the namespace of the installation.
 func (in *installation) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: in.namespace, Labels: in.labels}
 }
 
-// roleName is one that no built-in ClusterRole, such as admin, has.
+// roleName returns a name for the operator's roles that no built-in ClusterRole,
+// such as admin, has.
 func (in *installation) roleName() string {
 	if strings.HasSuffix(in.operator, "-operator") {
 		return in.operator
@@ -105,6 +108,8 @@ func (in *installation) roleName() string {
 	return in.operator + "-operator"
 }
 
+// clusterRole returns a ClusterRole with these rules, and its binding to the
+// operator.
 func (in *installation) clusterRole(needed []rbacv1.PolicyRule) []any {
 	meta := metav1.ObjectMeta{Name: in.roleName(), Labels: in.labels}
 	return []any{
@@ -117,6 +122,8 @@ func (in *installation) clusterRole(needed []rbacv1.PolicyRule) []any {
 	}
 }
 
+// role returns a Role with these rules in a namespace, and its binding to the
+// operator.
 func (in *installation) role(namespace, name string, needed []rbacv1.PolicyRule) []any {
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: in.labels}
 	return []any{
@@ -129,11 +136,12 @@ func (in *installation) role(namespace, name string, needed []rbacv1.PolicyRule)
 	}
 }
 
+// subjects returns the operator's ServiceAccount.
 func (in *installation) subjects() []rbacv1.Subject {
 	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: in.operator, Namespace: in.namespace}}
 }
 
-// manifestYAML is an object as YAML, without its status and what is empty.
+// manifestYAML returns an object as YAML, without its status and its empty fields.
 func manifestYAML(object any) ([]byte, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -147,7 +155,8 @@ func manifestYAML(object any) ([]byte, error) {
 	return yaml.Marshal(withoutEmpty(fields))
 }
 
-// withoutEmpty drops the empty structs that types of Go are encoded to.
+// withoutEmpty drops nulls and empty maps, as which Go encodes empty structs. It
+// changes v.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -167,8 +176,8 @@ func withoutEmpty(v any) any {
 	return v
 }
 
-// dnsLabel makes a DNS label of an operator's name, which may have dots, with
-// a suffix.
+// dnsLabel returns a DNS label that ends in suffix, made of an operator's name,
+// which may have dots.
 func dnsLabel(name, suffix string) string {
 	name = strings.ReplaceAll(name, ".", "-")
 	if name[0] >= '0' && name[0] <= '9' {
@@ -177,6 +186,6 @@ func dnsLabel(name, suffix string) string {
 	return strings.TrimRight(name[:min(len(name), 63-len(suffix))], "-") + suffix
 }
 
-// defaultInstallNamespace is where an operator is installed unless told
-// otherwise.
+// defaultInstallNamespace returns the namespace that an operator is installed in
+// unless --install-namespace names another.
 func defaultInstallNamespace(operator string) string { return dnsLabel(operator, "-system") }

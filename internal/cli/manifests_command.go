@@ -17,7 +17,8 @@ configuration or by --namespace, gets Roles in these only. The
 CustomResourceDefinition and the namespace aren't part of it, nor are rights
 for what the handler does by itself. No API server is asked.`
 
-// manifestsSubcommand prints what it takes to install the operator.
+// manifestsSubcommand returns the subcommand that prints the objects of the
+// operator's installation.
 func manifestsSubcommand() subcommand {
 	return subcommand{name: "manifests", summary: "print the objects that run the operator in a cluster, as YAML", details: manifestsDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		o := manifestOptions{replicas: 1}

@@ -13,18 +13,18 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// rules returns the RBAC rules without which an operator can't do its work: of
-// every type, what the engine may ask for under the strategy that was chosen.
-// What the user's handler asks an API server by itself isn't among them.
-// Warnings tell of what can't be known without one.
+// rules returns the RBAC rules without which an operator can't do its work: for
+// every type the verbs that the engine uses under the chosen strategy. Rights for
+// requests that the user's handler makes by itself aren't among them. Warnings
+// tell of what can't be known without an API server.
 func rules(cfg config.Operator) (rules []rbacv1.PolicyRule, warnings []string, err error) {
 	parent, warnings := warnedMapping(cfg, cfg.Parent)
 	if err := catalog.CheckScope(cfg, !parent.ClusterScoped); err != nil {
 		return nil, nil, err
 	}
 	rules = append(rules,
-		// patch sets and removes finalizers, also those that an earlier build
-		// has left.
+		// patch sets and removes finalizers, also the finalizer that an earlier
+		// build has left.
 		ruleFor(parent, "", "get", "list", "watch", "patch"),
 		ruleFor(parent, "status", "update"),
 	)
@@ -47,9 +47,9 @@ func rules(cfg config.Operator) (rules []rbacv1.PolicyRule, warnings []string, e
 	return rules, warnings, errors.Join(errs...)
 }
 
-// childVerbs are what the engine asks for of a type of children: get, to see who
-// holds a name; patch, to take an object over and for the mark; update, also to
-// ask by a dry run what the API server makes of a desired state.
+// childVerbs returns the verbs that the engine uses on a type of children. It
+// needs get to see who has a child's name, patch to take an object over and to set
+// the mark, and update also for dry runs.
 func childVerbs(child config.Child) []string {
 	verbs := []string{"get", "list", "watch", "create", "patch", "delete"}
 	if child.Strategy != config.OnDelete {
@@ -58,8 +58,8 @@ func childVerbs(child config.Child) []string {
 	return verbs
 }
 
-// leaseRules are those of the leader election, in the operator's own namespace.
-// A create can't be restricted to a name.
+// leaseRules returns the rules for the leader election, in the operator's own
+// namespace. They are two, since a create can't be restricted to a name.
 func leaseRules(lease string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"create"}},
@@ -67,6 +67,7 @@ func leaseRules(lease string) []rbacv1.PolicyRule {
 	}
 }
 
+// ruleFor returns the rule that allows verbs on a resource or its subresource.
 func ruleFor(m resource.Mapping, subresource string, verbs ...string) rbacv1.PolicyRule {
 	name := m.Plural
 	if subresource != "" {
@@ -75,7 +76,7 @@ func ruleFor(m resource.Mapping, subresource string, verbs ...string) rbacv1.Pol
 	return rbacv1.PolicyRule{APIGroups: []string{m.Type.GroupVersionKind().Group}, Resources: []string{name}, Verbs: verbs}
 }
 
-// warnedMapping returns how a type is served, with a warning if that is a guess.
+// warnedMapping returns how a type is served, and a warning if that is a guess.
 func warnedMapping(cfg config.Operator, t resource.Type) (m resource.Mapping, warnings []string) {
 	m, guessed := catalog.MappingOf(cfg, t)
 	if guessed {
@@ -84,7 +85,8 @@ func warnedMapping(cfg config.Operator, t resource.Type) (m resource.Mapping, wa
 	return m, warnings
 }
 
-// escalation warns of kinds that grant rights.
+// escalation returns a warning if a kind grants rights, which takes more than its
+// rule.
 func escalation(m resource.Mapping) []string {
 	if m.Type.GroupVersionKind().Group != rbacv1.GroupName {
 		return nil

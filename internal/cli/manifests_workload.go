@@ -16,11 +16,12 @@ import (
 const (
 	metricsPort = 8080
 	healthPort  = 8081
-	// terminationGracePeriod leaves the operator time beyond its shutdown
-	// timeout, to hand over the lease.
-	terminationGracePeriod = int64(defaults.ShutdownTimeout/time.Second) + 15 // in seconds
+	// terminationGracePeriod, in seconds, leaves the operator time to hand over the
+	// lease after its shutdown timeout.
+	terminationGracePeriod = int64(defaults.ShutdownTimeout/time.Second) + 15
 )
 
+// deployment returns the Deployment that runs the operator.
 func (in *installation) deployment() *appsv1.Deployment {
 	replicas := int32(in.replicas)
 	return &appsv1.Deployment{
@@ -39,6 +40,7 @@ func (in *installation) deployment() *appsv1.Deployment {
 	}
 }
 
+// pod returns the spec of the Deployment's Pods.
 func (in *installation) pod() corev1.PodSpec {
 	spec := corev1.PodSpec{
 		ServiceAccountName:            in.operator,
@@ -59,6 +61,7 @@ func (in *installation) pod() corev1.PodSpec {
 	return spec
 }
 
+// container returns the only container of a Pod.
 func (in *installation) container() corev1.Container {
 	probe := func(path string) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
@@ -73,7 +76,7 @@ func (in *installation) container() corev1.Container {
 		},
 		LivenessProbe:  probe("/healthz"),
 		ReadinessProbe: probe("/readyz"),
-		// To start with: what an operator needs depends on how many objects it
+		// A start: the memory that an operator needs depends on how many objects it
 		// watches.
 		Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{
@@ -87,13 +90,14 @@ func (in *installation) container() corev1.Container {
 			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
-		// What the last lines of the log say is what kubectl describe shows of
-		// an operator that has failed.
+		// kubectl describe shows the last lines of the log of an operator that has
+		// failed.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
 
-// disruptionBudget lets a node be drained, one replica at a time.
+// disruptionBudget returns a budget that lets nodes be drained, one replica at a
+// time.
 func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 	one := intstr.FromInt32(1)
 	return &policyv1.PodDisruptionBudget{
@@ -105,6 +109,7 @@ func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 	}
 }
 
+// metricsService returns the Service that monitor finds the replicas by.
 func (in *installation) metricsService() *corev1.Service {
 	return &corev1.Service{
 		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.operator, "-metrics")),
@@ -117,7 +122,8 @@ func (in *installation) metricsService() *corev1.Service {
 	}
 }
 
-// monitor asks the Prometheus Operator to scrape every replica.
+// monitor returns a ServiceMonitor, which asks the Prometheus Operator to scrape
+// every replica.
 func (in *installation) monitor() map[string]any {
 	return map[string]any{
 		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",

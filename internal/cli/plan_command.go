@@ -11,7 +11,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
-// Exit codes of the subcommand plan, which are those of kubectl diff.
+// Exit codes of the subcommand plan: those of kubectl diff.
 const (
 	planNothing = 0
 	planChanges = 1
@@ -24,7 +24,7 @@ Nothing is written. Values of Secrets are hidden.
 
 Exit code: 0 if there is nothing to do, 1 if there is, 2 on an error.`
 
-// planSubcommand prints what the operator would do.
+// planSubcommand returns the subcommand that prints what the operator would do.
 func planSubcommand() subcommand {
 	return subcommand{name: "plan", summary: "print what this build of the operator would change, and change nothing", details: planDetails, prepare: func(fs *flag.FlagSet, _ *flags) carryOut {
 		var output string
@@ -44,14 +44,14 @@ func planSubcommand() subcommand {
 				return planError
 			}
 			changes, err := c.program.Plan(ctx, c.cfg, opts)
-			return c.tellPlan(changes, err, output)
+			return c.printPlanned(changes, err, output)
 		}
 	}}
 }
 
-// tellPlan prints a plan, as text unless output is "json", and returns the exit
-// code. What could be planned is printed in spite of an error.
-func (c *command) tellPlan(changes []plan.Change, err error, output string) int {
+// printPlanned prints a plan, as text unless output is "json", and returns the exit
+// code. Beside an error it prints the changes that could be planned.
+func (c *command) printPlanned(changes []plan.Change, err error, output string) int {
 	if err == nil || len(changes) > 0 {
 		var printErr error
 		if output == "json" {
@@ -74,7 +74,8 @@ func (c *command) tellPlan(changes []plan.Change, err error, output string) int 
 	return planNothing
 }
 
-// printErrors prints every line of an error after the name of the subcommand.
+// printErrors prints each line of an error, with the name of the subcommand before
+// it.
 func printErrors(w io.Writer, command string, err error) {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "%s: %s\n", command, printable(strings.TrimSuffix(line, "\n")))

@@ -44,7 +44,7 @@ func TestPlanCommand(t *testing.T) {
 				var stdout, stderr strings.Builder
 				changes, err := rig.Plan(server, rig.Config(), tc.sync)
 				c := &command{cfg: rig.Config(), stdout: &stdout, stderr: &stderr}
-				code := c.tellPlan(changes, err, tc.output)
+				code := c.printPlanned(changes, err, tc.output)
 				require.Equal(t, tc.code, code, tc.reason)
 				require.Contains(t, stdout.String(), tc.stdout, tc.reason)
 				require.Contains(t, stderr.String(), tc.stderr, tc.reason)
@@ -61,7 +61,7 @@ func TestPlanCommand(t *testing.T) {
 			var stdout, stderr strings.Builder
 			changes, err := rig.Plan(server, rig.Config(), handler.SyncFunc(rig.Copier))
 			c := &command{cfg: rig.Config(), stdout: &stdout, stderr: &stderr}
-			require.Equal(t, planError, c.tellPlan(changes, err, ""))
+			require.Equal(t, planError, c.printPlanned(changes, err, ""))
 			require.Empty(t, stdout.String())
 			require.Contains(t, stderr.String(), "connection refused")
 		})

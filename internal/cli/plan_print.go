@@ -48,7 +48,7 @@ func printPlan(w io.Writer, parent string, changes []plan.Change) error {
 	return err
 }
 
-// summary is the last line of a plan.
+// summary returns the last line of a plan.
 func summary(changes []plan.Change) string {
 	if len(changes) == 0 {
 		return "Nothing to do.\n"
@@ -69,6 +69,7 @@ func summary(changes []plan.Change) string {
 	return fmt.Sprintf("%s for %s: %s.\n", counted(len(changes), "change"), counted(len(parents), "parent"), strings.Join(parts, ", "))
 }
 
+// counted returns a number with a noun in the right form: "1 change", "2 changes".
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -76,7 +77,8 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// printField prints the live value after "-" and the desired one after "+".
+// printField prints the live value of a field after "-", and the desired value
+// after "+".
 func printField(b *strings.Builder, f plan.FieldChange) error {
 	was, isText := f.Live.(string)
 	will, areTexts := f.Desired.(string)
@@ -102,8 +104,8 @@ func printField(b *strings.Builder, f plan.FieldChange) error {
 	return nil
 }
 
-// valueLines prints a value: a scalar or something empty on the line of its
-// path, what has parts as YAML below.
+// valueLines returns the lines that show a value: a scalar or an empty value on
+// the line of its path, any other as YAML below that line.
 func valueLines(path string, value any) ([]string, error) {
 	composite := false
 	switch v := value.(type) {
@@ -134,8 +136,8 @@ func valueLines(path string, value any) ([]string, error) {
 	return lines, nil
 }
 
-// printLines prints in which lines a text would change, each place with the
-// line before and after it, below the number of its first line.
+// printLines prints the lines in which a text would change. Each place has a line
+// of context before and after it, and the number of its first line above it.
 func printLines(b *strings.Builder, path, was, will string) {
 	for _, hunk := range textdiff.Hunks(was, will, 1) {
 		fmt.Fprintf(b, "    %s: from line %d\n", printable(path), hunk.Line)
@@ -145,7 +147,7 @@ func printLines(b *strings.Builder, path, was, will string) {
 	}
 }
 
-// printable escapes what a terminal would take for a command.
+// printable escapes characters that a terminal would take for a command.
 func printable(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text
@@ -162,4 +164,5 @@ func printable(text string) string {
 	return b.String()
 }
 
+// unprintable says whether a terminal might take a character for a command.
 func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }

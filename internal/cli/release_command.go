@@ -10,7 +10,7 @@ const releaseDetails = `For an operator that is to be uninstalled: its parents c
 afterwards otherwise. Stop the operator first, since it would add its finalizer
 again. Finalize isn't called: what it would have cleaned up stays.`
 
-// releaseSubcommand lets go of every parent.
+// releaseSubcommand returns the subcommand that releases every parent.
 func releaseSubcommand() subcommand {
 	return subcommand{name: "release-finalizers", summary: "take the operator's finalizers off every parent", details: releaseDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		fs.BoolVar(&f.dryRun, "dry-run", false, "only say which would be taken off")
@@ -28,12 +28,13 @@ func releaseSubcommand() subcommand {
 	}}
 }
 
-// release lets go of every parent, whether the ParentSelector matches it or not,
-// and prints what became of each. One parent that fails doesn't keep the others
-// from being released: the error joins what went wrong.
+// release takes the operator's finalizers off every parent, whether the
+// ParentSelector matches it or not, and prints a line for each. A parent that
+// fails doesn't keep the others from being released: the error joins what went
+// wrong.
 func (c *command) release(ctx context.Context, opts Options) error {
 	cfg := c.cfg
-	cfg.ParentSelector = "" // who has left it may have been left with the finalizer
+	cfg.ParentSelector = "" // a parent that has left the selector may still have the finalizer
 	count := 0
 	parents, err := c.program.Release(ctx, cfg, opts, func(text string) {
 		count++

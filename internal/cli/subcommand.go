@@ -16,16 +16,16 @@ import (
 // A subcommand is something that an operator's program can do.
 type subcommand struct {
 	name, summary string
-	details       string // of the help, after the summary
-	// prepare registers the flags of its own, beside those that all have, and
-	// returns what is done once they were read.
+	details       string // printed in its help, after the summary
+	// prepare registers the flags that only this subcommand has, and returns what
+	// is to be done once the flags were read.
 	prepare func(fs *flag.FlagSet, f *flags) carryOut
 }
 
 // A carryOut does what the command line asks for, and returns the exit code.
 type carryOut func(ctx context.Context, c *command) int
 
-// A command is what a subcommand has to go by.
+// A command is a subcommand with the command line that called it.
 type command struct {
 	program        *Program
 	cfg            config.Operator // as the flags change it
@@ -39,7 +39,8 @@ func subcommands() []subcommand {
 	return []subcommand{runSubcommand(), planSubcommand(), manifestsSubcommand(), releaseSubcommand()}
 }
 
-// options returns what the flags say. An error says how to find an API server.
+// options returns the Options that the flags ask for. An error says why no API
+// server was found.
 func (c *command) options() (Options, error) {
 	rc, namespace, err := client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
 	return Options{
@@ -48,8 +49,8 @@ func (c *command) options() (Options, error) {
 	}, err
 }
 
-// listenAt returns the address of a flag, of which "0" says that there is to be
-// no listener.
+// listenAt returns the address that a flag names, "" if the flag is "0", which
+// means that nothing is served.
 func listenAt(flag string) string {
 	if flag == "0" {
 		return ""
@@ -57,8 +58,8 @@ func listenAt(flag string) string {
 	return flag
 }
 
-// parse returns what is to be done, or nil and the exit code where there is only
-// something to say.
+// parse returns what the arguments ask for. Where that is only to print a help
+// text or a mistake, parse prints it, and returns a nil carryOut and the exit code.
 func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carryOut, int) {
 	cfg := p.Config
 	all := subcommands()
@@ -96,6 +97,8 @@ func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carr
 	return &command{program: p, cfg: f.apply(cfg), flags: f, log: f.logger(stderr), stdout: stdout, stderr: stderr}, do, exitOK
 }
 
+// flagSet returns the flags of a subcommand, which write their values to f, and
+// what is to be done once they were read.
 func (s *subcommand) flagSet(operator string, f *flags) (*flag.FlagSet, carryOut) {
 	fs := flag.NewFlagSet(operator, flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -104,8 +107,8 @@ func (s *subcommand) flagSet(operator string, f *flags) (*flag.FlagSet, carryOut
 	return fs, s.prepare(fs, f)
 }
 
-// printUsage prints the help of a subcommand, and of the whole if it wasn't
-// named.
+// printUsage prints the help of a subcommand, or, if the command line named none,
+// that of the program with the flags of the default.
 func printUsage(w io.Writer, cfg config.Operator, s subcommand, named bool) {
 	if named {
 		fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s: %s.\n", cfg.Name, s.name, s.name, s.summary)
