@@ -43,7 +43,7 @@ func mutants() []mutant {
 		one("foreign objects", "internal/engine/apply/adopt.go", "free := controller == nil && (ours || a.Kind.Child.Adopt)", "free := controller == nil"),
 		{"the lease check", []edit{
 			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
-			{"internal/engine/lead/leader.go", "		stop()\n		cut(lost)\n", ""},
+			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
 		}},
 		one("no writes after a handler's error", "internal/engine/reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
 		one("removal of dropped fields", "internal/engine/plan/request_bodies.go", "Merge(a.LiveObject(), full(s, a.Want, parent), a.former)", "Merge(a.LiveObject(), full(s, a.Want, parent), nil)"),
