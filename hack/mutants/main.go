@@ -40,7 +40,7 @@ func mutants() []mutant {
 		one("finalize until finalized", "internal/engine/reconcile/finalize.go", "if resp.Finalized {", "if true {"),
 		one("delete suppression in a failed pass", "internal/engine/apply/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
 		one("children that went with their parent", "internal/engine/reconcile/pass.go", "	if planned.Creates() {\n", "	if false {\n"),
-		one("foreign objects", "internal/engine/apply/adopt.go", "free := controller == nil && (ours || a.Kind.Child.Adopt)", "free := controller == nil"),
+		one("foreign objects", "internal/engine/apply/adopt.go", "s.free = s.controller == nil && (s.ours || a.Kind.Child.Adopt)", "s.free = s.controller == nil"),
 		{"the lease check", []edit{
 			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
 			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},

@@ -76,10 +76,7 @@ func copyValue(value any, depth int) (any, error) {
 		}
 		return v, nil
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, errors.New("the number is infinite or not a number")
-		}
-		return v, nil
+		return finite(v)
 	case int:
 		return int64(v), nil
 	case int32:
@@ -97,14 +94,7 @@ func copyValue(value any, depth int) (any, error) {
 		}
 		return copyList(v, depth)
 	case *resource.Resource:
-		if v == nil {
-			return nil, nil
-		}
-		data, err := v.MarshalJSON()
-		if err != nil {
-			return nil, err
-		}
-		return decodeCompact(data)
+		return copyResource(v)
 	case json.RawMessage:
 		return decodeUTF8(v)
 	case []byte:
@@ -117,6 +107,24 @@ func copyValue(value any, depth int) (any, error) {
 		return nil, err
 	}
 	return decodeMarshalled(data)
+}
+
+func finite(f float64) (any, error) {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return nil, errors.New("the number is infinite or not a number")
+	}
+	return f, nil
+}
+
+func copyResource(res *resource.Resource) (any, error) {
+	if res == nil {
+		return nil, nil
+	}
+	data, err := res.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	return decodeCompact(data)
 }
 
 // marshalled says whether normal makes a value of what encoding/json has made of

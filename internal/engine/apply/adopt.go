@@ -22,43 +22,64 @@ func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Find
 	if err != nil {
 		return Result{Err: err}, nil // mostly: gone again, and the next pass creates it
 	}
-	controller := object.ControllerOf(live)
-	tracked, _ := live.Label(x.Config.TrackingLabel)
-	owned, _ := live.Label(x.Config.OwnershipLabel)
-	ours := tracked == string(x.Parent.UID()) && owned == x.Config.Name
-	controlled := controller != nil && controller.UID == x.Parent.UID()
-	free := controller == nil && (ours || a.Kind.Child.Adopt)
+	s := x.standingOf(a, live)
 	switch {
-	case live.IsDeleting() && (owned == x.Config.Name || controlled || free):
-		if owned == x.Config.Name && tracked != "" {
+	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free):
+		if s.owned == x.Config.Name && s.tracked != "" {
 			x.Store.Wrote(live) // by its labels it is watched, so the store will learn that it is gone
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
-	case controlled && ours:
+	case s.controlled && s.ours:
 		// An earlier create succeeded, though its answer never arrived.
 		x.Store.Wrote(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
-	case controlled && owned != "" && owned != x.Config.Name:
+	case s.controlled && s.owned != "" && s.owned != x.Config.Name:
 		// Another operator has the same parent, and wants a child of the same name.
-		return Result{Err: x.nameTaken(a, "operator "+owned+" manages it")}, nil
-	case controlled:
+		return Result{Err: x.nameTaken(a, "operator "+s.owned+" manages it")}, nil
+	case s.controlled:
 		return x.take(ctx, a, live)
-	case free:
+	case s.free:
 		return x.takeIfParentLives(ctx, a, live)
-	case controller != nil && owned == x.Config.Name && tracked == string(controller.UID):
-		going, err := x.goingAway(ctx, live, controller)
-		if err != nil {
-			return Result{Err: err}, nil
-		}
-		if going {
-			return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
+	}
+	return x.leave(ctx, a, live, s), nil
+}
+
+// A standing says whose an object is that holds the name of a child.
+type standing struct {
+	controller     *metav1.OwnerReference // nil: there is none
+	owned, tracked string                 // the values of the ownership and the tracking label; "": there is no label
+
+	ours       bool // both labels are those of a child of this parent
+	controlled bool // the parent is the controller
+	free       bool // there is no controller, and the operator may take the object
+}
+
+func (x *Executor) standingOf(a *plan.Action, live *resource.Resource) standing {
+	s := standing{controller: object.ControllerOf(live)}
+	s.tracked, _ = live.Label(x.Config.TrackingLabel)
+	s.owned, _ = live.Label(x.Config.OwnershipLabel)
+	s.ours = s.tracked == string(x.Parent.UID()) && s.owned == x.Config.Name
+	s.controlled = s.controller != nil && s.controller.UID == x.Parent.UID()
+	s.free = s.controller == nil && (s.ours || a.Kind.Child.Adopt)
+	return s
+}
+
+// leave leaves an object alone that the operator must not take. If it is a child
+// of another parent of the operator, and that parent is going away, the object is
+// waited for. Otherwise its name is taken.
+func (x *Executor) leave(ctx context.Context, a *plan.Action, live *resource.Resource, s standing) Result {
+	if s.controller == nil {
+		return Result{Err: x.nameTaken(a, "")}
+	}
+	if s.owned == x.Config.Name && s.tracked == string(s.controller.UID) {
+		switch going, err := x.goingAway(ctx, live, s.controller); {
+		case err != nil:
+			return Result{Err: err}
+		case going:
+			return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}
 		}
 	}
-	holder := ""
-	if controller != nil {
-		holder = "its controller is " + controller.Kind + " " + controller.Name
-	}
-	return Result{Err: x.nameTaken(a, holder)}, nil
+	return Result{Err: x.nameTaken(a, "its controller is "+s.controller.Kind+" "+s.controller.Name)}
 }
 
 // nameTaken returns the error about a child whose name a foreign object holds. It

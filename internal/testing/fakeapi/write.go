@@ -237,16 +237,8 @@ func merged(k *Kind, key types.NamespacedName, was, object map[string]any, what 
 		out["metadata"] = maps.Clone(before)
 		return out, nil
 	}
-	if before["deletionTimestamp"] != nil {
-		held := finalizers(before)
-		for f := range finalizers(meta) {
-			if _, ok := held[f]; !ok {
-				path := field.NewPath("metadata", "finalizers")
-				return nil, apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
-					field.Forbidden(path, "no new finalizers can be added if the object is being deleted, found new finalizers "+f),
-				})
-			}
-		}
+	if err := noNewFinalizers(k, key, before, meta); err != nil {
+		return nil, err
 	}
 	out := maps.Clone(object)
 	meta = maps.Clone(meta)
@@ -272,6 +264,24 @@ func merged(k *Kind, key types.NamespacedName, was, object map[string]any, what 
 		}
 	}
 	return out, nil
+}
+
+// noNewFinalizers refuses finalizers that are added to an object that is being
+// deleted.
+func noNewFinalizers(k *Kind, key types.NamespacedName, before, meta map[string]any) error {
+	if before["deletionTimestamp"] == nil {
+		return nil
+	}
+	held := finalizers(before)
+	for f := range finalizers(meta) {
+		if _, ok := held[f]; !ok {
+			path := field.NewPath("metadata", "finalizers")
+			return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
+				field.Forbidden(path, "no new finalizers can be added if the object is being deleted, found new finalizers "+f),
+			})
+		}
+	}
+	return nil
 }
 
 // putLocked stores object, which gets the next resourceVersion, unless the
