@@ -201,24 +201,41 @@ func (p *pass) learnOne(r *apply.Result, prompted bool) (out schedule.Outcome) {
 			out.Throttled = p.suspect(r, prompted)
 		}
 	}
-	switch refused, isRefused := errors.AsType[*apierror.RefusedError](r.Err); {
-	case isRefused && a.Want != nil:
-		p.memory.Refuse(a.Want, a.Live, refused)
-	case r.Err != nil:
-	case r.Accepted && r.Live != nil && r.Wrote:
-		p.memory.AcceptWritten(a.Want, r.Live, r.Rest, time.Now())
-	case r.Accepted && r.Live != nil:
-		p.memory.Accept(a.Want, r.Live, r.Rest)
-	}
+	p.remember(r)
 	if r.Skipped && r.Would != plan.VerbMark {
 		p.foreseen = append(p.foreseen, p.changeOfChild(r))
 	}
 	if r.Await && !r.Parked {
 		out.Resync = watchDelay
-		held, ok := p.store.Object(a.Ref)
-		out.Again = out.Again || a.Live != nil && (!ok || held.ResourceVersion() != a.Live.ResourceVersion()) // the newer state is already here
+		out.Again = out.Again || p.newerHeld(a)
 	}
 	return out
+}
+
+// remember keeps what the API server made of the desired state of an action, or
+// that it refused that state.
+func (p *pass) remember(r *apply.Result) {
+	a := r.Action
+	refused, isRefused := errors.AsType[*apierror.RefusedError](r.Err)
+	switch {
+	case isRefused && a.Want != nil:
+		p.memory.Refuse(a.Want, a.Live, refused)
+	case r.Err != nil, !r.Accepted, r.Live == nil:
+	case r.Wrote:
+		p.memory.AcceptWritten(a.Want, r.Live, r.Rest, time.Now())
+	default:
+		p.memory.Accept(a.Want, r.Live, r.Rest)
+	}
+}
+
+// newerHeld says whether the store already holds a newer state of an action's
+// object than the action was planned for, or holds the object no longer.
+func (p *pass) newerHeld(a *plan.Action) bool {
+	if a.Live == nil {
+		return false
+	}
+	held, ok := p.store.Object(a.Ref)
+	return !ok || held.ResourceVersion() != a.Live.ResourceVersion()
 }
 
 // childErrors joins the errors of the children: of this pass's writes, and of
