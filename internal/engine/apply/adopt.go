@@ -14,13 +14,22 @@ import (
 )
 
 // claim deals with an object that already exists under the name of a child to be
-// created. The object may be a child whose labels somebody took off, a child of a
+// created. If the object is gone by then, the next pass creates the child.
+func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	r, found := x.claimHeld(ctx, a)
+	if apierrors.IsNotFound(r.Err) {
+		return Result{Await: true}, nil
+	}
+	return r, found
+}
+
+// claimHeld deals with the object that holds the name of a child to be created. The object may be a child whose labels somebody took off, a child of a
 // parent that is going away, an object that is free to be adopted, or an object of
 // somebody else.
-func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
 	if err != nil {
-		return Result{Err: err}, nil // mostly: gone again, and the next pass creates it
+		return Result{Err: err}, nil
 	}
 	s := x.standingOf(a, live)
 	switch {
