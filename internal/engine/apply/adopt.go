@@ -23,9 +23,9 @@ func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Find
 	return r, found
 }
 
-// claimHeld deals with the object that holds the name of a child to be created. The object may be a child whose labels somebody took off, a child of a
-// parent that is going away, an object that is free to be adopted, or an object of
-// somebody else.
+// claimHeld deals with the object that holds the name of a child to be created. It
+// may be a child whose labels somebody took off, a child of a parent that is going
+// away, an object that is free to be adopted, or an object of somebody else.
 func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
 	if err != nil {
