@@ -71,14 +71,24 @@ type Child struct {
 	// It must be set.
 	Strategy UpdateStrategy
 	// Adopt allows taking over an object that has the name of a desired child
-	// and no controller. Without it such an object is an error.
+	// and is nobody's: it has no controller, or the parent is its controller
+	// and no operator has labelled it. Without Adopt such an object is an
+	// error. An object with another controller, or with the labels or the mark
+	// of another operator, is never taken.
 	Adopt bool
+	// AdoptOffered is Adopt for those objects alone that are offered to this
+	// operator: they carry an annotation or a label "<Domain>/adopt" whose
+	// value is the operator's Name. It is for clusters where the author of a
+	// parent must not be able to take the objects of others.
+	AdoptOffered bool
 	// DeleteFirst deletes the children that are no longer desired before it
 	// creates others, for kinds that hold something scarce such as ports or
 	// quota. By default they are deleted last, once all else has succeeded.
 	DeleteFirst bool
 	// IgnoreFields are paths of fields that are set when a child is created,
-	// and from then on neither compared nor changed:
+	// and from then on neither compared nor changed. Another value of such a field
+	// is no change of the desired state. What the engine itself sets is never
+	// ignored:
 	//
 	//	spec.replicas
 	//	metadata.annotations["example.com/owner"]

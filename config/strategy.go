@@ -10,13 +10,17 @@ const (
 	// guarded by its resourceVersion. What others have set stays.
 	Replace UpdateStrategy = "Replace"
 	// Recreate deletes the live object, waits until it is gone, and creates
-	// it anew.
+	// it anew. It deletes nothing that the API server would refuse to create
+	// in its new state, as dry runs tell.
 	Recreate UpdateStrategy = "Recreate"
 	// OnDelete leaves the live object as it is. Once something else has
 	// deleted it, it is created in its new state.
 	OnDelete UpdateStrategy = "OnDelete"
 	// Apply updates the live object by server-side apply, with the operator's
-	// name as field manager, taking over fields from other managers.
+	// name as field manager, taking over fields from other managers. The object
+	// becomes what it becomes under Replace, guarded by its resourceVersion. What
+	// no apply can do, such as removing a field that the create had set, is done by
+	// an update.
 	Apply UpdateStrategy = "Apply"
 )
 

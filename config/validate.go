@@ -115,6 +115,9 @@ func (o *Operator) validateChildren(v *mistakes) {
 		default:
 			v.add(field+".Strategy", "%q is unknown; choose Replace, Recreate, OnDelete or Apply", string(child.Strategy))
 		}
+		if child.Adopt && child.AdoptOffered {
+			v.add(field+".AdoptOffered", "set beside Adopt, which allows taking over what isn't offered as well; remove one")
+		}
 		validateIgnored(v, field, child.IgnoreFields)
 	}
 }
@@ -127,8 +130,7 @@ func validateIgnored(v *mistakes, field string, paths []string) {
 			v.add(field, "%w; write it as in spec.containers[name=app].image", err)
 			continue
 		}
-		if len(path) > 3 && path[0].Field == "metadata" &&
-			(path[1].Field == "labels" || path[1].Field == "annotations") {
+		if path.InText() {
 			v.add(field, "%q leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
 		}
 	}

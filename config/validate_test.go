@@ -46,6 +46,10 @@ func TestValidateFinds(t *testing.T) {
 		change func(*Operator)
 		want   []string // each line of the error
 	}{
+		"BothAdopt": {
+			"one of them is idle", func(o *Operator) { o.Children[0].Adopt, o.Children[0].AdoptOffered = true, true },
+			[]string{"Children[0].AdoptOffered: set beside Adopt"},
+		},
 		"NoName":        {"no name", func(o *Operator) { o.Name = "" }, []string{"Name: empty"}},
 		"UpperName":     {"the lease could not be created", func(o *Operator) { o.Name = "Echo" }, []string{`Name: "Echo": a lowercase RFC 1123 subdomain`}},
 		"LongName":      {"label values are short", func(o *Operator) { o.Name = strings.Repeat("a", 64) }, []string{"longer than 63 characters"}},

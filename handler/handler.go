@@ -3,6 +3,7 @@ package handler
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/roperator/roperator/internal/encode"
@@ -150,3 +151,24 @@ func (e *permanentError) Permanent() bool { return true }
 // is neither compared nor changed, under any strategy, nor created again if it
 // is gone. r is one of the request's children.
 func Keep(r *resource.Resource) any { return encode.Kept{Resource: r} }
+
+// Leave returns a desired child that says: the fields of child at these paths are
+// others' from now on. It is for one child what config.Child.IgnoreFields is for a
+// type, and the paths are written as they are there:
+//
+//	handler.Leave(deployment, "spec.replicas")
+//
+// The fields are set, with the values that they have in child, if the child is
+// created. From then on they are neither compared, changed nor unset, whether child
+// has them or not. A field that an earlier response had set keeps its live value.
+// So it can be handed over to an autoscaler without a moment in which it is unset.
+// A response that returns the field without Leave owns it again.
+//
+// child is anything that may be a child, also what Keep or Leave returns. A path
+// that can't be read makes the response invalid. Leave without paths is child.
+func Leave(child any, paths ...string) any {
+	if len(paths) == 0 {
+		return child
+	}
+	return encode.Left{Child: child, Paths: slices.Clone(paths)}
+}

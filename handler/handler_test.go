@@ -211,3 +211,11 @@ func TestKeep(t *testing.T) {
 	pod := observed(t, k8s.Pod, "x", "a")
 	require.Equal(t, encode.Kept{Resource: pod}, Keep(pod))
 }
+
+func TestLeave(t *testing.T) {
+	pod := observed(t, k8s.Pod, "x", "a")
+	require.Equal(t, pod, Leave(pod), "without paths")
+	child, paths := encode.Inner(Leave(Leave(Keep(pod), "a", "b"), "c"))
+	require.Equal(t, Keep(pod), child)
+	require.ElementsMatch(t, []string{"a", "b", "c"}, paths)
+}

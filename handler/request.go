@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/resource"
 )
 
@@ -20,17 +22,69 @@ type SyncRequest struct {
 	// Children are those of the configured types that belong to the parent,
 	// the ones that are being deleted among them.
 	Children Children
+	// LastErrors tells which children the parent's last pass couldn't write, and
+	// why. It is empty once a pass has succeeded, and after a restart. A pass in
+	// which the handler failed leaves it as it was.
+	LastErrors []ChildError
+}
+
+// A ChildError tells of one child that couldn't be written. It quotes no value
+// of a Secret.
+type ChildError struct {
+	Type resource.Type
+	Key  types.NamespacedName
+	// Verb is what was to be done: create, update, apply, recreate or delete.
+	Verb string
+	// Reason is the API server's metav1.StatusReason, such as Invalid or
+	// Forbidden. It is AlreadyExists if an object that isn't the operator's has
+	// the child's name, and empty if no answer of the API server has a reason.
+	Reason string
+	// Message is the API server's answer, in words.
+	Message string
 }
 
 // requestJSON is a SyncRequest as JSON.
 type requestJSON struct {
-	Parent   json.RawMessage `json:"parent"`
-	Children Children        `json:"children"`
+	Parent     json.RawMessage `json:"parent"`
+	Children   Children        `json:"children"`
+	LastErrors []ChildError    `json:"lastErrors,omitempty"`
 }
 
-// MarshalJSON returns {"parent": {…}, "children": [{…}, …]}.
+// childErrorJSON is a ChildError as JSON.
+type childErrorJSON struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace,omitempty"`
+	Name       string `json:"name"`
+	Verb       string `json:"verb"`
+	Reason     string `json:"reason,omitempty"`
+	Message    string `json:"message,omitempty"`
+}
+
+// MarshalJSON returns {"apiVersion": …, "kind": …, "namespace": …, "name": …,
+// "verb": …, "reason": …, "message": …}, without what is empty.
+func (e ChildError) MarshalJSON() ([]byte, error) {
+	return json.Marshal(childErrorJSON{e.Type.APIVersion, e.Type.Kind, e.Key.Namespace, e.Key.Name, e.Verb, e.Reason, e.Message})
+}
+
+// UnmarshalJSON reads what MarshalJSON returns.
+func (e *ChildError) UnmarshalJSON(data []byte) error {
+	var in childErrorJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("child error: %w", err)
+	}
+	*e = ChildError{
+		Type: resource.Type{APIVersion: in.APIVersion, Kind: in.Kind},
+		Key:  types.NamespacedName{Namespace: in.Namespace, Name: in.Name},
+		Verb: in.Verb, Reason: in.Reason, Message: in.Message,
+	}
+	return nil
+}
+
+// MarshalJSON returns {"parent": {…}, "children": [{…}, …], "lastErrors": [{…}, …]},
+// without lastErrors if there are none.
 func (r SyncRequest) MarshalJSON() ([]byte, error) {
-	out := requestJSON{Parent: json.RawMessage("null"), Children: r.Children}
+	out := requestJSON{Parent: json.RawMessage("null"), Children: r.Children, LastErrors: r.LastErrors}
 	if r.Parent != nil {
 		parent, err := r.Parent.MarshalJSON()
 		if err != nil {
@@ -47,7 +101,7 @@ func (r *SyncRequest) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("request: %w", err)
 	}
-	request := SyncRequest{Children: in.Children}
+	request := SyncRequest{Children: in.Children, LastErrors: in.LastErrors}
 	if len(in.Parent) > 0 && string(in.Parent) != "null" {
 		parent, err := resource.New(in.Parent)
 		if err != nil {

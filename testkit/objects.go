@@ -42,6 +42,10 @@ type served struct {
 func (k *Kit) mapping(t resource.Type) (served, error) {
 	gvk := t.GroupVersionKind()
 	m, err := k.cluster.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) { // a test may have installed the type since the last look
+		k.cluster.mapper.Reset()
+		m, err = k.cluster.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
 	if meta.IsNoMatchError(err) {
 		return served{}, fmt.Errorf("%s isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths: %w", t, err)
 	}

@@ -128,11 +128,17 @@ func newAnswer(status any, after time.Duration, events []handler.Event) (*record
 }
 
 // childObject returns a desired child as an object; one that is to be kept has
-// nothing but its identity, and says so.
+// nothing but its identity, and says so. One with fields that are left to others
+// says which these are.
 func childObject(child any) (map[string]any, error) {
+	child, paths := encode.Inner(child)
 	keep, ok := child.(encode.Kept)
 	if !ok {
-		return encode.Map(child)
+		object, err := encode.Map(child)
+		if err == nil && len(paths) > 0 {
+			object["leave"] = paths
+		}
+		return object, err
 	}
 	if keep.Resource == nil {
 		return nil, fmt.Errorf("handler.Keep of nil")
@@ -214,5 +220,9 @@ func hashedRequest(req *handler.SyncRequest, salt string) (json.RawMessage, erro
 	for child := range req.Children.All() {
 		children = append(children, hashed(child.Unstructured().Object, salt))
 	}
-	return json.Marshal(map[string]any{"parent": parent, "children": children})
+	request := map[string]any{"parent": parent, "children": children}
+	if len(req.LastErrors) > 0 {
+		request["lastErrors"] = req.LastErrors
+	}
+	return json.Marshal(request)
 }

@@ -38,15 +38,15 @@ func mutants() []mutant {
 		one("test operations", "internal/engine/plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),
 		one("finalizer before the handler", "internal/engine/catalog/settings.go", "return append(held, s.Finalizer)", "return held"),
 		one("finalize until finalized", "internal/engine/reconcile/finalize.go", "if resp.Finalized {", "if true {"),
-		one("delete suppression in a failed pass", "internal/engine/apply/apply.go", "if !failed && ctx.Err() == nil {", "if ctx.Err() == nil {"),
+		one("delete suppression in a failed pass", "internal/engine/apply/order.go", "if back.holds(a.Ref) {", "if false {"),
 		one("children that went with their parent", "internal/engine/reconcile/pass.go", "	if planned.Creates() {\n", "	if false {\n"),
-		one("foreign objects", "internal/engine/apply/adopt.go", "s.free = s.controller == nil && (s.ours || a.Kind.Child.Adopt)", "s.free = s.controller == nil"),
+		one("foreign objects", "internal/engine/apply/standing.go", "s.controller == nil && !s.foreign && (s.ours || s.adoptable)", "s.controller == nil && !s.foreign"),
 		{"the lease check", []edit{
 			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
 			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
 		}},
 		one("no writes after a handler's error", "internal/engine/reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
-		one("removal of dropped fields", "internal/engine/plan/request_bodies.go", "Merge(a.LiveObject(), full(s, a.Want, parent), a.former)", "Merge(a.LiveObject(), full(s, a.Want, parent), nil)"),
+		one("removal of dropped fields", "internal/engine/plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
 		one("retry of a failed pass", "internal/engine/reconcile/pass.go", "	out.Err = err != nil\n", ""),
 	}
 }

@@ -23,6 +23,24 @@ func IsRefusal(err error) bool {
 	return strings.Contains(err.Error(), "request is too large")
 }
 
+// IsNo says whether an API error is the API server's no to what a request asks for: by
+// validation, by an admission webhook or a policy, for a quota, or for want of a
+// right. The same request may be accepted once something else has changed. A
+// conflict (409) is none, nor is an answer that asks for patience or says nothing of
+// the request. IsNo returns false for nil.
+func IsNo(err error) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) {
+		return false
+	}
+	switch code := status.Status().Code; code {
+	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooManyRequests:
+		return false
+	default:
+		return code >= 400 && code < 500 || IsRefusal(err)
+	}
+}
+
 // IsNamespaceTerminating says whether an object couldn't be created since its
 // namespace is being deleted. It returns false for nil.
 func IsNamespaceTerminating(err error) bool {
@@ -43,11 +61,15 @@ func RefusesDryRun(err error) bool {
 }
 
 // IsNoApply says whether the API server can't take an object by server-side apply:
-// two items of a list have the same key, or a field isn't in the schema. The same
-// object can be sent as an update, which keeps such a list and drops such a field.
-// IsNoApply returns false for nil.
+// two items of a list have the same key, a field isn't in the schema, or the type
+// knows no applies. The same object can be sent as an update, which keeps such a list
+// and drops such a field. IsNoApply returns false for nil.
 func IsNoApply(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
+	if err == nil {
+		return false
+	}
+	return apierrors.IsUnsupportedMediaType(err) || strings.Contains(err.Error(), "failed to create typed patch object") ||
+		strings.Contains(err.Error(), "failed to create typed live object")
 }
 
 // ImmutableFields returns the paths of the fields that can't be changed, as a 422
@@ -70,8 +92,8 @@ func ImmutableFields(err error) []string {
 	return fields
 }
 
-// A RefusedError is an answer of the API server that stays the same until the live or
-// the desired object changes. To repeat the request is of no use.
+// A RefusedError is an answer of the API server that stays the same until something
+// changes. To repeat the request at once is of no use.
 type RefusedError struct {
 	Err error // the API server's answer; not nil
 }

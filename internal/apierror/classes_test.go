@@ -32,3 +32,35 @@ func TestRefusesDryRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, RefusesDryRun(test.err), test.reason) })
 	}
 }
+
+func TestCollides(t *testing.T) {
+	for text, want := range map[string]bool{
+		`host "a" is already defined in ingress ns/web`:                 true,
+		`PriorityClass web is already marked as default.`:               true,
+		`name already taken: web.`:                                      true,
+		`host "web.example.com" is already defined in ingress ns/other`: false,
+		`the label web is forbidden`:                                    false,
+		`webs are already there`:                                        false,
+	} {
+		require.Equal(t, want, Collides(errors.New(text), "web"), text)
+	}
+	require.False(t, Collides(nil, "web"))
+}
+
+func TestQuotaOf(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	q, ok := QuotaOf(apierrors.NewForbidden(pods, "one", errors.New("exceeded quota: q, requested: pods=1,requests.cpu=1500m, used: pods=3,requests.cpu=1, limited: pods=3,requests.cpu=2")))
+	require.True(t, ok)
+	require.Equal(t, "q", q.Quota)
+	require.Len(t, q.Requested, 2)
+	cpu := q.Requested["requests.cpu"]
+	require.Equal(t, "1500m", cpu.String())
+	for _, text := range []string{
+		"must specify requests.cpu", "exceeded quota: q, requested: , used: , limited: ", "exceeded quota: q, requested: pods=1, used: x=3, limited: pods=3",
+	} {
+		_, ok := QuotaOf(apierrors.NewForbidden(pods, "one", errors.New(text)))
+		require.False(t, ok, text)
+	}
+	_, ok = QuotaOf(nil)
+	require.False(t, ok)
+}

@@ -23,6 +23,25 @@ import (
 // as it is. Handlers pass it on, and only the engine opens it.
 type Kept struct{ Resource *resource.Resource }
 
+// Left is what handler.Leave returns: a desired child some of whose fields are
+// others'. Handlers pass it on, and only the engine opens it.
+type Left struct {
+	Child any      // anything that may be a child, another Left included
+	Paths []string // of the fields, as the handler spelled them
+}
+
+// Inner returns the child inside obj, which is obj itself unless that is Left. paths
+// are the fields that are left to others.
+func Inner(obj any) (child any, paths []string) {
+	for {
+		left, ok := obj.(Left)
+		if !ok {
+			return obj, paths
+		}
+		obj, paths = left.Child, append(paths, left.Paths...)
+	}
+}
+
 // Map returns a fresh copy of obj as in unstructured.Unstructured: objects are
 // map[string]any, lists []any, numbers int64 or float64. apiVersion and kind
 // are filled in from client-go's scheme where a typed object lacks them; that
@@ -66,6 +85,7 @@ type Summer struct {
 // error; Map's says more about it.
 func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
 	s.json = 0
+	_, left := Inner(obj)
 	obj, err := resolve(obj)
 	if err != nil {
 		return [sha256.Size]byte{}, err
@@ -83,6 +103,10 @@ func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
 	s.buf.WriteString(t.APIVersion)
 	s.buf.WriteByte(0)
 	s.buf.WriteString(t.Kind)
+	for _, path := range left {
+		s.buf.WriteByte(0)
+		s.buf.WriteString(path)
+	}
 	return sha256.Sum256(s.buf.Bytes()), nil
 }
 
@@ -102,6 +126,7 @@ func (s *Summer) Map(obj any) (map[string]any, error) {
 
 // resolve unwraps and refuses nil.
 func resolve(obj any) (any, error) {
+	obj, _ = Inner(obj)
 	switch o := obj.(type) {
 	case nil:
 		return nil, errors.New("object is nil")

@@ -6,15 +6,25 @@ import (
 	"strings"
 )
 
+// An Extent says of an object, and of its members, which of them must have no other
+// members than the wanted ones. nil says so of none.
+type Extent interface {
+	// Member returns the Extent of a member, which may be nil.
+	Member(name string) Extent
+	// Whole says whether the object must have no other members.
+	Whole() bool
+}
+
 // Covers says, without decoding text, whether the object in text has everything that
 // want specifies. text must be a valid JSON object without spaces. Every member of
-// want that isn't null must be there, in nested objects too. Lists must be equal.
+// want that isn't null must be there, in nested objects too. Lists must be equal, and
+// so must objects that extent says are whole.
 //
 // Where Covers returns false, the two may still mean the same: a number may be
 // written in another way, or the items of a list be in another order.
-func Covers(text string, want map[string]any) bool {
+func Covers(text string, want map[string]any, extent Extent) bool {
 	m := matcher{reader{text: text}}
-	return m.object(want, false)
+	return m.object(want, extent, false)
 }
 
 // A matcher compares a text with a wanted value. It looks at each member of the text
@@ -22,13 +32,14 @@ func Covers(text string, want map[string]any) bool {
 // is behind the value.
 type matcher struct{ reader }
 
-// value matches any value. Objects must have no other members if exactly is true.
-func (m *matcher) value(want any, exactly bool) bool {
+// value matches any value. Objects must have no other members if exactly is true, or
+// if extent, which may be nil, says so.
+func (m *matcher) value(want any, extent Extent, exactly bool) bool {
 	switch want := want.(type) {
 	case string:
 		return m.text[m.pos] == '"' && m.string() == want
 	case map[string]any:
-		return m.object(want, exactly)
+		return m.object(want, extent, exactly)
 	case []any:
 		return m.list(want)
 	case bool:
@@ -50,11 +61,13 @@ func (m *matcher) literal(want string) bool {
 	return true
 }
 
-// object matches an object. It must have no other members if exactly is true.
-func (m *matcher) object(want map[string]any, exactly bool) bool {
+// object matches an object. It must have no other members if exactly is true, or if
+// extent says so.
+func (m *matcher) object(want map[string]any, extent Extent, exactly bool) bool {
 	if m.text[m.pos] != '{' {
 		return false
 	}
+	exactly = exactly || extent != nil && extent.Whole()
 	missing := 0
 	for _, value := range want {
 		if value != nil {
@@ -79,7 +92,7 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 		}
 		// The API server sends no key twice. A key that is there twice is not covered,
 		// so that the last of its values needn't be found.
-		if len(seen) > 0 && key <= highest && slices.Contains(seen, key) || !m.value(value, exactly) {
+		if len(seen) > 0 && key <= highest && slices.Contains(seen, key) || !m.value(value, member(extent, key), exactly) {
 			return false
 		}
 		seen, highest = append(seen, key), max(highest, key)
@@ -87,6 +100,14 @@ func (m *matcher) object(want map[string]any, exactly bool) bool {
 	}
 	m.pos++
 	return missing == 0
+}
+
+// member returns the Extent of a member of an object. Both may be nil.
+func member(object Extent, name string) Extent {
+	if object == nil {
+		return nil
+	}
+	return object.Member(name)
 }
 
 // list matches a list with the same items. Objects within must have no other
@@ -103,7 +124,7 @@ func (m *matcher) list(want []any) bool {
 			}
 			m.pos++
 		}
-		if m.text[m.pos] == ']' || !m.value(item, true) {
+		if m.text[m.pos] == ']' || !m.value(item, nil, true) {
 			return false
 		}
 	}

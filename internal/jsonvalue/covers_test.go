@@ -42,7 +42,7 @@ func TestCovers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want, err := asKubernetes(tc.want)
 			require.NoError(t, err)
-			require.Equal(t, tc.covers, Covers(tc.text, want.(map[string]any)), tc.reason)
+			require.Equal(t, tc.covers, Covers(tc.text, want.(map[string]any), nil), tc.reason)
 		})
 	}
 }
@@ -82,13 +82,13 @@ func FuzzCovers(f *testing.F) {
 		}
 		compact, err := json.Marshal(json.RawMessage(live))
 		require.NoError(t, err)
-		if Covers(string(compact), wantObject) {
+		if Covers(string(compact), wantObject, nil) {
 			require.True(t, has(liveValue, wantObject))
 		}
 		again, err := Append(nil, liveValue)
 		require.NoError(t, err)
 		if !unsure(liveValue, false) {
-			require.True(t, Covers(string(again), liveValue.(map[string]any)), "an equal value is covered")
+			require.True(t, Covers(string(again), liveValue.(map[string]any), nil), "an equal value is covered")
 		}
 	})
 }

@@ -60,6 +60,15 @@ type Node struct {
 	KeyDefaults map[string]any
 	// Set is true for a List of scalars whose order doesn't count.
 	Set bool
+	// AnyOrder is true for a List with Keys whose order is known to mean nothing,
+	// such as the ports of a Service.
+	AnyOrder bool
+	// UniqueNames is true for a List with Keys in which no two items may have the
+	// same name, though the name isn't among the Keys: the ports of a Service.
+	UniqueNames bool
+	// SoleUnnamed is true for a List with UniqueNames in which only an item without
+	// siblings may lack a name.
+	SoleUnnamed bool
 	// Atomic is true for a List, Map or Struct that has one owner: it is
 	// compared and replaced whole.
 	Atomic bool

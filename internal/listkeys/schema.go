@@ -147,6 +147,7 @@ func (b *Builder) object(n *Node, schema, properties map[string]any) {
 			n.Fields[name] = b.node(inner)
 		}
 	}
+	noteKnown(n.Fields)
 	if embedded, _ := schema["x-kubernetes-embedded-resource"].(bool); embedded {
 		b.embed(n)
 	}

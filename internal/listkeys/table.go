@@ -147,6 +147,7 @@ func (d *decoder) fill(n *Node, raw json.RawMessage) (err error) {
 				return err
 			}
 		}
+		noteKnown(n.Fields)
 	}
 	return err
 }

@@ -43,7 +43,7 @@ func TestFor(t *testing.T) {
 			kind:   k8s.Deployment, path: inPod("containers", "[]", "ports"),
 			want: Node{
 				Kind: List, Keys: []string{"containerPort", "protocol"}, PatchKey: "containerPort",
-				KeyDefaults: map[string]any{"protocol": "TCP"},
+				KeyDefaults: map[string]any{"protocol": "TCP"}, AnyOrder: true, UniqueNames: true,
 			},
 		},
 		"ServicePorts": {
@@ -51,13 +51,13 @@ func TestFor(t *testing.T) {
 			kind:   k8s.Service, path: []string{"spec", "ports"},
 			want: Node{
 				Kind: List, Keys: []string{"port", "protocol"}, PatchKey: "port",
-				KeyDefaults: map[string]any{"protocol": "TCP"},
+				KeyDefaults: map[string]any{"protocol": "TCP"}, AnyOrder: true, UniqueNames: true, SoleUnnamed: true,
 			},
 		},
 		"VolumeMounts": {
 			reason: "two mounts of one volume differ by path",
 			kind:   k8s.Pod, path: []string{"spec", "containers", "[]", "volumeMounts"},
-			want: Node{Kind: List, Keys: []string{"mountPath"}, PatchKey: "mountPath"},
+			want: Node{Kind: List, Keys: []string{"mountPath"}, PatchKey: "mountPath", AnyOrder: true},
 		},
 		"Tolerations": {
 			reason: "admission appends to an atomic list",
@@ -72,7 +72,7 @@ func TestFor(t *testing.T) {
 		"OwnerReferences": {
 			reason: "keyed by UID",
 			kind:   k8s.ConfigMap, path: []string{"metadata", "ownerReferences"},
-			want: Node{Kind: List, Keys: []string{"uid"}, PatchKey: "uid"},
+			want: Node{Kind: List, Keys: []string{"uid"}, PatchKey: "uid", AnyOrder: true},
 		},
 		"Data": {
 			reason: "a map",
@@ -97,7 +97,7 @@ func TestFor(t *testing.T) {
 		"Volumes": {
 			reason: "keyed, and each a union",
 			kind:   k8s.Pod, path: []string{"spec", "volumes"},
-			want: Node{Kind: List, Keys: []string{"name"}, PatchKey: "name", RetainKeys: true},
+			want: Node{Kind: List, Keys: []string{"name"}, PatchKey: "name", RetainKeys: true, AnyOrder: true},
 		},
 		"Limits": {
 			reason: "quantities have several spellings",

@@ -93,6 +93,7 @@ var (
 
 	_ func(error) error                                             = handler.Permanent
 	_ func(*resource.Resource) any                                  = handler.Keep
+	_ func(any, ...string) any                                      = handler.Leave
 	_ func(...*resource.Resource) handler.Children                  = handler.NewChildren
 	_ func(handler.Children, resource.Type) handler.View            = handler.Children.OfType
 	_ func(handler.Children) objects                                = handler.Children.All

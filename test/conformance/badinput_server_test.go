@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,11 +32,11 @@ func writesTo(t *testing.T, log *auditLog, from mark, operator, resource string)
 	return found
 }
 
-func TestBadInput_RefusedByTheServerOnce(t *testing.T) {
-	scenario(t, "BadInput", "what the API server refuses is sent once, and again when the desired state changes")
+func TestBadInput_RefusedByTheServer(t *testing.T) {
+	scenario(t, "BadInput", "what the API server refuses is sent in growing distance, and at once when the desired state changes")
 	log := needsAudit(t)
 	from := log.mark(t)
-	s := newStage(t, "badsize", config.Child{Type: k8s.ConfigMap, Strategy: config.Replace}, config.Child{Type: k8s.Service, Strategy: config.Replace})
+	s := newStageWith(t, patient("badsize", configMapChild(), config.Child{Type: k8s.Service, Strategy: config.Replace}), testkit.KitOptions{})
 	big := configMap("big", "k", strings.Repeat("x", 1<<20+1))
 	service := map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "Not-A-Name"}, "spec": map[string]any{"ports": []any{map[string]any{"port": 99999}}}}
 	s.ask(configMap("good", "k", "v"), big, service)
@@ -46,31 +47,31 @@ func TestBadInput_RefusedByTheServerOnce(t *testing.T) {
 	require.ErrorContains(t, s.errors()[0], "may not be more than 1048576 bytes")
 	require.ErrorContains(t, s.errors()[0], "spec.ports[0].port")
 	eventually(t, "an Event", func() bool { return anyContains(s.Events(parent("one", nil)), "Warning", "big") })
-	s.quiet() // what would be refused again isn't sent again
-	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 2)
-	require.Len(t, writesTo(t, log, from, "badsize", "services"), 1)
+	during(t, 10*time.Second)
+	sent := len(writesTo(t, log, from, "badsize", "services"))
+	require.Greater(t, sent, 3, "it is tried again")
+	require.Less(t, sent, 12, "with growing distance")
 
-	// A change of something else doesn't repeat it either; one of it does.
+	// A change of something else is a reason to try again: it may have been the cause.
 	s.ask(configMap("good", "k", "w"), big, service)
 	s.Eventually(configMap("good", "k", "w"), patience)
-	settle(t, s.Kit)
-	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 3)
-	require.Len(t, writesTo(t, log, from, "badsize", "services"), 1)
+	eventually(t, "another try", func() bool { return len(writesTo(t, log, from, "badsize", "services")) > sent })
 	s.ask(configMap("good", "k", "w"), configMap("big", "k", "small"))
 	s.Eventually(configMap("big", "k", "small"), patience)
 	settle(t, s.Kit)
-	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 4)
 
 	// The same for an update.
+	from = log.mark(t)
 	s.ask(configMap("good", "k", "w"), big)
 	failing(t, s.Kit, parent("one", nil), "ConfigMap "+s.Namespace+"/big: update")
-	settle(t, s.Kit)
-	require.Len(t, writesTo(t, log, from, "badsize", "configmaps"), 5)
-	s.quiet()
+	during(t, 5*time.Second)
+	sent = len(writesTo(t, log, from, "badsize", "configmaps"))
+	require.Greater(t, sent, 2)
+	require.Less(t, sent, 12)
 }
 
 func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
-	scenario(t, "BadInput", "custom resources and statuses that are too large or too deep: an error on that parent, tried once, others undisturbed")
+	scenario(t, "BadInput", "custom resources and statuses that are too large or too deep: an error on that parent, tried with growing distance, others undisturbed")
 	log := needsAudit(t)
 	from := log.mark(t)
 	specs := map[string]func() any{
@@ -91,7 +92,7 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 		metadata(child)["namespace"] = namespace
 		return &handler.SyncResponse{Children: []any{child}, Status: map[string]any{"seen": req.Children.Len()}}, nil
 	}
-	cfg := operator("badcr", config.Child{Type: parentType, Strategy: config.Replace})
+	cfg := patient("badcr", config.Child{Type: parentType, Strategy: config.Replace})
 	cfg.Parent = clusterParentType
 	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(sync))
 	of := func(what string) map[string]any {
@@ -116,7 +117,7 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 		status, _ := kit.Get(inStatus(what)).Field("status", "value")
 		errs := kit.HandlerErrors(inStatus(what))
 		if status == nil {
-			require.Len(t, errs, 1, what)
+			require.NotEmpty(t, errs, what)
 			require.ErrorContains(t, errs[0], kit.Namespace+"-status-"+what+": status")
 		} else {
 			require.Empty(t, errs, what)
@@ -144,8 +145,7 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 	require.Empty(t, kit.HandlerErrors(of("deep")))
 	require.Empty(t, kit.HandlerErrors(of("good")))
 	require.NotNil(t, kit.Get(parent("good", nil)))
-	quiet(t, "badcr")
-	require.Len(t, writesTo(t, log, from, "badcr", "parents"), len(specs))
+	require.Less(t, len(writesTo(t, log, from, "badcr", "parents")), 15*len(specs))
 }
 
 func TestBadInput_TenThousandChildren(t *testing.T) {

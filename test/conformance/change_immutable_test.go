@@ -12,6 +12,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
+	"github.com/roperator/roperator/testkit"
 )
 
 // plural guesses where a type is served.
@@ -72,7 +73,7 @@ func TestC34_ReplaceImmutable(t *testing.T) {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
 			name := "c34-" + lower(strategy)
-			s := newStage(t, name, childrenBy(strategy, immutableTypes()...)...)
+			s := newStageWith(t, patient(name, childrenBy(strategy, immutableTypes()...)...), testkit.KitOptions{})
 			s.want(immutables(t, 0)...)
 			before := s.identities()
 			from := needsAudit(t).mark(t)
@@ -91,16 +92,15 @@ func TestC34_ReplaceImmutable(t *testing.T) {
 			for _, i := range immutableObjects() {
 				require.Contains(t, text, fmt.Sprintf("%s %s/one: ", i.of.Kind, s.Namespace))
 				require.Contains(t, text, fmt.Sprintf("strategy %s can't change the immutable field %s", strategy, i.field), "%s", i.of)
-				require.LessOrEqual(t, writes[plural(i.of).Resource], 3, "%s: tried once, by every means: %v", i.of, writes)
+				require.LessOrEqual(t, writes[plural(i.of).Resource], 20, "%s: tried with growing distance, by every means: %v", i.of, writes)
 			}
 			require.NotEmpty(t, s.Kit.Events(parent("one", nil)))
-			quiet(t, name)
 
-			failures := len(s.errors())
 			s.ask(immutables(t, 0)...)
 			settle(t, s.Kit)
-			require.Len(t, s.errors(), failures, "the former state is as good as ever")
+			failures := len(s.errors()) // a retry may have come before the change
 			s.silent()
+			require.Len(t, s.errors(), failures, "the former state is as good as ever")
 		})
 	}
 }

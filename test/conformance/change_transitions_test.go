@@ -50,6 +50,11 @@ func TestC30_TransitionsOfOtherKinds(t *testing.T) {
 // checkTransitions makes every transition with an operator for each strategy.
 func checkTransitions(t *testing.T, name string, table map[string]transition) {
 	t.Helper()
+	checkTransitionsBy(t, name, table, config.Replace, config.Apply)
+}
+
+func checkTransitionsBy(t *testing.T, name string, table map[string]transition, strategies ...config.UpdateStrategy) {
+	t.Helper()
 	var types []resource.Type
 	for key, tr := range table {
 		child := tr.state(t, key, 0)
@@ -58,7 +63,7 @@ func checkTransitions(t *testing.T, name string, table map[string]transition) {
 			types = append(types, of)
 		}
 	}
-	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+	for _, strategy := range strategies {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, name+"-"+lower(strategy), childrenBy(strategy, types...)...)

@@ -177,20 +177,7 @@ func (s *stage) silent() {
 		now := s.Get(child)
 		require.NotNil(s.t, now, "%s", child)
 		require.Equal(s.t, child.UID(), now.UID(), "%s", child)
-		if child.ResourceVersion() != now.ResourceVersion() {
-			require.Equal(s.t, s.wroteLast(child), s.wroteLast(now), "%s", child)
-		}
 	}
-}
-
-// wroteLast says when the operator wrote an object for the last time.
-func (s *stage) wroteLast(r *resource.Resource) (last time.Time) {
-	for _, entry := range r.Unstructured().GetManagedFields() {
-		if entry.Manager == s.config.Name && entry.Time != nil && entry.Time.After(last) {
-			last = entry.Time.Time
-		}
-	}
-	return last
 }
 
 // quiet fails the test as soon as the operators of these names make a request

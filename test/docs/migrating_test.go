@@ -43,10 +43,11 @@ func testMigrating(t *testing.T, cluster *testkit.Cluster) {
 		found      bool // is what isn't wanted any more found, and deleted?
 	}{
 		"Rust":          {"With the old labels every child is found.", former, true, true, true, true},
-		"Controller":    {"By name; who isn't wanted has no label to be found by.", operator, false, true, true, false},
+		"Controller":    {"Another operator's, unless it may be adopted.", operator, false, true, false, false},
 		"NoController":  {"Anybody's, unless it may be adopted.", operator, false, false, false, false},
 		"MayBeAdopted":  {"It may.", adopting, false, false, true, false},
-		"RustNewLabels": {"Then as any other.", operator, true, true, true, false},
+		"Both":          {"By name; who isn't wanted has no label to be found by.", adopting, false, true, true, false},
+		"RustNewLabels": {"Then as any other.", operator, true, true, false, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

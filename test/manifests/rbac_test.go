@@ -86,14 +86,14 @@ func (s *story) Finalize(context.Context, *handler.SyncRequest) (*handler.Finali
 	return &handler.FinalizeResponse{Finalized: true}, nil
 }
 
-// The quantities are stored otherwise, so that after a restart a dry run has to
-// tell.
+// The quantities are stored otherwise than they are said.
 var childTexts = []string{
 	`{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {revision: REVISION}}`,
 	`{apiVersion: v1, kind: Pod, metadata: {name: one, labels: {revision: REVISION}}, spec: {terminationGracePeriodSeconds: 0,
 		containers: [{name: main, image: i, resources: {limits: {cpu: 1000m}}}]}}`,
 	`{apiVersion: v1, kind: PodTemplate, metadata: {name: one}, template: {spec: {containers: [{name: main, image: i}]}}}`,
-	`{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
+	// What the next revision drops no apply can remove, so that an update has to.
+	`{apiVersion: apps/v1, kind: Deployment, metadata: {name: one, annotations: {of-REVISION: x}}, spec: {replicas: 0, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}},
 		spec: {containers: [{name: main, image: REVISION, resources: {limits: {cpu: 1000m}}}]}}}}`,
 }
 

@@ -14,10 +14,15 @@ import (
 )
 
 // claim deals with an object that already exists under the name of a child to be
-// created. If the object is gone by then, the next pass creates the child.
-func (x *Executor) claim(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+// created, by the API server's answer. If the object is gone by then, the next pass
+// creates the child. If that finds the same, the answer is an admission webhook's,
+// and there is no such object.
+func (x *Executor) claim(ctx context.Context, a *plan.Action, answer error) (Result, plan.Finding) {
 	r, found := x.claimHeld(ctx, a)
-	if apierrors.IsNotFound(r.Err) {
+	switch {
+	case apierrors.IsNotFound(r.Err) && a.Repeated:
+		return Result{Err: answer}, nil
+	case apierrors.IsNotFound(r.Err):
 		return Result{Await: true}, nil
 	}
 	return r, found
@@ -33,7 +38,7 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	}
 	s := x.standingOf(a, live)
 	switch {
-	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free):
+	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
 		if s.owned == x.Config.Name && s.tracked != "" {
 			x.Store.Wrote(live) // by its labels it is watched, so the store will learn that it is gone
 		}
@@ -42,43 +47,36 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 		// An earlier create succeeded, though its answer never arrived.
 		x.Store.Wrote(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
-	case s.controlled && s.owned != "" && s.owned != x.Config.Name:
-		// Another operator has the same parent, and wants a child of the same name.
-		return Result{Err: x.nameTaken(a, "operator "+s.owned+" manages it")}, nil
-	case s.controlled:
-		return x.take(ctx, a, live)
-	case s.free:
+	case s.controlled && !s.foreign:
+		return x.takeControlled(ctx, a, live, s)
+	case s.free():
 		return x.takeIfParentLives(ctx, a, live)
 	}
 	return x.leave(ctx, a, live, s), nil
 }
 
-// A standing says whose an object is that holds the name of a child.
-type standing struct {
-	controller     *metav1.OwnerReference // nil: there is none
-	owned, tracked string                 // the values of the ownership and the tracking label; "": there is no label
-
-	ours       bool // both labels are those of a child of this parent
-	controlled bool // the parent is the controller
-	free       bool // there is no controller, and the operator may take the object
-}
-
-func (x *Executor) standingOf(a *plan.Action, live *resource.Resource) standing {
-	s := standing{controller: object.ControllerOf(live)}
-	s.tracked, _ = live.Label(x.Config.TrackingLabel)
-	s.owned, _ = live.Label(x.Config.OwnershipLabel)
-	s.ours = s.tracked == string(x.Parent.UID()) && s.owned == x.Config.Name
-	s.controlled = s.controller != nil && s.controller.UID == x.Parent.UID()
-	s.free = s.controller == nil && (s.ours || a.Kind.Child.Adopt)
-	return s
+// takeControlled takes an object whose controller is the parent, and which lacks
+// labels: a child of the operator, or, if the configuration allows that, an object
+// that no operator has labelled. Any other object is another operator's.
+func (x *Executor) takeControlled(ctx context.Context, a *plan.Action, live *resource.Resource, s standing) (Result, plan.Finding) {
+	restores, err := x.restores(ctx, a, live, &s)
+	switch {
+	case err != nil:
+		return Result{Err: err}, nil
+	case restores:
+		return x.take(ctx, a, live)
+	case s.adoptable && s.unlabelled():
+		return x.takeIfParentLives(ctx, a, live)
+	}
+	return Result{Err: x.nameTaken(a, "its controller is this parent, but it isn't labelled as a child")}, nil
 }
 
 // leave leaves an object alone that the operator must not take. If it is a child
 // of another parent of the operator, and that parent is going away, the object is
 // waited for. Otherwise its name is taken.
 func (x *Executor) leave(ctx context.Context, a *plan.Action, live *resource.Resource, s standing) Result {
-	if s.controller == nil {
-		return Result{Err: x.nameTaken(a, "")}
+	if s.foreign || s.controller == nil {
+		return Result{Err: x.nameTaken(a, s.holder)}
 	}
 	if s.owned == x.Config.Name && s.tracked == string(s.controller.UID) {
 		switch going, err := x.goingAway(ctx, live, s.controller); {
@@ -117,9 +115,9 @@ func (x *Executor) goingAway(ctx context.Context, live *resource.Resource, contr
 	return other.UID() != controller.UID || other.IsDeleting(), nil
 }
 
-// takeIfParentLives takes an object without a controller, unless the parent is
-// being deleted or gone. As a child of such a parent the object would fall to the
-// garbage collector.
+// takeIfParentLives takes an object that was nobody's, unless the parent is being
+// deleted or gone. As a child of such a parent the object would fall to the garbage
+// collector.
 func (x *Executor) takeIfParentLives(ctx context.Context, a *plan.Action, live *resource.Resource) (Result, plan.Finding) {
 	goes, err := x.Owner.Goes(ctx)
 	switch {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
-	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/store"
@@ -38,6 +37,7 @@ type Executor struct {
 	Client  *client.Client
 	Store   *store.Store       // takes the API server's answers
 	Tracing *observe.Tracing   // nil: no spans are made
+	Lessons *Lessons           // of all passes of the operator
 	Slots   chan struct{}      // has room for as many requests as the operator may have under way, in all passes
 	Parent  *resource.Resource // as the pass saw it
 	Owner   Owner
@@ -61,78 +61,26 @@ type Executor struct {
 // Run carries out a plan, and returns when every request has ended. The types go
 // in their order, and the children of one type go concurrently. A type with
 // DeleteFirst has its deletes before its writes. All other deletes go last.
-// Once an action has failed, and if p.Refused has an error, no further deletes are
-// begun.
+//
+// A write that is refused, or is among p.Refused, is repeated after the other
+// writes if one of them has changed something since. A write that has failed by
+// then holds back the deletes in its namespace and those of children without a
+// namespace; if it is of a child without namespace, it holds back all. Only what
+// stands in the way of a refused write itself is deleted nevertheless: the write
+// wants the port of a child that is to go. Nothing is done in a namespace that is
+// among the desired children and isn't the parent's.
 //
 // terminating are the namespaces in which the last pass could create nothing. If
 // ctx ends, the actions that aren't begun yet fail.
 func (x *Executor) Run(ctx context.Context, p *plan.Plan, terminating []string) Report {
 	x.expectTerminating(terminating)
-	out := Report{Results: x.runTypes(ctx, p), Terminating: x.terminating()}
+	r := run{Executor: x}
+	r.carryOut(ctx, p)
+	out := Report{Results: r.results(), Terminating: x.terminating()}
 	if at := x.first.Load(); at != 0 {
 		out.FirstWrite = time.Unix(0, at)
 	}
 	return out
-}
-
-// runTypes carries out the actions of a plan, type by type.
-func (x *Executor) runTypes(ctx context.Context, p *plan.Plan) []Result {
-	var results []Result
-	failed := len(p.Refused) > 0
-	do := func(actions []plan.Action) {
-		done := x.runAll(ctx, actions)
-		for _, r := range done {
-			failed = failed || r.Err != nil
-		}
-		results = append(results, done...)
-	}
-	early, late := plan.SplitDeletes(p.Deletes)
-	for i := 0; i < len(p.Writes) || len(early) > 0; {
-		order := nextOrder(p.Writes[i:], early)
-		var first []plan.Action
-		first, early = takeOrder(early, order)
-		if !failed {
-			do(first)
-		}
-		end := i
-		for end < len(p.Writes) && p.Writes[end].Kind.Order == order {
-			end++
-		}
-		do(p.Writes[i:end])
-		i = end
-	}
-	if !failed && ctx.Err() == nil {
-		do(late)
-	}
-	return results
-}
-
-// nextOrder returns the order of the first type that has a write or an early delete
-// left. One of the lists must not be empty.
-func nextOrder(writes, early []plan.Action) int {
-	order := -1
-	if len(writes) > 0 {
-		order = writes[0].Kind.Order
-	}
-	for _, a := range early {
-		if order < 0 || a.Kind.Order < order {
-			order = a.Kind.Order
-		}
-	}
-	return order
-}
-
-// takeOrder splits a list into the actions on the type with this order and the
-// rest.
-func takeOrder(actions []plan.Action, order int) (taken, rest []plan.Action) {
-	for _, a := range actions {
-		if a.Kind.Order == order {
-			taken = append(taken, a)
-		} else {
-			rest = append(rest, a)
-		}
-	}
-	return taken, rest
 }
 
 // runAll carries out actions concurrently, at most MaxWritesPerPass at a time. It
@@ -215,24 +163,24 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 	for {
 		r, found := attempt(ctx, a)
 		if found == nil {
-			return taking.with(x.conclude(a, r))
+			return taking.with(x.conclude(ctx, a, r))
 		}
 		taking.note(x.Settings, a, found)
 		following, ok := plan.Next(x.Settings, *a, found)
 		if !ok || following.Verb == plan.VerbNone {
-			return taking.with(x.conclude(a, Result{Live: a.Live, Accepted: true}))
+			return taking.with(x.conclude(ctx, a, Result{Live: a.Live, Accepted: true, Confirmed: following.Confirms()}))
 		}
 		a = &following
 	}
 }
 
 // conclude completes the result r of the last action, a.
-func (x *Executor) conclude(a *plan.Action, r Result) Result {
+func (x *Executor) conclude(ctx context.Context, a *plan.Action, r Result) Result {
 	r.Action = a
 	if r.Err != nil {
-		return x.judge(a, r)
+		return x.judge(ctx, a, r)
 	}
-	if r.Accepted && r.Live != nil && !merge.Covers(r.Live, a.Want.Object()) {
+	if r.Accepted && r.Live != nil && !a.Kind.Comparison.Covers(r.Live, a.Want.Object()) {
 		r.Rest = a.Kind.Comparison.Compare(r.Live.Unstructured().Object, a.Want.Object(), nil)
 	}
 	return r

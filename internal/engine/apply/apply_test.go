@@ -106,7 +106,7 @@ func TestRunFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason  string
 		hooks   fakeapi.Hooks
-		refused error
+		refused bool
 		want    []string
 	}{
 		"a create of the first type": {
@@ -122,15 +122,15 @@ func TestRunFailures(t *testing.T) {
 			want: []string{"create Secret ns/new", "delete ConfigMap ns/old", "create ConfigMap ns/new", "create Thing ns/new"},
 		},
 		"a write that was refused earlier": {
-			reason: "the children aren't all as desired, so the old ones may still be needed", refused: errors.New("refused"),
+			reason: "the children aren't all as desired, so the old ones may still be needed", refused: true,
 			want: []string{"create Secret ns/new", "create ConfigMap ns/new", "create Thing ns/new"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, p := oldAndNew(t)
 			f.server.SetHooks(tc.hooks)
-			if tc.refused != nil {
-				p.Refused = append(p.Refused, tc.refused)
+			if tc.refused {
+				p.Refused = append(p.Refused, plan.Refusal{Failure: plan.Failure{Ref: p.Writes[0].Ref, Err: errors.New("refused")}})
 			}
 			f.run(t.Context(), p)
 			require.Equal(t, tc.want, f.asked(), tc.reason)

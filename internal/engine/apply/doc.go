@@ -15,6 +15,9 @@
 // plan.Next as a finding, which returns the action to go on with: see carryOut.
 // It never changes an action, nor the memory of a parent.
 //
+// A run, in order.go, keeps the order of one plan: what is repeated, what a failed
+// write holds back, and what has to go first (obstacles.go).
+//
 // It imports plan, client, store, observe, merge, catalog and the leaves below
 // them. It knows a pass only as an Owner, and must not import schedule or
 // reconcile.

@@ -21,6 +21,8 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 	switch a.Verb {
 	case plan.VerbCreate:
 		return x.rehearseCreate(ctx, a)
+	case plan.VerbMend:
+		return x.rehearseMend(ctx, a)
 	case plan.VerbVerify:
 		return x.verify(ctx, a)
 	case plan.VerbRecreate:
@@ -28,7 +30,11 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 	case plan.VerbUpdate, plan.VerbApply:
 		return x.unlessCreatedSo(ctx, a, x.rehearseUpdate(ctx, a))
 	}
-	return left(a, nil), nil
+	r := left(a, nil)
+	if a.Verb == plan.VerbRelease {
+		r.Would, r.Fields = plan.VerbUpdate, plan.FieldsOf(a)
+	}
+	return r, nil
 }
 
 // left returns the result of an action that was left out. fields are those that the
@@ -44,7 +50,7 @@ func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, 
 	_, expected := x.expected.Load(a.Ref.Key.Namespace)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return x.claim(ctx, a)
+		return x.claim(ctx, a, err)
 	case apierrors.IsNotFound(err) && expected, apierror.RefusesDryRun(err):
 	case err != nil:
 		return Result{Err: err}, nil
@@ -52,13 +58,22 @@ func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, 
 	if a.Kind.IsNamespace() {
 		x.expected.Store(a.Ref.Key.Name, true)
 	}
-	return left(a, []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object()))}}), nil
+	return left(a, foreseenFields(a)), nil
+}
+
+// foreseenFields returns what an action would change, as far as is known without an
+// answer of the API server.
+func foreseenFields(a *plan.Action) []plan.FieldChange {
+	if a.Live != nil {
+		return plan.FieldsOf(a)
+	}
+	return []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object()))}}
 }
 
 // rehearseUpdate tries an update, and lists what it would change. It stands for a
-// server-side apply too.
+// server-side apply too: see apply.
 func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {
-	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent), true)
+	answer, err := x.rehearsed(ctx, a)
 	switch {
 	case apierror.RefusesDryRun(err):
 		return left(a, plan.FieldsOf(a))
@@ -72,8 +87,24 @@ func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {
 	return r
 }
 
+// rehearsed returns what an update or a server-side apply would make of a child. An
+// apply makes the same of it as an update.
+func (x *Executor) rehearsed(ctx context.Context, a *plan.Action) (*resource.Resource, error) {
+	var r remake
+	var err error
+	if a.Verb == plan.VerbApply {
+		_, r, err = x.applyOrUpdate(ctx, a, &heldFields{})
+	} else {
+		r, err = x.remake(ctx, a, plan.UpdateBody(x.Settings, a, x.Parent), &heldFields{})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.sendRemake(ctx, a, r, true)
+}
+
 // rehearseTake finds out what live becomes by claimPatch, with which the operator
-// would take the object over.
+// would take the object over or mend its owner reference.
 func (x *Executor) rehearseTake(ctx context.Context, a *plan.Action, live *resource.Resource, claimPatch []byte) (Result, plan.Finding) {
 	taken, err := x.Client.DryPatch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, claimPatch)
 	switch {
@@ -85,8 +116,19 @@ func (x *Executor) rehearseTake(ctx context.Context, a *plan.Action, live *resou
 	return Result{}, plan.Claimed{Before: live, Live: taken}
 }
 
-// A rehearsedClaim is what a dry run foresees of taking an object over. What then
-// becomes of the object as a child is foreseen by the next action.
+// rehearseMend finds out what the child becomes when its owner reference is brought
+// up to date.
+func (x *Executor) rehearseMend(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	body, err := plan.OwnerPatch(x.Settings, a.Live, x.Parent)
+	if err != nil {
+		return Result{Err: err}, nil
+	}
+	return x.rehearseTake(ctx, a, a.Live, body)
+}
+
+// A rehearsedClaim is what a dry run foresees of taking an object over, or of
+// mending its owner reference. What then becomes of the object as a child is
+// foreseen by the next action.
 type rehearsedClaim struct {
 	claims bool               // the operator would take an object over
 	fields []plan.FieldChange // what that would change

@@ -1,6 +1,8 @@
 package apply
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -30,19 +32,43 @@ func (e *NameTakenError) Error() string {
 }
 
 // describe makes the error of an action fit to be shown. The error starts with the
-// child and the verb, says which strategy could change an immutable field, and
-// holds no value of a Secret.
+// child and the verb, and holds no value of a Secret.
 func describe(a *plan.Action, err error) error {
 	subject := fmt.Sprintf("%s: %s", a.Ref, a.Verb)
-	fields := apierror.ImmutableFields(err)
+	if !a.Kind.Secret() {
+		return fmt.Errorf("%s: %w", subject, err)
+	}
+	if kept, ok := errors.AsType[*keptError](err); ok {
+		return fmt.Errorf("%s: %w", subject, &keptError{apierror.Redacted(kept.err)})
+	}
+	return fmt.Errorf("%s: %w", subject, apierror.Redacted(err))
+}
+
+// describeImmutable is describe for the refusal to change immutable fields. It says
+// which strategy could change them.
+func describeImmutable(a *plan.Action, err error, fields []string) error {
 	if a.Kind.Secret() {
 		err = apierror.Redacted(err)
 	}
-	if len(fields) > 0 && a.Live != nil && a.Kind.Child.Strategy != config.Recreate {
-		return fmt.Errorf("%s: strategy %s can't change the immutable field %s: %w; strategy Recreate would, and OnDelete would wait until the object is deleted",
-			subject, a.Kind.Child.Strategy, strings.Join(fields, ", "), err)
+	return fmt.Errorf("%s: %s: strategy %s can't change the immutable field %s: %w; strategy Recreate would, and OnDelete would wait until the object is deleted",
+		a.Ref, a.Verb, a.Kind.Child.Strategy, strings.Join(fields, ", "), err)
+}
+
+// immutableFields returns the fields for which the API server refuses to change a
+// child, though it would create the child so. It returns none for any other refusal:
+// another strategy wouldn't help. Words alone don't tell the two apart, since the
+// API server also calls a field forbidden that no object may have. So a dry run asks
+// whether the child could be created anew. If that can't be asked, the words count.
+func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, err error) []string {
+	fields := apierror.ImmutableFields(err)
+	if len(fields) == 0 || a.Live == nil || a.Kind.Child.Strategy == config.Recreate {
+		return nil
 	}
-	return fmt.Errorf("%s: %w", subject, err)
+	var kept *keptError
+	if _, err := x.tryAnew(ctx, a, nil); errors.As(err, &kept) {
+		return nil
+	}
+	return fields
 }
 
 // ownerRule returns the RBAC rule that would have allowed an owner reference on a

@@ -1,13 +1,9 @@
 package apply_test
 
 import (
-	"io"
-	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/apply"
@@ -27,11 +23,14 @@ func saying(value string) func(o map[string]any) {
 // TestFindings: what an action finds out leads to another action, until there is
 // nothing more to do. The API server stores data.k: 1000m as data.k: 1.
 func TestFindings(t *testing.T) {
+	const trial = "dry create ConfigMap ns/roperator-dry-run" // what a creation would make of the child
 	for name, tc := range map[string]struct {
 		reason   string
 		strategy config.UpdateStrategy
 		adopt    bool
 		dryRun   bool
+		held     string         // fieldsV1 of the operator's entry in managedFields; empty: there is none
+		denied   bool           // a policy denies updates
 		given    map[string]any // the data that the child was created with
 		now      string         // its data.k as it is now
 		planned  plan.Verb
@@ -43,36 +42,59 @@ func TestFindings(t *testing.T) {
 			reason: "the dry run comes back unchanged, so there is nothing to write", strategy: config.Replace,
 			given: map[string]any{"k": "1000m"}, now: "1", planned: plan.VerbVerify,
 			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
-			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
+			want: apply.Result{Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
 		},
 		"verify/drifted": {
 			reason: "the server makes something else of the desired state, so somebody has changed the child", strategy: config.Replace,
 			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", "update ConfigMap ns/c"}, verb: plan.VerbUpdate,
-			want: apply.Result{Wrote: true, Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
+			asked: []string{"dry update ConfigMap ns/c", trial, "update ConfigMap ns/c"}, verb: plan.VerbUpdate,
+			want: apply.Result{Wrote: true, Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
 		},
 		"verify/drifted, in a dry run": {
 			reason: "the update is tried, and no more", strategy: config.Replace, dryRun: true,
 			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", "dry update ConfigMap ns/c"}, verb: plan.VerbUpdate,
+			asked: []string{"dry update ConfigMap ns/c", trial, "dry update ConfigMap ns/c"}, verb: plan.VerbUpdate,
 			want: apply.Result{Skipped: true, Would: plan.VerbUpdate, Fields: []plan.FieldChange{{Path: "data.k", Live: "2", Desired: "1"}}},
+		},
+		"verify/ours": {
+			reason: "nobody else has changed the field", strategy: config.Replace,
+			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:k":{}}}`, planned: plan.VerbVerify,
+			verb: plan.VerbVerify,
+			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
+		},
+		"verify/not ours any more": {
+			reason: "somebody else has changed the field, so a creation needn't be asked for", strategy: config.Replace,
+			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c", "update ConfigMap ns/c"}, verb: plan.VerbUpdate,
+			want: apply.Result{Wrote: true, Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
+		},
+		"verify/denied": {
+			reason: "an error of a verification is none of the child", strategy: config.Replace, denied: true,
+			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
+			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
+		},
+		"verify/denied, not ours any more": {
+			reason: "the next pass asks again", strategy: config.Replace, denied: true,
+			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
 		},
 		"verify/to be recreated": {
 			reason: "the strategy says how a differing child is changed", strategy: config.Recreate,
 			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", "dry update ConfigMap ns/c", "delete ConfigMap ns/c"}, verb: plan.VerbRecreate,
+			asked: []string{"dry update ConfigMap ns/c", trial, "dry update ConfigMap ns/c", trial, "dry create ConfigMap ns/c", "delete ConfigMap ns/c"}, verb: plan.VerbRecreate,
 			want: apply.Result{Wrote: true},
 		},
 		"recreate/spelled otherwise": {
 			reason: "the update would change the mark alone, so the child stays", strategy: config.Recreate,
 			given: map[string]any{"k": "1"}, now: "1", planned: plan.VerbRecreate,
-			asked: []string{"dry update ConfigMap ns/c", "patch ConfigMap ns/c"}, verb: plan.VerbMark,
+			asked: []string{"dry update ConfigMap ns/c", trial, "patch ConfigMap ns/c"}, verb: plan.VerbMark,
 			want: apply.Result{Wrote: true, Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
 		},
 		"recreate/different": {
 			reason: "the child has to go", strategy: config.Recreate,
 			given: map[string]any{"k": "2"}, now: "2", planned: plan.VerbRecreate,
-			asked: []string{"dry update ConfigMap ns/c", "delete ConfigMap ns/c"}, verb: plan.VerbRecreate,
+			asked: []string{"dry update ConfigMap ns/c", trial, "dry create ConfigMap ns/c", "delete ConfigMap ns/c"}, verb: plan.VerbRecreate,
 			want: apply.Result{Wrote: true},
 		},
 		"claim": {
@@ -99,7 +121,10 @@ func TestFindings(t *testing.T) {
 				_, err := f.server.Create(foreign)
 				require.NoError(t, err)
 			}
-			f.admitting()
+			f.admitting(tc.denied)
+			if tc.held != "" {
+				f.store.HoldFields(live[0], []string{tc.held})
+			}
 			p := f.plan(live, configMap(map[string]any{"k": "1000m"}))
 			require.Len(t, p.Writes, 1)
 			require.Equal(t, tc.planned, p.Writes[0].Verb)
@@ -121,79 +146,6 @@ func TestFindings(t *testing.T) {
 			require.Equal(t, got.Wrote, !report.FirstWrite.IsZero())
 		})
 	}
-}
-
-// An applier answers server-side applies of ConfigMaps, which fakeapi doesn't
-// know, by giving the object the data that is applied.
-type applier struct {
-	next http.RoundTripper
-	f    *fixture
-}
-
-// RoundTrip is http.RoundTripper's.
-func (a applier) RoundTrip(req *http.Request) (*http.Response, error) {
-	if req.Header.Get("Content-Type") != string(types.ApplyYAMLPatchType) {
-		return a.next.RoundTrip(req)
-	}
-	raw, err := io.ReadAll(req.Body)
-	if err != nil {
-		return nil, err
-	}
-	applied, err := resource.New(withVersion(a.f.t, raw))
-	if err != nil {
-		return nil, err
-	}
-	live, err := a.f.server.Change(k8s.ConfigMap, applied.Key(), func(o map[string]any) {
-		o["data"], _ = applied.Field("data")
-	})
-	if err != nil {
-		return nil, err
-	}
-	body, err := live.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
-	return &http.Response{
-		Status: "200 OK", StatusCode: http.StatusOK, Request: req, Header: http.Header{"Content-Type": {"application/json"}},
-		Body: io.NopCloser(strings.NewReader(string(body))), ContentLength: int64(len(body)),
-	}, nil
-}
-
-// TestApplyOwnsWhatItRemoves: before an apply that is to remove a field of an
-// earlier update, the operator's applies become the owner of the field. The apply
-// goes on with the object as it is then.
-func TestApplyOwnsWhatItRemoves(t *testing.T) {
-	f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Apply})
-	f.wrap = func(next http.RoundTripper) http.RoundTripper { return applier{next, f} }
-	live := f.given(configMap(map[string]any{"k": "1", "gone": "x"}), func(o map[string]any) {
-		meta, _ := o["metadata"].(map[string]any)
-		meta["managedFields"] = []any{map[string]any{
-			"manager": "op", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1",
-			"fieldsV1": map[string]any{"f:data": map[string]any{"f:k": map[string]any{}, "f:gone": map[string]any{}}},
-		}}
-	})
-	p := f.plan([]*resource.Resource{live}, configMap(map[string]any{"k": "1"}))
-
-	report := f.run(t.Context(), p)
-
-	require.Equal(t, []string{"get ConfigMap ns/c", "patch ConfigMap ns/c"}, f.asked(), "the apply is the applier's")
-	r := report.Results[0]
-	require.NoError(t, r.Err)
-	require.Equal(t, plan.VerbApply, r.Action.Verb)
-	require.True(t, r.Action.Owned)
-	require.False(t, p.Writes[0].Owned, "the planned action is never changed")
-	require.NotEqual(t, live.ResourceVersion(), r.Action.Live.ResourceVersion())
-	require.True(t, r.Accepted)
-	data, _ := f.server.Get(k8s.ConfigMap, key("c")).Field("data")
-	require.Equal(t, map[string]any{"k": "1"}, data)
-}
-
-// withVersion gives the body of an apply a resourceVersion, which it has none of.
-func withVersion(t *testing.T, raw []byte) []byte {
-	t.Helper()
-	out := strings.Replace(string(raw), `"metadata":{`, `"metadata":{"resourceVersion":"1",`, 1)
-	require.NotEqual(t, string(raw), out)
-	return []byte(out)
 }
 
 func pathsOf(fields []plan.FieldChange) []string {

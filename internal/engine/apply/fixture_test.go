@@ -3,12 +3,16 @@ package apply_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -36,8 +40,10 @@ type fixture struct {
 	parent   *resource.Resource
 	store    *store.Store
 	slots    chan struct{}
+	lessons  *apply.Lessons
 	log      bytes.Buffer // what logger has written
 	logger   *slog.Logger
+	holder   map[string]any                                 // of exclusive: name -> the value it has
 	wrap     func(next http.RoundTripper) http.RoundTripper // nil: nothing stands between
 }
 
@@ -48,8 +54,8 @@ func newFixture(t *testing.T, namespace string, dryRun bool, children ...config.
 	parents := fakeapi.Custom(sample.ParentType(), "parents")
 	parents.ClusterScoped = namespace == ""
 	f := &fixture{
-		t: t, slots: make(chan struct{}, 100),
-		server: fakeapi.New(parents, fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Custom(thing(), "things")),
+		t: t, slots: make(chan struct{}, 100), lessons: &apply.Lessons{},
+		server: fakeapi.New(parents, fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Namespaces(), fakeapi.Custom(thing(), "things")),
 	}
 	f.logger = slog.New(slog.NewTextHandler(&f.log, nil))
 	cfg := defaults.Apply(config.Operator{
@@ -120,21 +126,23 @@ func (f *fixture) run(ctx context.Context, p *plan.Plan, terminating ...string) 
 	require.NoError(f.t, err)
 	c, err := client.New(link, link.As("op", nil), "op", nil, sample.DiscardLog())
 	require.NoError(f.t, err)
-	x := &apply.Executor{Settings: f.settings, Client: c, Store: f.store, Slots: f.slots, Parent: f.parent, Owner: f}
+	x := &apply.Executor{Settings: f.settings, Client: c, Store: f.store, Slots: f.slots, Lessons: f.lessons, Parent: f.parent, Owner: f}
 	report := x.Run(ctx, p, terminating)
 	require.Empty(f.t, f.slots, "every slot is free again")
 	return report
 }
 
-// asked returns the requests so far, those of dry runs with the word "dry".
+// asked returns the requests so far, those of dry runs with the word "dry". The name
+// under which a child is tried is short.
 func (f *fixture) asked() []string {
+	trial := regexp.MustCompile(`roperator-dry-run-[0-9a-f]{16}`)
 	var out []string
 	for _, r := range f.server.Requests() {
 		text := r.String()
 		if r.DryRun {
 			text = "dry " + text
 		}
-		out = append(out, text)
+		out = append(out, trial.ReplaceAllString(text, "roperator-dry-run"))
 	}
 	return out
 }
@@ -143,9 +151,13 @@ func key(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: name}
 }
 
-// admitting lets the server store data.k: 1000m as data.k: 1, in dry runs too.
-func (f *fixture) admitting() {
+// admitting lets the server store data.k: 1000m as data.k: 1, in dry runs too. With
+// denied, the server denies updates.
+func (f *fixture) admitting(denied bool) {
 	f.server.SetHooks(fakeapi.Hooks{Admit: func(r fakeapi.Request, object map[string]any) error {
+		if denied && r.Verb == "update" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New("frozen"))
+		}
 		if data, ok := object["data"].(map[string]any); ok && r.Type == k8s.ConfigMap && data["k"] == "1000m" {
 			data["k"] = "1"
 		}

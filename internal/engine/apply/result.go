@@ -9,7 +9,7 @@ import (
 )
 
 // A Result is what became of one action. If Err is nil, and neither Wrote,
-// Redundant, Accepted, Await nor Skipped is set, nothing was done: the namespace
+// Redundant, Accepted, Await, HeldBack nor Skipped is set, nothing was done: the namespace
 // of the child is terminating.
 type Result struct {
 	Action *plan.Action       // the last action: the one planned, or the one that findings led to; read only
@@ -20,10 +20,16 @@ type Result struct {
 	Claimed   bool // an object that existed was given the operator's labels and the owner reference
 	Accepted  bool // Live is what the API server makes of the desired state
 	Await     bool // somebody else was faster, and the newer state will arrive by watch
+	Confirmed bool // of Accepted: an update with all the desired values leads to Live
+	HeldBack  bool // nothing was done, since the child's namespace is a desired child too and isn't the parent's
 	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer
+
+	Untried error // why nobody knows whether the API server takes the new state of a child that was deleted to be created anew; nil: it does
 
 	Rest []merge.Difference // of Accepted: the fields in which Live differs from the desired state
 	Err  error              // starts with the child and the verb, and shows no value of a Secret
+
+	answer error // the API server's, of which Err tells; it may quote a Secret, so it is shown to nobody
 
 	// The fields below are those of a dry run.
 

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/roperator/roperator/config"
@@ -9,7 +10,8 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Catalog holds every type that an operator watches. It is immutable.
+// A Catalog holds every type that an operator watches. It is immutable: once a
+// schema is read or has changed, WithSchemas makes another one.
 type Catalog struct {
 	Parent   *Kind   // the type of the parents
 	Children []*Kind // the types of the children, in the order in which a pass writes them
@@ -23,6 +25,42 @@ func (c *Catalog) All() []*Kind { return append([]*Kind{c.Parent}, c.Children...
 
 // Of returns the Kind of a type, nil if the operator doesn't watch that type.
 func (c *Catalog) Of(t resource.Type) *Kind { return c.byType[t] }
+
+// Custom returns the types of children that aren't built in, whose schemas are
+// those that the API server publishes.
+func (c *Catalog) Custom() []resource.Type {
+	var out []resource.Type
+	for _, k := range c.Children {
+		if k.Builtin == nil {
+			out = append(out, k.Type)
+		}
+	}
+	return out
+}
+
+// WithSchemas returns the catalog with these schemas. A type whose schema differs
+// has a new Kind in it, and the types among pending count as ones whose schema has
+// yet to be read. All other Kinds are those of c. It returns c itself if nothing
+// changes.
+func (c *Catalog) WithSchemas(schemas map[resource.Type]Schema, pending ...resource.Type) *Catalog {
+	out := &Catalog{Parent: c.Parent, byType: maps.Clone(c.byType)}
+	changed := false
+	for _, k := range c.Children {
+		now := k
+		if s, ok := schemas[k.Type]; ok {
+			now = k.with(s)
+		} else if slices.Contains(pending, k.Type) && k.Builtin == nil {
+			now = k.pending()
+		}
+		changed = changed || now != k
+		out.Children = append(out.Children, now)
+		out.byType[k.Type] = now
+	}
+	if !changed {
+		return c
+	}
+	return out
+}
 
 // sort puts the types of the children into the order in which a pass writes
 // them. That is the order of the configuration, but with Namespaces first:

@@ -25,9 +25,11 @@ import (
 // that can't be reached is an error rather than a silent hang.
 const discoveryTimeout = 8 * time.Second
 
-// Discover asks the API server how it serves the types of cfg, and which schemas
-// custom resources have. It fails if the API server can't be reached, or doesn't
-// serve one of the types. The error then names all types that aren't served.
+// Discover asks the API server how it serves the types of cfg. It fails if the API
+// server can't be reached, or doesn't serve one of the types. The error then names
+// all types that aren't served. It also fails if two of the types are the same
+// objects. The schemas of children that aren't built in are pending: Schemas reads
+// them.
 func Discover(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
 	return discoverTypes(ctx, rc, httpClient, cfg)
 }
@@ -59,16 +61,30 @@ func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client
 		return nil, err
 	}
 	for _, k := range c.Children {
-		if k.Builtin = listkeys.For(k.Type); k.Builtin != nil {
-			err = k.compareAs(k.Builtin)
-		} else {
-			err = k.compareAs(customSchema(ctx, dc, k.Type))
-		}
-		if err != nil {
+		if err := k.compareBy(listkeys.For(k.Type)); err != nil {
 			return nil, err
 		}
+		k.Comparison.Pending = k.Builtin == nil
 	}
-	return c, nil
+	return c, checkStorage(c)
+}
+
+// checkStorage returns an error if two types of a catalog are the same objects,
+// served in two API groups. Each would be seen as a foreign object, or as a
+// conflict, through the other type. The API server tells by the form in which it
+// stores the objects, which is theirs alone.
+func checkStorage(c *Catalog) error {
+	first := map[string]*Kind{}
+	for _, k := range c.All() {
+		if k.storage == "" {
+			continue
+		}
+		if other := first[k.storage]; other != nil {
+			return fmt.Errorf("config: %s and %s are the same objects, which the API server serves in two API groups; configure one of them, and use it for all", other.Type, k.Type)
+		}
+		first[k.storage] = k
+	}
+	return nil
 }
 
 // discoverKind asks the API server how it serves one type. It returns nil if the
@@ -94,7 +110,7 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 		if name, sub, ok := strings.Cut(r.Name, "/"); ok {
 			hasStatus[name] = hasStatus[name] || sub == "status"
 		} else if r.Kind == t.Kind {
-			found = &Kind{Type: t, GVR: gv.WithResource(r.Name), Namespaced: r.Namespaced}
+			found = &Kind{Type: t, GVR: gv.WithResource(r.Name), Namespaced: r.Namespaced, storage: r.StorageVersionHash}
 		}
 	}
 	if found == nil {

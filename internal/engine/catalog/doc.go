@@ -15,8 +15,12 @@
 // for comparisons, and client-go for discovery. It imports no other room of the
 // engine, which all stand on it.
 //
+// The schema of a type that isn't built in may arrive late, and may change while
+// the operator runs. Schemas reads it. Whoever owns the catalog (reconcile) makes
+// another one of it by WithSchemas. A pass keeps the one that it began with.
+//
 // A Catalog, a Kind and a Settings are immutable once they are made, so that
 // every goroutine may read them without a lock. No goroutine lives here: Discover
 // and DiscoverParent return when their requests have ended, at the latest 8
-// seconds after they began.
+// seconds after they began. Those of Schemas.Read end when it returns.
 package catalog

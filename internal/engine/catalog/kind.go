@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/resource"
 )
@@ -28,6 +30,10 @@ type Kind struct {
 	Order      int              // the position of the type in Catalog.Children
 	Comparison merge.Comparison // how live objects are compared with desired ones
 	Builtin    *listkeys.Node   // the schema of a built-in type; nil for any other type
+
+	storage string           // what the API server calls the form in which objects are stored; empty: it doesn't say
+	schema  jsonvalue.Digest // of the schema of a type that isn't built in
+	base    *Kind            // what Leaving was called on; nil: nothing
 }
 
 // Secret says whether objects of this type are Secrets, whose values no log, no
@@ -66,11 +72,39 @@ func (k *Kind) Path(namespace, name, subresource string) []string {
 	return p
 }
 
-// compareAs sets how objects of this type are compared: by the schema s, nil if
-// none is known, and without the fields that the configuration ignores. It may
-// be called once only, while the Kind is being made.
-func (k *Kind) compareAs(s *listkeys.Node) error {
-	k.Comparison.Schema = s
+// SchemaPending says whether the schema of the type hasn't been read yet.
+func (k *Kind) SchemaPending() bool { return k.Comparison.Pending }
+
+// HasSchema says whether s is the schema of the type that was read last, even if it
+// is pending again since.
+func (k *Kind) HasSchema(s Schema) bool { return k.schema == s.digest }
+
+// Leaving returns a type of children that is like k, but in whose objects the fields
+// at these paths are ignored as well.
+func (k *Kind) Leaving(paths []fieldpath.Path) *Kind {
+	if len(paths) == 0 {
+		return k
+	}
+	other := *k
+	other.base = k.Base()
+	other.Comparison.Ignore = slices.Concat(k.Comparison.Ignore, paths)
+	return &other
+}
+
+// Base returns the type itself of a type that Leaving has made, and any other type as
+// it is.
+func (k *Kind) Base() *Kind {
+	if k.base != nil {
+		return k.base
+	}
+	return k
+}
+
+// compareBy sets how objects of this type are compared: by the schema of a
+// built-in type, and without the fields that the configuration ignores. It may be
+// called once only, while the Kind is being made.
+func (k *Kind) compareBy(builtin *listkeys.Node) error {
+	k.Builtin, k.Comparison.Schema = builtin, builtin
 	for _, path := range k.Child.IgnoreFields {
 		p, err := fieldpath.Parse(path)
 		if err != nil {
@@ -79,4 +113,26 @@ func (k *Kind) compareAs(s *listkeys.Node) error {
 		k.Comparison.Ignore = append(k.Comparison.Ignore, p)
 	}
 	return nil
+}
+
+// with returns the Kind with another schema, k itself if it has that schema
+// already.
+func (k *Kind) with(s Schema) *Kind {
+	if !k.SchemaPending() && k.schema == s.digest {
+		return k
+	}
+	out := *k
+	out.Comparison.Schema, out.Comparison.Pending, out.schema = s.node, false, s.digest
+	return &out
+}
+
+// pending returns the Kind as one whose schema has yet to be read, k itself if it
+// is one already.
+func (k *Kind) pending() *Kind {
+	if k.SchemaPending() {
+		return k
+	}
+	out := *k
+	out.Comparison.Schema, out.Comparison.Pending = nil, true
+	return &out
 }

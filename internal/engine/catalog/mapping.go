@@ -31,7 +31,7 @@ func Offline(cfg config.Operator) (*Catalog, error) {
 	c, err := newCatalog(cfg, func(t resource.Type) (*Kind, error) {
 		m, _ := MappingOf(cfg, t)
 		return &Kind{
-			Type: t, Namespaced: !m.ClusterScoped, HasStatus: true, Builtin: listkeys.For(t),
+			Type: t, Namespaced: !m.ClusterScoped, HasStatus: true,
 			GVR: t.GroupVersionKind().GroupVersion().WithResource(m.Plural),
 		}, nil
 	})
@@ -39,7 +39,7 @@ func Offline(cfg config.Operator) (*Catalog, error) {
 		return nil, err
 	}
 	for _, k := range c.Children {
-		if err := k.compareAs(k.Builtin); err != nil {
+		if err := k.compareBy(listkeys.For(k.Type)); err != nil {
 			return nil, err
 		}
 	}

@@ -10,13 +10,15 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Settings holds everything about an operator that stays the same from pass to
-// pass. It is immutable, and all rooms of the engine share it.
+// A Settings holds everything about an operator that a pass doesn't change. It is
+// immutable, and all rooms of the engine share it. From pass to pass it stays the
+// same but for the schemas in Types.
 type Settings struct {
 	Config    config.Operator // with every default filled in
 	Types     *Catalog
 	Mark      string // the key of the annotation on children in which the engine keeps its mark
 	Paused    string // the key of the annotation on a parent that stops Sync; its value is then "true"
+	Offer     string // the key of the annotation or label with which an object is offered: see config.Child.AdoptOffered
 	Finalizer string // the operator's finalizer on parents
 	Finalizes bool   // the handler has something to finalize
 
@@ -31,6 +33,7 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 		Types:     types,
 		Mark:      cfg.Domain + "/applied",
 		Paused:    cfg.Domain + "/paused",
+		Offer:     cfg.Domain + "/adopt",
 		Finalizer: cfg.Domain + "/" + cfg.Name,
 		Finalizes: finalizes(cfg.Finalizer, h),
 	}
@@ -38,6 +41,13 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 		s.selector = parsedSelector(cfg.ParentSelector)
 	}
 	return s
+}
+
+// WithTypes returns the settings with another catalog, of the same configuration.
+func (s *Settings) WithTypes(types *Catalog) *Settings {
+	out := *s
+	out.Types = types
+	return &out
 }
 
 // parsedSelector parses a label selector. An invalid one selects nothing, but

@@ -42,6 +42,7 @@ type Client struct {
 	agent        string // the User-Agent of each request; empty: the transport sets it
 	log          *slog.Logger
 	metrics      *observe.Metrics // nil: nothing is counted
+	held         *heldFields      // what the operator owns of the objects that it reads
 
 	mu struct {
 		sync.Mutex
@@ -54,20 +55,26 @@ type Client struct {
 // makes no request.
 func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, log *slog.Logger) (*Client, error) {
 	cfg := rest.CopyConfig(l.Config)
-	cfg.NegotiatedSerializer = wireSerializer{}
+	held := &heldFields{manager: operator}
+	held.wanted.Store(true)
+	cfg.NegotiatedSerializer = wireSerializer{held}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.WarningHandler = rest.NoWarnings{} // Client.warn logs them, each once
 	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m}
+	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, held: held}
 	c.mu.warned = map[string]struct{}{}
 	if cfg.UserAgent == "" {
 		c.agent = userAgent(operator)
 	}
 	return c, nil
 }
+
+// DropHeldFields says that nobody needs WireObject.HeldFields any more: they are for
+// the first lists. Objects that are read from now on come without.
+func (c *Client) DropHeldFields() { c.held.wanted.Store(false) }
 
 // request begins a request. It sets the User-Agent, although the transport would
 // do so too: the transport would have to copy the request for it.
@@ -261,6 +268,11 @@ func (c *Client) warn(ctx context.Context, k *catalog.Kind, res rest.Result) {
 // List reads one page of the objects of a type in a namespace (empty: in all), with
 // client-go's options. ListPages reads all of them.
 func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (*WireList, error) {
+	return c.list(ctx, k, namespace, opts, c.held)
+}
+
+// list is List for objects with the HeldFields that held reads.
+func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, held *heldFields) (*WireList, error) {
 	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
 	if err := res.Error(); err != nil {
 		return nil, err
@@ -269,7 +281,7 @@ func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, op
 	if err != nil {
 		return nil, err
 	}
-	return decodeList(k.Type, raw)
+	return decodeList(k.Type, raw, held)
 }
 
 // Watch watches the objects of a type in a namespace (empty: in all), with

@@ -13,6 +13,8 @@
 // a resource.Resource, which holds the JSON and decodes no more of it than is asked
 // for. A list and a watch stream are cut into objects by code of this package
 // (wire.go, wire_frames.go), and passed to client-go's Reflector as WireObjects.
+// Those of the first lists also carry what managedFields say of the operator's own
+// fields (held_fields.go), until DropHeldFields.
 //
 // Three things never leave this package: a write without the lease, the body of a
 // request in client-go's log (klog_redact.go), and a warning of the API server that

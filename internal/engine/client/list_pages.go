@@ -17,9 +17,30 @@ const listPage = 500
 // in all) that match a label selector (empty: every object), page by page. version
 // is the resourceVersion of the list.
 func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace, selector string) (objects []*resource.Resource, version string, err error) {
+	listed, version, err := c.listPages(ctx, k, namespace, selector, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	objects = make([]*resource.Resource, 0, len(listed))
+	for _, o := range listed {
+		objects = append(objects, o.Resource)
+	}
+	return objects, version, nil
+}
+
+// ListHeld is ListPages for objects whose HeldFields are wanted, even after
+// DropHeldFields.
+func (c *Client) ListHeld(ctx context.Context, k *catalog.Kind, namespace, selector string) (objects []*WireObject, version string, err error) {
+	held := &heldFields{manager: c.fieldManager}
+	held.wanted.Store(true)
+	return c.listPages(ctx, k, namespace, selector, held)
+}
+
+// listPages is ListPages for objects with the HeldFields that held reads.
+func (c *Client) listPages(ctx context.Context, k *catalog.Kind, namespace, selector string, held *heldFields) (objects []*WireObject, version string, err error) {
 	opts := metav1.ListOptions{LabelSelector: selector, Limit: listPage}
 	for {
-		page, err := c.List(ctx, k, namespace, opts)
+		page, err := c.list(ctx, k, namespace, opts, held)
 		switch {
 		case apierrors.IsResourceExpired(err) && opts.Continue != "": // the pages have expired: read all objects at once
 			opts.Limit, opts.Continue, objects = 0, "", nil
@@ -27,9 +48,7 @@ func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace, sele
 		case err != nil:
 			return nil, "", err
 		}
-		for _, item := range page.Items {
-			objects = append(objects, item.Resource)
-		}
+		objects = append(objects, page.Items...)
 		if opts.Continue = page.Continue; opts.Continue == "" {
 			return objects, page.ResourceVersion, nil
 		}

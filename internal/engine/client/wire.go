@@ -17,7 +17,13 @@ import (
 type WireObject struct {
 	*resource.Resource                    // nil: it is a bookmark
 	bookmark           *metav1.ObjectMeta // the metadata of a bookmark
+	held               []string           // see HeldFields
 }
+
+// HeldFields returns which fields of the object the operator owns by managedFields:
+// the fieldsV1 of each of its entries, but for those of subresources. It returns
+// nothing for an object that was read after Client.DropHeldFields.
+func (o *WireObject) HeldFields() []string { return o.held }
 
 // GetObjectKind returns no kind: the Resource has its own.
 func (o *WireObject) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
@@ -49,7 +55,7 @@ func (l *WireList) DeepCopyObject() runtime.Object { return l }
 
 // decodeList decodes a list of objects of type t. It adds the type to the items,
 // since those of built-in types come without apiVersion and kind.
-func decodeList(t resource.Type, raw []byte) (*WireList, error) {
+func decodeList(t resource.Type, raw []byte, held *heldFields) (*WireList, error) {
 	var list struct {
 		Metadata metav1.ListMeta   `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
@@ -71,24 +77,24 @@ func decodeList(t resource.Type, raw []byte) (*WireList, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s list: item %d: %w", t, i, err)
 		}
-		out.Items = append(out.Items, &WireObject{Resource: res})
+		out.Items = append(out.Items, &WireObject{Resource: res, held: held.read(buf)})
 	}
 	return out, nil
 }
 
 // A wireCodec decodes single objects: a Status into a metav1.Status, any other
 // object and bookmarks into a WireObject.
-type wireCodec struct{}
+type wireCodec struct{ held *heldFields }
 
 func (wireCodec) Identifier() runtime.Identifier { return "roperator-wire" }
 
 func (wireCodec) Encode(obj runtime.Object, w io.Writer) error { return json.NewEncoder(w).Encode(obj) }
 
-func (wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	res, err := resource.New(data)
 	if err == nil {
 		gvk := res.Type().GroupVersionKind()
-		return &WireObject{Resource: res}, &gvk, nil
+		return &WireObject{Resource: res, held: c.held.read(data)}, &gvk, nil
 	}
 	var meta metav1.PartialObjectMetadata
 	if jsonErr := json.Unmarshal(data, &meta); jsonErr != nil {
@@ -114,7 +120,7 @@ func (wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Objec
 // A wireSerializer makes client-go's REST client decode with the code of this
 // package: streams with framer, their events with eventCodec, and objects with
 // wireCodec.
-type wireSerializer struct{}
+type wireSerializer struct{ held *heldFields }
 
 // metaScheme returns a scheme with the types of the protocol itself, such as
 // ListOptions.
@@ -124,11 +130,11 @@ func metaScheme() *runtime.Scheme {
 	return scheme
 }
 
-func (wireSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
+func (s wireSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{
 		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json",
 		EncodesAsText: true,
-		Serializer:    wireCodec{},
+		Serializer:    wireCodec(s),
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
 			Serializer:    eventCodec{},

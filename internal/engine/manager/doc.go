@@ -20,6 +20,7 @@
 //
 //   - one per served address, which ends when Start returns,
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
+//   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
 //   - those of lead.Run, the election and the guard of the lease, which end after
 //     the last pass,
 //   - one reconcile.Engine.Work per operator, which ends when its passes have.

@@ -230,6 +230,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 		e.WarnNoStatus()
 		watchers := e.Watchers(stop)
 		m.operators[i].began(e, watchers)
+		wg.Go(func() { e.KeepSchemas(ctx) })
 		for _, w := range watchers {
 			wg.Go(func() { w.Run(ctx) })
 		}
@@ -239,6 +240,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	if awaitSynced(ctx, all) {
 		for _, e := range engines {
 			e.LogStart(ctx)
+			e.Listed(lock != nil)
 		}
 		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) {
 			if lock == nil || m.refresh(ctx, all) {

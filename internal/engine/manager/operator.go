@@ -45,7 +45,7 @@ func (o *operator) running() []*watch.Watcher {
 }
 
 // connect makes the operator's engine. It asks the API server how the types are
-// served, and registers the metrics. It returns nil without an error if ctx has
+// served and which schemas they have, and registers the metrics. It returns nil without an error if ctx has
 // ended.
 func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engine, error) {
 	counted := observe.NewMetrics()
@@ -61,6 +61,10 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	case err != nil:
 		return nil, err
 	}
+	schemas, err := catalog.NewSchemas(l.Config, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	// The sink ends by the engine's Close and not with ctx, so that the Events of
 	// the last passes are written.
 	sink, err := observe.NewEventSink(l.Config, httpClient, o.cfg.Name, counted, o.log)
@@ -69,8 +73,9 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	}
 	e := reconcile.New(reconcile.Config{
 		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
-		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, KeepHistory: o.opts.KeepHistory,
+		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, KeepHistory: o.opts.KeepHistory,
 	})
+	e.ReadSchemas(ctx)
 	watched := make([]resource.Type, 0, len(types.All()))
 	for _, k := range types.All() {
 		watched = append(watched, k.Type)

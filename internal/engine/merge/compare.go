@@ -21,14 +21,22 @@ import (
 //
 //   - Objects are compared by the desired keys. A null means "no opinion", as if
 //     the key weren't there.
-//   - Items of a keyed list are found by their keys. If several items have the
-//     same keys, the first desired item is compared with the first live one, and
-//     so on. The order of the items counts only in initContainers and env.
+//   - Items of a keyed list are found by their keys, all of them together. If
+//     several items have the same keys, the first desired item is compared with
+//     the first live one, and so on. Live items with the keys of a desired one
+//     that are left over are removed. Other live items belong to others.
+//   - The order of the items of a keyed list counts if it is another one than
+//     that of the earlier desired object, and always in initContainers and env.
+//     It never counts in lists whose order means nothing (Node.AnyOrder).
 //   - A set needs every desired element and may have more. metadata.finalizers is
 //     a set, and metadata.ownerReferences is a list with the key uid. In these
 //     two an empty desired list asks for nothing.
 //   - Any other list is compared whole: its length, its order and each item. An
-//     item may have keys that the desired item lacks, like any object.
+//     item may have keys that the desired item lacks, like any object. A null
+//     item is a value like any other.
+//   - What the schema says is atomic has nothing but what is desired, and nor has
+//     anything in it: the keys of an atomic object, and of the items of an atomic
+//     list.
 //   - An empty desired list wants an empty list or none. An empty desired object
 //     wants an object.
 //   - apiVersion, kind, status, and the metadata that the API server sets are
@@ -36,12 +44,22 @@ import (
 //     only if an object or an item around it is added.
 //
 // A field that an earlier desired object had set and this one lacks is removed.
-// The FieldSet called former tells which fields these are.
+// The FieldSet called former tells which fields these are. A struct in which the
+// earlier object had set something is removed with everything in it, since the
+// rest are its defaults.
 type Comparison struct {
 	// Schema is the schema of the objects. nil means that it is unknown.
 	Schema *listkeys.Node
 	// Ignore holds the paths that belong to others. They are left alone.
 	Ignore []fieldpath.Path
+	// Partial means that live keys that desired lacks never count, not even in what
+	// the schema says is atomic.
+	Partial bool
+	// Pending means that there is a schema, which isn't known yet. Then a list is
+	// changed only where nothing of others can be lost, whatever the schema may
+	// turn out to say of the list. Any other list is left as it is, and is a
+	// Difference that Awaits the schema.
+	Pending bool
 }
 
 // A Difference is one field in which a live object doesn't satisfy a desired
@@ -54,10 +72,12 @@ type Difference struct {
 	Live, Desired any
 	// Removed means that an earlier desired object had set the field and that
 	// this one lacks it. Desired is nil then. Where Desired is nil and Removed is
-	// false, the field lies below a path that is owned whole, and an earlier
-	// desired object may or may not have set it. It may be a default of the API
-	// server, which will come back.
+	// false, the field lies below a path that is owned whole or atomic, and an
+	// earlier desired object may or may not have set it. It may be a default of the
+	// API server, which will come back.
 	Removed bool
+	// Awaits means that Merge leaves the field as it is: see Comparison.Pending.
+	Awaits bool
 }
 
 // Compare returns every field in which live doesn't satisfy desired, and every
@@ -65,11 +85,11 @@ type Difference struct {
 // is none. Differences are in the order of an object's keys, and of the desired
 // items of a list.
 //
-// A nil former means that no earlier desired object is known, so that nothing is
-// removed.
+// A nil former means that no earlier desired object is known, or that it was the
+// same, so that nothing is removed.
 func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []Difference {
 	var quick merging
-	if _, changed := quick.object(live, desired, c.root(former)); !changed {
+	if _, changed := quick.object(live, desired, c.root(former)); !changed && !quick.awaits {
 		return nil
 	}
 	return c.Collect(live, desired, former)
@@ -77,9 +97,9 @@ func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []D
 
 // Covers says, without decoding live, that Compare would find no difference if
 // former is nil. Where Covers returns false, Compare may still find none.
-func Covers(live *resource.Resource, desired map[string]any) bool {
+func (c *Comparison) Covers(live *resource.Resource, desired map[string]any) bool {
 	raw, err := live.MarshalJSON()
-	return err == nil && jsonvalue.Covers(string(raw), desired)
+	return err == nil && jsonvalue.Covers(string(raw), desired, c.extent())
 }
 
 // Collect returns the same as Compare. Compare is the faster one if there is no
@@ -98,7 +118,8 @@ func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []D
 // a list that is compared whole, if anything in the object differs.
 //
 // Merge returns live itself if Compare finds no difference. Compare never finds
-// a difference between the result and desired.
+// a difference between the result and desired, but for those that Await the
+// schema.
 func (c *Comparison) Merge(live, desired map[string]any, former *FieldSet) map[string]any {
 	var m merging
 	merged, _ := m.object(live, desired, c.root(former))
@@ -124,7 +145,7 @@ func (c *Comparison) Without(paths []string) *Comparison {
 	if len(paths) == 0 {
 		return c
 	}
-	more := &Comparison{Schema: c.Schema, Ignore: slices.Clone(c.Ignore)}
+	more := &Comparison{Schema: c.Schema, Ignore: slices.Clone(c.Ignore), Partial: c.Partial, Pending: c.Pending}
 	for _, path := range paths {
 		if p, err := fieldpath.Parse(path); err == nil {
 			more.Ignore = append(more.Ignore, p)
@@ -135,5 +156,5 @@ func (c *Comparison) Without(paths []string) *Comparison {
 
 // root returns the place of whole objects.
 func (c *Comparison) root(former *FieldSet) place {
-	return place{schema: c.Schema, former: former, ignore: c.Ignore, part: partRoot, formerKnown: former != nil}
+	return place{schema: c.Schema, former: former, ignore: c.Ignore, part: partRoot, formerKnown: former != nil, partial: c.Partial, pending: c.Pending}
 }

@@ -44,8 +44,8 @@ func runCompareCases(t *testing.T, cases map[string]compareCase) {
 	}
 }
 
-// run compares and merges once, and checks what holds for any comparison.
-func (tc compareCase) run(t *testing.T) {
+// comparison returns the Comparison of the case.
+func (tc compareCase) comparison(t *testing.T) Comparison {
 	t.Helper()
 	c := Comparison{Schema: schemaOf(t, tc.of)}
 	for _, path := range tc.ignore {
@@ -53,6 +53,13 @@ func (tc compareCase) run(t *testing.T) {
 		require.NoError(t, err)
 		c.Ignore = append(c.Ignore, p)
 	}
+	return c
+}
+
+// run compares and merges once, and checks what holds for any comparison.
+func (tc compareCase) run(t *testing.T) {
+	t.Helper()
+	c := tc.comparison(t)
 	live, desired := sample.YAML(t, tc.live), sample.YAML(t, tc.desired)
 	var former *FieldSet
 	if tc.earlier != "" {

@@ -60,12 +60,18 @@ status: {loadBalancer: {}}
 			  containers: [{name: a, image: b, resources: {}}], restartPolicy: Never}}}}}`,
 		},
 		"C10 StatefulSet": {
-			reason: "Nor a StatefulSet's, whose claims are a list without keys.",
+			reason: "Nor a StatefulSet's. That the server completed its claims, which are an atomic list, is for the engine to remember.",
 			of:     k8s.StatefulSet,
 			live: `spec: {serviceName: a, replicas: 1, podManagementPolicy: OrderedReady, volumeClaimTemplates: [{apiVersion: v1, kind: PersistentVolumeClaim,
 			  metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}, volumeMode: Filesystem}, status: {phase: Pending}}]}`,
 			desired: `spec: {serviceName: a, volumeClaimTemplates: [{metadata: {name: data, creationTimestamp: null},
 			  spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}`,
+			want: []string{
+				`spec.volumeClaimTemplates[0].apiVersion: "v1" -> none`, `spec.volumeClaimTemplates[0].kind: "PersistentVolumeClaim" -> none`,
+				`spec.volumeClaimTemplates[0].spec.volumeMode: "Filesystem" -> none`, `spec.volumeClaimTemplates[0].status: {"phase":"Pending"} -> none`,
+			},
+			merged: `spec: {serviceName: a, replicas: 1, podManagementPolicy: OrderedReady, volumeClaimTemplates: [{
+			  metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}`,
 		},
 		"C11 EmptyValue": {
 			reason:  "That the server dropped an empty value is for the engine to remember.",
@@ -108,7 +114,7 @@ status: {loadBalancer: {}}
 				`        - {name: LEVEL, value: debug}`+"\n", "", `        args: [--port, "8080"]`+"\n", "",
 				"        - {containerPort: 8080, protocol: UDP, name: quic}\n", "",
 				"        livenessProbe: {httpGet: {path: /, port: 8080}}\n", "",
-				"      tolerations: [{key: node, operator: Exists}]\n", "",
+				"      tolerations: [{key: node, operator: Exists, effect: NoSchedule}]\n", "",
 				"      - {name: conf, configMap: {name: conf}}\n", ""),
 			earlier: desiredDeployment,
 			want: []string{

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -48,12 +52,6 @@ func TestComparisonKeyedLists(t *testing.T) {
 			want:    []string{`spec.imagePullSecrets: [{"name":"a"}] -> []`},
 			merged:  `spec: {imagePullSecrets: [], tolerations: []}`,
 		},
-		"OrderWithoutMeaning": {
-			reason:  "The order of most keyed lists doesn't count.",
-			of:      k8s.Pod,
-			live:    `spec: {containers: [{name: b}, {name: a}]}`,
-			desired: `spec: {containers: [{name: a}, {name: b}]}`,
-		},
 		"OrderOfInitContainers": {
 			reason:  "initContainers run in their order.",
 			of:      k8s.Pod,
@@ -94,22 +92,25 @@ func TestComparisonKeyedLists(t *testing.T) {
 			merged: `spec: {ports: [{port: 53, protocol: TCP, name: tcp, targetPort: 3}, {port: 53, protocol: UDP, name: udp, targetPort: 2}]}`,
 		},
 		"SameKeysTwice": {
-			reason:  "Items with the same keys are taken in their order.",
+			reason:  "Items with the same keys are taken in their order, and what there are too many goes.",
 			of:      k8s.Pod,
 			live:    `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "2"}, {name: A, value: "3"}]}]}`,
 			desired: `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "4"}]}]}`,
-			want:    []string{`spec.containers[name="a"].env[1].value: "2" -> "4"`},
-			merged:  `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "4"}, {name: A, value: "3"}]}]}`,
+			want: []string{
+				`spec.containers[name="a"].env[1].value: "2" -> "4"`,
+				`spec.containers[name="a"].env: [{"name":"A","value":"1"},{"name":"A","value":"2"},{"name":"A","value":"3"}] -> [{"name":"A","value":"1"},{"name":"A","value":"4"}]`,
+			},
+			merged: `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: A, value: "4"}]}]}`,
 		},
 		"Twins": {
-			reason:  "Others' items with the keys of ours don't come before ours when the list is put in order.",
+			reason:  "Others' items with the keys of ours go: whoever reads the list would take them for ours.",
 			of:      k8s.Pod,
 			live:    `spec: {containers: [{name: a, env: [{name: A, value: "1"}, {name: B}, {name: A, value: "2"}, {name: X}]}]}`,
 			desired: `spec: {containers: [{name: a, env: [{name: B}, {name: A, value: "1"}]}]}`,
 			want: []string{
 				`spec.containers[name="a"].env: [{"name":"A","value":"1"},{"name":"B"},{"name":"A","value":"2"},{"name":"X"}] -> [{"name":"B"},{"name":"A","value":"1"}]`,
 			},
-			merged: `spec: {containers: [{name: a, env: [{name: B}, {name: X}, {name: A, value: "1"}, {name: A, value: "2"}]}]}`,
+			merged: `spec: {containers: [{name: a, env: [{name: B}, {name: X}, {name: A, value: "1"}]}]}`,
 		},
 		"MovedPort": {
 			reason:  "A port whose number was changed by hand is the same port: two of one name would be invalid.",
@@ -149,6 +150,14 @@ func TestComparisonKeyedLists(t *testing.T) {
 			want:    []string{`spec.containers[name="a"].ports[containerPort=80,protocol="TCP"]: none -> {"containerPort":80}`},
 			merged:  `spec: {containers: [{name: a, ports: [{containerPort: 15090, protocol: TCP}, {containerPort: 80}]}]}`,
 		},
+		"NotOursByTheirs": {
+			reason:  "Nor is the only port of a container, beside which another one may stand.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: a, ports: [{containerPort: 15090, protocol: TCP}]}]}`,
+			desired: `spec: {containers: [{name: a, ports: [{containerPort: 80}]}]}`,
+			want:    []string{`spec.containers[name="a"].ports[containerPort=80,protocol="TCP"]: none -> {"containerPort":80}`},
+			merged:  `spec: {containers: [{name: a, ports: [{containerPort: 15090, protocol: TCP}, {containerPort: 80}]}]}`,
+		},
 		"IncompleteKeys": {
 			reason:  "An item without all of its keys is found by those it has, but isn't taken for another.",
 			of:      k8s.Service,
@@ -183,6 +192,20 @@ func TestComparisonKeyedLists(t *testing.T) {
 				namedItems("A", 80, 81) + `]}]}`,
 		},
 	})
+}
+
+// TestComparisonSeveralKeys shows that all keys together make the identity of an
+// item, though one of them is a name.
+func TestComparisonSeveralKeys(t *testing.T) {
+	item := &listkeys.Node{Kind: listkeys.Struct, Fields: map[string]*listkeys.Node{"name": {}, "zone": {}, "value": {}}}
+	for _, keys := range [][]string{{"name", "zone"}, {"zone", "value"}} {
+		c := Comparison{Schema: &listkeys.Node{Kind: listkeys.Struct, Fields: map[string]*listkeys.Node{
+			"list": {Kind: listkeys.List, Keys: keys, Elem: item},
+		}}}
+		live := sample.YAML(t, `list: [{name: a, zone: x, value: theirs}]`)
+		desired := sample.YAML(t, `list: [{name: a, zone: z, value: ours}]`)
+		require.Equal(t, sample.YAML(t, `list: [{name: a, zone: x, value: theirs}, {name: a, zone: z, value: ours}]`), c.Merge(live, desired, nil), keys)
+	}
 }
 
 func TestComparisonListsByShape(t *testing.T) {

@@ -32,13 +32,13 @@ func TestComparisonRemoval(t *testing.T) {
 			merged:  `spec: {b: 1}`,
 		},
 		"Labels": {
-			reason:  "Of maps only our keys go.",
+			reason:  "Of maps only our keys go, unless they are atomic.",
 			of:      k8s.Pod,
 			live:    `{metadata: {labels: {a: "1", b: "2", x: "3"}, annotations: {c: "1", x: "2"}}, spec: {nodeSelector: {a: b, x: z}}}`,
 			earlier: `{metadata: {labels: {a: "1", b: "2"}, annotations: {c: "1"}}, spec: {nodeSelector: {a: b}}}`,
 			desired: `{metadata: {labels: {a: "1"}}, spec: {}}`,
-			want:    []string{`metadata.annotations.c: "1" removed`, `metadata.labels.b: "2" removed`, `spec.nodeSelector.a: "b" removed`},
-			merged:  `{metadata: {labels: {a: "1", x: "3"}, annotations: {x: "2"}}, spec: {nodeSelector: {x: z}}}`,
+			want:    []string{`metadata.annotations.c: "1" removed`, `metadata.labels.b: "2" removed`, `spec.nodeSelector: {"a":"b","x":"z"} removed`},
+			merged:  `{metadata: {labels: {a: "1", x: "3"}, annotations: {x: "2"}}, spec: {}}`,
 		},
 		"LastLabel": {
 			reason:  "A map that becomes empty goes too, and one that is empty already.",
@@ -133,7 +133,7 @@ func TestComparisonRemoval(t *testing.T) {
 			live:    `spec: {ingress: [{ports: [{port: 1, protocol: TCP}], from: [{podSelector: {}}]}]}`,
 			earlier: `spec: {ingress: [{ports: [{port: 1}], from: [{podSelector: {}}]}]}`,
 			desired: `spec: {ingress: [{from: [{podSelector: {}}]}]}`,
-			want:    []string{`spec.ingress[0].ports: [{"port":1,"protocol":"TCP"}] removed`},
+			want:    []string{`spec.ingress[0].ports: [{"port":1,"protocol":"TCP"}] -> none`},
 			merged:  `spec: {ingress: [{from: [{podSelector: {}}]}]}`,
 		},
 		"FieldWithinListByShape": {

@@ -12,9 +12,8 @@ func TestComparisonWholeLists(t *testing.T) {
 	runCompareCases(t, map[string]compareCase{
 		"Equal": {
 			reason:  "Length and order agree, items may have more keys than desired.",
-			of:      k8s.Pod,
-			live:    `spec: {containers: [{name: a, args: [x, z]}], tolerations: [{key: a, operator: Equal}]}`,
-			desired: `spec: {containers: [{name: a, args: [x, z]}], tolerations: [{key: a}]}`,
+			live:    `spec: {args: [x, z], list: [{key: a, operator: Equal}]}`,
+			desired: `spec: {args: [x, z], list: [{key: a}]}`,
 		},
 		"Element": {
 			reason:  "A list of the same length is compared element by element.",
@@ -33,18 +32,18 @@ func TestComparisonWholeLists(t *testing.T) {
 			merged:  `spec: {containers: [{name: a, args: [z]}]}`,
 		},
 		"NullElement": {
-			reason:  "A desired null says nothing about its element.",
-			live:    `spec: [1, 2]`,
-			desired: `spec: [null, 3]`,
-			want:    []string{`spec[1]: 2 -> 3`},
-			merged:  `spec: [1, 3]`,
+			reason:  "A desired null is an element like any other.",
+			live:    `spec: [1, 2, null]`,
+			desired: `spec: [null, 3, null]`,
+			want:    []string{`spec[0]: 1 -> none`, `spec[1]: 2 -> 3`},
+			merged:  `spec: [null, 3, null]`,
 		},
 		"ItemWithin": {
 			reason:  "An item that differs further down is another item, too: its defaults may follow from what it said.",
 			of:      k8s.HorizontalPodAutoscaler,
 			live:    `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}, other: 1}]}`,
 			desired: `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]}`,
-			want:    []string{`spec.metrics[0].resource.target.averageUtilization: 50 -> 60`},
+			want:    []string{`spec.metrics[0].other: 1 -> none`, `spec.metrics[0].resource.target.averageUtilization: 50 -> 60`},
 			merged:  `spec: {metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 60}}}]}`,
 		},
 		"AnotherItem": {
@@ -52,16 +51,21 @@ func TestComparisonWholeLists(t *testing.T) {
 			of:      k8s.Pod,
 			live:    `spec: {tolerations: [{key: a, operator: Equal, value: v}, {key: b, operator: Exists, effect: NoSchedule}]}`,
 			desired: `spec: {tolerations: [{key: z, operator: Exists}, {key: b, operator: Exists}]}`,
-			want:    []string{`spec.tolerations[0].key: "a" -> "z"`, `spec.tolerations[0].operator: "Equal" -> "Exists"`},
-			merged:  `spec: {tolerations: [{key: z, operator: Exists}, {key: b, operator: Exists, effect: NoSchedule}]}`,
+			want: []string{
+				`spec.tolerations[0].key: "a" -> "z"`, `spec.tolerations[0].operator: "Equal" -> "Exists"`, `spec.tolerations[0].value: "v" -> none`,
+				`spec.tolerations[1].effect: "NoSchedule" -> none`,
+			},
+			merged: `spec: {tolerations: [{key: z, operator: Exists}, {key: b, operator: Exists}]}`,
 		},
 		"AnotherPeer": {
 			reason:  "Two selectors in one item would mean something else than either.",
 			of:      k8s.NetworkPolicy,
 			live:    `spec: {ingress: [{from: [{podSelector: {matchLabels: {a: b}}}]}]}`,
 			desired: `spec: {ingress: [{from: [{namespaceSelector: {}}]}]}`,
-			want:    []string{`spec.ingress[0].from[0].namespaceSelector: none -> {}`},
-			merged:  `spec: {ingress: [{from: [{namespaceSelector: {}}]}]}`,
+			want: []string{
+				`spec.ingress[0].from[0].namespaceSelector: none -> {}`, `spec.ingress[0].from[0].podSelector: {"matchLabels":{"a":"b"}} -> none`,
+			},
+			merged: `spec: {ingress: [{from: [{namespaceSelector: {}}]}]}`,
 		},
 		"IgnoredInItem": {
 			reason:  "What is ignored stays even so.",
@@ -69,7 +73,7 @@ func TestComparisonWholeLists(t *testing.T) {
 			live:    `spec: {rules: [{host: a, http: {paths: [{path: /}]}, more: 1}]}`,
 			desired: `spec: {rules: [{host: b}]}`,
 			ignore:  []string{"spec.rules[*].http"},
-			want:    []string{`spec.rules[0].host: "a" -> "b"`},
+			want:    []string{`spec.rules[0].host: "a" -> "b"`, `spec.rules[0].more: 1 -> none`},
 			merged:  `spec: {rules: [{host: b, http: {paths: [{path: /}]}}]}`,
 		},
 		"Sets": {

@@ -102,7 +102,7 @@ spec:
         image: web:1
         args: [--port, "8080"]
         env:
-        - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+        - {name: POD_NAME, valueFrom: {fieldRef: {apiVersion: v1, fieldPath: metadata.name}}}
         - {name: LEVEL, value: debug}
         ports:
         - {containerPort: 8080, name: http}
@@ -112,7 +112,7 @@ spec:
         volumeMounts:
         - {name: data, mountPath: /data}
         - {name: data, mountPath: /logs, subPath: logs}
-      tolerations: [{key: node, operator: Exists}]
+      tolerations: [{key: node, operator: Exists, effect: NoSchedule}]
       volumes:
       - {name: data, emptyDir: {}}
       - {name: conf, configMap: {name: conf}}

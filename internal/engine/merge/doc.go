@@ -16,8 +16,9 @@
 //	body := c.Merge(live, desired, former)
 //	text = merge.NewFieldSet(desired, c.Schema).Encode(limit)
 //
-// TakeEntries prepares an object's managedFields where a server-side apply is to
-// remove fields.
+// Comparison.Applied returns the server-side apply that does the same as Merge, if
+// there is one. An Ownership tells what an apply would remove, by managedFields, and
+// makes the managedFields for an update that takes the place of an apply.
 //
 // The package is pure. It sends no request, reads no clock, logs nothing, keeps
 // no state and starts no goroutine. All its values are immutable once made, so

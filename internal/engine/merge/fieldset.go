@@ -22,6 +22,7 @@ type FieldSet struct {
 	kind   shape
 	fields members     // of an object, a keyed list or a set
 	keys   []string    // of a keyed list: the names of its items' keys
+	order  []int       // of a keyed list: the indexes of fields in the order of the items; nil: unknown, or without meaning
 	items  []*FieldSet // of a list that is compared whole: one per item
 }
 
@@ -90,9 +91,20 @@ func NewFieldSet(desired map[string]any, schema *listkeys.Node) *FieldSet {
 	return r.object(desired, schema, partRoot, nil, 0)
 }
 
+// Record returns the set of the paths that a desired object sets, as NewFieldSet
+// does. If the schema is pending, items of lists are recorded by all that may turn
+// out to be their keys.
+func (c *Comparison) Record(desired map[string]any) *FieldSet {
+	r := recorder{value: &FieldSet{}, whole: &FieldSet{kind: shapeWhole}, pending: c.Pending}
+	return r.object(desired, c.Schema, partRoot, nil, 0)
+}
+
 // A recorder makes the tree of a FieldSet. Leaves of the same shape share one
 // FieldSet.
-type recorder struct{ value, whole *FieldSet }
+type recorder struct {
+	value, whole *FieldSet
+	pending      bool // see Comparison.Pending
+}
 
 // record returns the set of the paths in a value.
 func (r *recorder) record(v any, schema *listkeys.Node, part objectPart, depth int) *FieldSet {
@@ -131,6 +143,9 @@ func (r *recorder) list(v []any, schema *listkeys.Node, depth int) *FieldSet {
 		return &FieldSet{kind: shapeKeyed}
 	}
 	form, key := listFormOf(v, schema)
+	if r.pending && schema == nil {
+		form, key = pendingForm(v)
+	}
 	switch form {
 	case listSet:
 		return r.setList(v)
@@ -160,7 +175,11 @@ func (r *recorder) keyedList(v []any, key listKey, schema *listkeys.Node, depth 
 		below := r.object(object, itemSchema(schema), partOther, key.names, depth+1)
 		set.fields = append(set.fields, member{string(key.appendText(nil, item)), below})
 	}
-	set.fields = set.fields.inOrder()
+	if schema != nil && schema.AnyOrder {
+		set.fields = set.fields.inOrder()
+	} else {
+		set.fields, set.order = set.fields.ordered()
+	}
 	return set
 }
 
@@ -226,8 +245,33 @@ func (s *FieldSet) item(item any, index int, schema *listkeys.Node) *FieldSet {
 	return nil
 }
 
+// itemWithKeys returns the set below an item of a keyed list, with the keys' own
+// fields. It returns nil if the set isn't that of a keyed list, or lacks the item.
+func (s *FieldSet) itemWithKeys(item any, schema *listkeys.Node) *FieldSet {
+	if s == nil || s.kind != shapeKeyed {
+		return nil
+	}
+	below := s.item(item, -1, schema)
+	if below == nil || below.kind != shapeObject {
+		return below
+	}
+	fields := slices.Clone(below.fields)
+	for _, key := range s.keys {
+		fields = append(fields, member{key, &FieldSet{}})
+	}
+	return &FieldSet{kind: shapeObject, fields: fields.inOrder()}
+}
+
+// isHollow says whether the set is that of an object with nothing in it but hollow
+// objects.
+func (s *FieldSet) isHollow() bool {
+	return s != nil && s.kind == shapeObject &&
+		!slices.ContainsFunc(s.fields, func(m member) bool { return !m.value.isHollow() })
+}
+
 // hasItem says whether the set holds an item of a live list. If the list was
-// compared whole, the set holds all items.
+// compared whole, the set holds all items, unless the schema has come to tell
+// items apart since.
 func (s *FieldSet) hasItem(item any, schema *listkeys.Node) bool {
 	var scratch [64]byte
 	switch {
@@ -238,5 +282,5 @@ func (s *FieldSet) hasItem(item any, schema *listkeys.Node) bool {
 	case s.kind == shapeSet:
 		return s.fields.get(string(appendValueText(scratch[:0], item))) != nil
 	}
-	return true
+	return s.kind == shapeWhole || !tellsItemsApart(schema)
 }

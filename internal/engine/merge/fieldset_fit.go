@@ -112,7 +112,7 @@ func (t textSizes) shrink(set *FieldSet, budget int, forget bool) *FieldSet {
 	if set.kind == shapeItems && forget {
 		return nil
 	}
-	out := &FieldSet{kind: set.kind, keys: set.keys, fields: slices.Clone(set.fields), items: slices.Clone(set.items)}
+	out := &FieldSet{kind: set.kind, keys: set.keys, order: set.order, fields: slices.Clone(set.fields), items: slices.Clone(set.items)}
 	left := len(set.fields)
 	for _, child := range t.children(set) {
 		if size <= budget || !forget && child.size <= t.of(whole) {
@@ -137,6 +137,8 @@ func (t textSizes) shrink(set *FieldSet, budget int, forget bool) *FieldSet {
 	if size > budget || left+len(out.items) == 0 {
 		return whole
 	}
-	out.fields = slices.DeleteFunc(out.fields, func(m member) bool { return m.value == nil })
+	if left < len(out.fields) {
+		out.fields, out.order = slices.DeleteFunc(out.fields, func(m member) bool { return m.value == nil }), nil
+	}
 	return out
 }

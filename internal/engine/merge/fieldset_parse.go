@@ -19,7 +19,7 @@ func ParseFieldSet(s string) (*FieldSet, error) {
 	if s == "*" {
 		return p.whole, nil
 	}
-	fields, err := p.fields(0)
+	fields, err := p.sortedFields(0)
 	if err == nil && p.rest != "" {
 		err = errors.New("end expected")
 	}
@@ -53,9 +53,19 @@ func (p *parser) expect(c byte) error {
 	return nil
 }
 
+// sortedFields reads members that are sorted by name. Each name is there once.
+func (p *parser) sortedFields(depth int) (members, error) {
+	return p.fields(depth, func(before, name string) error {
+		if before >= name {
+			return fmt.Errorf("%q is out of order", name)
+		}
+		return nil
+	})
+}
+
 // fields reads members: names with the sets below them, up to the end of the text
-// or a closing bracket.
-func (p *parser) fields(depth int) (members, error) {
+// or a closing bracket. check may refuse a name that comes after another one.
+func (p *parser) fields(depth int, check func(before, name string) error) (members, error) {
 	var fields members
 	if p.rest == "" || strings.IndexByte("}]>", p.rest[0]) >= 0 {
 		return fields, nil
@@ -65,8 +75,10 @@ func (p *parser) fields(depth int) (members, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(fields) > 0 && fields[len(fields)-1].name >= name {
-			return nil, fmt.Errorf("%q is out of order", name)
+		if last := len(fields) - 1; last >= 0 && check != nil {
+			if err := check(fields[last].name, name); err != nil {
+				return nil, err
+			}
 		}
 		below, err := p.below(depth + 1)
 		if err != nil {
@@ -112,12 +124,12 @@ func (p *parser) below(depth int) (*FieldSet, error) {
 		return p.whole, nil
 	case p.take('{'):
 		set = &FieldSet{kind: shapeObject}
-		if set.fields, err = p.fields(depth); err == nil {
+		if set.fields, err = p.sortedFields(depth); err == nil {
 			err = p.expect('}')
 		}
 	case p.take('<'):
 		set = &FieldSet{kind: shapeSet}
-		if set.fields, err = p.fields(depth); err == nil {
+		if set.fields, err = p.sortedFields(depth); err == nil {
 			err = p.expect('>')
 		}
 	case p.take('['):
@@ -140,14 +152,28 @@ func (p *parser) keyed(depth int) (*FieldSet, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.expect(':'); err != nil {
-		return nil, err
-	}
 	set.keys = strings.Split(keys, "|")
-	if set.fields, err = p.fields(depth); err != nil {
+	if p.take('>') {
+		err = p.itemsInOrder(set, depth)
+	} else if err = p.expect(':'); err == nil {
+		set.fields, err = p.sortedFields(depth)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return set, p.expect(']')
+}
+
+// itemsInOrder reads the items of a keyed list, which are in their own order.
+func (p *parser) itemsInOrder(set *FieldSet, depth int) error {
+	items, err := p.fields(depth, nil)
+	if err != nil {
+		return err
+	}
+	if set.fields, set.order = items.ordered(); len(set.fields) < len(items) {
+		return errors.New("an item is there twice")
+	}
+	return nil
 }
 
 // items reads a list that is compared whole. Its opening parenthesis has been read.

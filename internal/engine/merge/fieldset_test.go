@@ -36,7 +36,7 @@ func TestFieldSetText(t *testing.T) {
 			of:     k8s.Deployment,
 			desired: `spec: {replicas: 1, template: {spec: {containers: [{name: app, image: a, args: [x], env: [{name: B, value: b}, {name: A, value: a}],
 			  ports: [{containerPort: 53, name: dns}, {containerPort: 53, protocol: UDP}], volumeMounts: [{name: a, mountPath: /a b}]}]}}}`,
-			want: `spec{replicas,template{spec{containers[name:app{args,env[name:A{value},B{value}],image,` +
+			want: `spec{replicas,template{spec{containers[name>app{args,env[name>B{value},A{value}],image,` +
 				`ports[containerPort|protocol:#53|TCP{name},#53|UDP{}],volumeMounts[mountPath:"\"/a b\""{name}]}]}}}`,
 		},
 		"Lists": {
@@ -47,7 +47,7 @@ func TestFieldSetText(t *testing.T) {
 		"ListByShape": {
 			reason:  "Without schema, by unique names.",
 			desired: `{a: [{name: x, b: 1}, {name: z}], c: [{name: x}, {name: x}], d: [{name: 1}]}`,
-			want:    `a[name:x{b},z{}],c({name},{name}),d({name})`,
+			want:    `a[name>x{b},z{}],c({name},{name}),d({name})`,
 		},
 		"SameKeysTwice": {
 			reason:  "What items with the same keys set is taken together.",
@@ -140,7 +140,7 @@ func TestFieldSetFits(t *testing.T) {
 			of:      k8s.Pod,
 			desired: map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "a", "image": "b", "env": env}}}},
 			limit:   10 << 10,
-			want:    "spec{containers[name:a{env*,image}]}",
+			want:    "spec{containers[name>a{env*,image}]}",
 		},
 		"ManyRules": {
 			reason:  "And lists that are compared whole.",
@@ -222,6 +222,8 @@ func TestParseFieldSetErrors(t *testing.T) {
 		"BadEscape":  {"Quotes are as in Go.", `"\z"`, "field set: offset 0: name: invalid syntax"},
 		"OutOfOrder": {"Names are in order.", "b,a", "field set: offset 3: \"a\" is out of order"},
 		"Twice":      {"Each name is there once.", "a,a", "field set: offset 3: \"a\" is out of order"},
+		"ItemTwice":  {"So is each item that isn't in order of names.", "a[b>d,c,d]", "field set: offset 9: an item is there twice"},
+		"BadOrdered": {"What is in such items counts.", "a[b>{]", "field set: offset 4: name expected"},
 		"Trailing":   {"Nothing comes after the end.", "a}", "field set: offset 1: end expected"},
 	}
 	for name, tc := range cases {

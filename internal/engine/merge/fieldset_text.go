@@ -12,13 +12,16 @@ import (
 //	       | "*"                         owned whole
 //	       | "{" fields "}"              object
 //	       | "[" name ":" fields "]"     keyed list, by the keys before the colon
+//	       | "[" name ">" fields "]"     the same, with the items in their order
 //	       | "[]"                        empty list
 //	       | "<" fields ">"              set
 //	       | "(" below { "," below } ")" list compared whole
 //
-// Names are sorted, and each is there once. A name is quoted as in Go if it is empty
+// Names are sorted, but for those of items in their order, and each is there once. A
+// name is quoted as in Go if it is empty
 // or has a byte with another meaning here.
-// An example: metadata{labels{app}},spec{ports[port|protocol:#53|TCP{name}]}.
+// An example: metadata{labels{app}},spec{ports[port|protocol:#53|TCP{name}]}. The
+// texts of earlier builds have no items in their order.
 // The text of an object that is owned whole is "*".
 
 // maxText is the length of the longest text that is written and read, in bytes.
@@ -71,11 +74,7 @@ func (s *FieldSet) appendBelow(b []byte) []byte {
 	case shapeSet:
 		return append(appendFields(append(b, '<'), s.fields), '>')
 	case shapeKeyed:
-		b = append(b, '[')
-		if len(s.keys) > 0 {
-			b = append(appendName(b, strings.Join(s.keys, "|")), ':')
-		}
-		return append(appendFields(b, s.fields), ']')
+		return append(s.appendItems(append(b, '[')), ']')
 	case shapeItems:
 		b = append(b, '(')
 		for i, item := range s.items {
@@ -87,6 +86,24 @@ func (s *FieldSet) appendBelow(b []byte) []byte {
 		return append(b, ')')
 	}
 	return b
+}
+
+// appendItems appends the keys and the items of a keyed list.
+func (s *FieldSet) appendItems(b []byte) []byte {
+	if len(s.keys) > 0 {
+		b = appendName(b, strings.Join(s.keys, "|"))
+	}
+	switch {
+	case len(s.keys) == 0:
+		return b
+	case s.order == nil:
+		return appendFields(append(b, ':'), s.fields)
+	}
+	inOrder := make(members, len(s.order))
+	for rank, i := range s.order {
+		inOrder[rank] = s.fields[i]
+	}
+	return appendFields(append(b, '>'), inOrder)
 }
 
 // appendName appends the name of a member, in quotes if it needs any.

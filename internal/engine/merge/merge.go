@@ -17,6 +17,7 @@ type merging struct {
 	collect     bool // also collect the differences
 	differences []Difference
 	trail       []trailStep // the path that the walk is at, if collect
+	awaits      bool        // a list was left as it is: see Comparison.Pending
 }
 
 // value merges one value. live may be nil, desired must not be. The result is
@@ -165,7 +166,7 @@ func (m *merging) field(e *objectEdit, key string, want any, at place) {
 		wantMeta, _ := want.(map[string]any)
 		merged, changed = m.object(haveMeta, wantMeta, below)
 	case want != nil:
-		merged, changed = m.value(have, want, below)
+		merged, changed = m.value(have, want, below.claimed())
 		e.differsHere = e.differsHere || changed && !sameContainer(have, want)
 	case have != nil && below.former != nil:
 		merged, changed = m.remove(have, below)
@@ -233,8 +234,14 @@ func (m *merging) removeFormer(live any, at place) (any, bool) {
 }
 
 // removeItems removes the items in former from a list. It removes all items if
-// former doesn't tell items apart.
+// former doesn't tell items apart, though not if the schema does.
 func (m *merging) removeItems(live []any, at place) ([]any, bool) {
+	if !at.tellsOwnItems(live) {
+		if at.awaitsSchema() {
+			m.await(live, nil)
+		}
+		return live, false
+	}
 	switch at.former.kind {
 	case shapeKeyed:
 		return m.keyed(live, nil, keyOf(at.former.keys, at.schema), at)

@@ -33,7 +33,8 @@ func (m *merging) keyed(live, desired []any, key listKey, at place) ([]any, bool
 	if at.former != nil {
 		m.dropItems(&e, &names, desired, at)
 	}
-	if at.ordered() && !e.inOrder() {
+	twins := e.dropTwins(at)
+	if disordered := !e.inOrder() && at.orderCounts(&e); twins || disordered {
 		m.report(live, desired, false)
 		e.rebuild = true
 	}
@@ -54,7 +55,7 @@ func (m *merging) item(e *keyedEdit, i int, at place) {
 			want = e.key.explicit(want, have)
 		}
 	}
-	if merged, changed := m.value(have, want, below); changed {
+	if merged, changed := m.value(have, want, below.claimed()); changed {
 		e.set(i, merged)
 		e.rebuild = e.rebuild || moved
 	}
@@ -65,11 +66,12 @@ func (m *merging) item(e *keyedEdit, i int, at place) {
 // side by side, since both have the same name, or none. Items are paired by their
 // names. If each list has one item only, no name is needed. If former is known,
 // a live item that former lacks belongs to somebody else and is never paired.
+// In lists in which names needn't be unique, all keys make the identity of an item.
 func (e *keyedEdit) pairMoved(at place) {
-	if e.positions == nil || len(e.key.names) < 2 || itemSchema(at.schema).Field("name") == nil {
+	if e.positions == nil || at.schema == nil || !at.schema.UniqueNames {
 		return
 	}
-	sole := len(e.live) == 1 && len(e.wanted) == 1
+	sole := len(e.live) == 1 && len(e.wanted) == 1 && (at.schema.SoleUnnamed || at.formerKnown)
 	for i, want := range e.wanted {
 		if want == nil || e.positions[i] >= 0 || !e.key.complete(want) {
 			continue
@@ -105,7 +107,7 @@ func (p place) compared(desired []any) []any {
 func (m *merging) dropItems(e *keyedEdit, names *itemNames, desired []any, at place) {
 	all := itemIndex{list: desired, key: &e.key}
 	for j, have := range e.live {
-		if e.isUsed(j) || !at.former.hasItem(have, at.schema) || all.contains(have, j) {
+		if e.isUsed(j) || !at.former.hasItem(have, at.schema) || all.contains(have, j) || !at.former.isUnique(have, e.live, at.schema) {
 			continue
 		}
 		below := at.item(have, -1)
@@ -115,11 +117,34 @@ func (m *merging) dropItems(e *keyedEdit, names *itemNames, desired []any, at pl
 		m.pushItem(names, e.key, have, j)
 		m.report(have, nil, !below.uncertain)
 		m.pop()
-		if e.dropped == nil {
-			e.dropped = make([]bool, len(e.live))
-		}
-		e.dropped[j], e.rebuild = true, true
+		e.drop(j)
 	}
+}
+
+// dropTwins marks the live items as dropped that have the keys of a wanted item
+// besides the live item that is paired with it, and says whether there are any. The
+// one who reads the list would take a twin for the wanted item.
+func (e *keyedEdit) dropTwins(at place) (found bool) {
+	if e.positions == nil && len(e.live) == len(e.wanted) {
+		return false
+	}
+	wanted := itemIndex{list: e.wanted, key: &e.key}
+	for j, have := range e.live {
+		if e.isUsed(j) || !e.key.complete(have) || !wanted.contains(have, j) || at.ignoredOf(have, -1).here() {
+			continue
+		}
+		e.drop(j)
+		found = true
+	}
+	return found
+}
+
+// drop marks a live item as dropped.
+func (e *keyedEdit) drop(j int) {
+	if e.dropped == nil {
+		e.dropped = make([]bool, len(e.live))
+	}
+	e.dropped[j], e.rebuild = true, true
 }
 
 // position returns the index of the wanted item i in the live list, or -1.

@@ -8,6 +8,9 @@ import (
 
 // list merges a desired list into a live one. live is nil if there is none.
 func (m *merging) list(live, desired []any, at place) ([]any, bool) {
+	if at.awaitsSchema() {
+		return m.pendingList(live, desired, at)
+	}
 	if len(desired) == 0 && at.part != partMetadataField {
 		return m.empty(live, at)
 	}
@@ -56,11 +59,14 @@ func (m *merging) whole(live, desired []any, at place) ([]any, bool) {
 	for i, want := range desired {
 		below := at.item(want, i)
 		below.inWhole = true
-		if want == nil || below.ignore.here() {
+		if former := at.former.itemWithKeys(live[i], at.schema); former != nil {
+			below.former = former // the list was keyed, so its items are known by their keys
+		}
+		if below.ignore.here() {
 			continue
 		}
 		m.pushIndex(i)
-		merged, itemChanged := m.value(live[i], want, below)
+		merged, itemChanged := m.wholeItem(live[i], want, below)
 		m.pop()
 		if !itemChanged {
 			continue
@@ -71,6 +77,19 @@ func (m *merging) whole(live, desired []any, at place) ([]any, bool) {
 		out[i] = merged
 	}
 	return out, changed
+}
+
+// wholeItem merges an item of a list that is compared whole. A desired null is a
+// value like any other there, since the items have no keys that could be left out.
+func (m *merging) wholeItem(live, desired any, at place) (any, bool) {
+	switch {
+	case desired != nil:
+		return m.value(live, desired, at.claimed())
+	case live == nil:
+		return nil, false
+	}
+	m.report(live, nil, false)
+	return nil, true
 }
 
 // set merges a set: a list in which only membership counts. Desired elements are

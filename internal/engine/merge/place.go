@@ -20,6 +20,12 @@ type place struct {
 	// uncertain is true below a path that former owns whole: an earlier desired
 	// object may have set this field, or the API server by default.
 	uncertain bool
+	// owned is true in what the schema says is atomic: the value is owned whole.
+	owned bool
+	// partial is as in Comparison.
+	partial bool
+	// pending is Comparison.Pending.
+	pending bool
 }
 
 // An objectPart names the parts that all Kubernetes objects have.
@@ -39,7 +45,7 @@ var objectMeta = &listkeys.Node{Kind: listkeys.Struct, Fields: map[string]*listk
 	"labels":      {Kind: listkeys.Map},
 	"annotations": {Kind: listkeys.Map},
 	"finalizers":  {Kind: listkeys.List, Set: true},
-	"ownerReferences": {Kind: listkeys.List, Keys: []string{"uid"}, Elem: &listkeys.Node{
+	"ownerReferences": {Kind: listkeys.List, Keys: []string{"uid"}, AnyOrder: true, Elem: &listkeys.Node{
 		Kind: listkeys.Struct, Fields: map[string]*listkeys.Node{
 			"apiVersion": {}, "kind": {}, "name": {}, "uid": {}, "controller": {}, "blockOwnerDeletion": {},
 		},
@@ -76,7 +82,7 @@ func (p objectPart) child(schema *listkeys.Node, key string) (objectPart, *listk
 
 // child returns the place of the value of a key.
 func (p place) child(key string) place {
-	below := place{field: key, ignore: p.ignore.field(key), inWhole: p.inWhole, formerKnown: p.formerKnown}
+	below := place{field: key, ignore: p.ignore.field(key), inWhole: p.inWhole, formerKnown: p.formerKnown, owned: p.owned, partial: p.partial, pending: p.pending}
 	below.part, below.schema = p.part.child(p.schema, key)
 	if below.part != partMetadata || !p.former.ownsWhole() {
 		below.former = p.former.field(key)
@@ -96,6 +102,9 @@ func (p place) item(item any, index int) place {
 		inUnion:     p.schema != nil && p.schema.RetainKeys,
 		formerKnown: p.formerKnown,
 		uncertain:   p.uncertain || p.former.ownsWhole(),
+		owned:       p.owned,
+		partial:     p.partial,
+		pending:     p.pending,
 	}
 }
 
@@ -140,13 +149,15 @@ func isUnion(s *listkeys.Node) bool {
 
 // goesWhole says whether an object is removed as a whole, once an earlier desired
 // object had set some of its fields and desired lacks the object. Structs are: the
-// rest of their fields are defaults. Maps are not, since others may have keys of
-// their own in a map.
+// rest of their fields are defaults. So is what the schema says is atomic. Other maps
+// are not, since others may have keys of their own in a map. Nor is a struct in which
+// the earlier object had set nothing: whatever is in it was set by others.
 func (p place) goesWhole() bool {
-	return p.schema != nil && p.schema.Kind == listkeys.Struct && len(p.schema.Fields) > 0
+	switch {
+	case p.schema == nil:
+		return false
+	case p.schema.Atomic:
+		return true
+	}
+	return p.schema.Kind == listkeys.Struct && len(p.schema.Fields) > 0 && !p.former.isHollow()
 }
-
-// ordered says whether the order of the items of a keyed list has a meaning.
-// initContainers run one after the other. A variable in env may refer to the
-// variables before it.
-func (p place) ordered() bool { return p.field == "initContainers" || p.field == "env" }

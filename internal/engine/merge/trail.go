@@ -80,6 +80,32 @@ func (m *merging) path() string {
 	return b.String()
 }
 
+// ObjectPath returns the path of the object or the list that the field is in. It is
+// empty for a field of the whole object.
+func (d Difference) ObjectPath() string {
+	last, quoted, bracket := 0, false, false
+	for i := 0; i < len(d.Path); i++ {
+		switch c := d.Path[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[':
+			last, bracket = i, true
+		case c == ']':
+			bracket = false
+		case c == '.' && !bracket:
+			last = i
+		}
+	}
+	return d.Path[:last]
+}
+
+// IsUncertain says whether the field may be a default of the API server: see
+// Removed.
+func (d Difference) IsUncertain() bool { return d.Desired == nil && !d.Removed }
+
 // isPlainField says whether a field's name can stand in a path without quotes.
 func isPlainField(name string) bool {
 	for i, r := range name {

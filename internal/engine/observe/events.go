@@ -32,17 +32,19 @@ const (
 // The reasons of the engine's Events on a parent. docs/reference/events.md says when
 // each of them is recorded. Handlers record Events with reasons of their own.
 const (
-	ReasonCreated         = "Created"
-	ReasonUpdated         = "Updated"
-	ReasonRecreated       = "Recreated"
-	ReasonDeleted         = "Deleted"
-	ReasonAdopted         = "Adopted"
-	ReasonFinalized       = "Finalized"
-	ReasonSyncFailed      = "SyncFailed"
-	ReasonFinalizeFailed  = "FinalizeFailed"
-	ReasonInvalidResponse = "InvalidResponse"
-	ReasonNameConflict    = "NameConflict"
-	ReasonConflictLoop    = "ConflictLoop"
+	ReasonCreated          = "Created"
+	ReasonUpdated          = "Updated"
+	ReasonRecreated        = "Recreated"
+	ReasonRecreatedUntried = "RecreatedUntried"
+	ReasonDeleted          = "Deleted"
+	ReasonAdopted          = "Adopted"
+	ReasonFinalized        = "Finalized"
+	ReasonSyncFailed       = "SyncFailed"
+	ReasonFinalizeFailed   = "FinalizeFailed"
+	ReasonInvalidResponse  = "InvalidResponse"
+	ReasonNameConflict     = "NameConflict"
+	ReasonConflictLoop     = "ConflictLoop"
+	ReasonWaiting          = "Waiting"
 )
 
 // Tell records an Event on an object: of type kind, which is Normal or Warning, with

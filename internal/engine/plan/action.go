@@ -21,8 +21,10 @@ const (
 	VerbApply    Verb = "apply"    // send the child as a server-side apply
 	VerbRecreate Verb = "recreate" // delete the child now; a later pass creates it anew
 	VerbMark     Verb = "mark"     // bring the mark up to date; the rest of the child is as desired
+	VerbMend     Verb = "mend"     // bring the owner reference up to date; whether the rest is as desired is found out afterwards
 	VerbVerify   Verb = "verify"   // find out by a dry run whether the child really differs
 	VerbDelete   Verb = "delete"   // delete the child, which is no longer desired
+	VerbRelease  Verb = "release"  // take finalizers that are no longer desired off a child that is being deleted
 	VerbNone     Verb = ""         // do nothing: the child was compared, and is as desired
 )
 
@@ -41,11 +43,19 @@ type Action struct {
 	Diffs    []merge.Difference // the fields for which the child is to be written
 	Unknown  bool               // nothing is remembered of the child
 	Restores bool               // the desired state was accepted before, so somebody else has changed the child
-	Owned    bool               // by managedFields, the operator's applies own all fields that the apply is to remove
+	Awaits   bool               // more fields are to be written once the schema of the type is known
+	Repeated bool               // the same write came to nothing in the last pass: it was refused, or a newer state was awaited
 
-	former    *merge.FieldSet // the fields of an earlier desired state; nil if the desired state is the same
-	explained []string        // the paths at which the child differs only as the API server made it differ
-	decoded   map[string]any  // Live as JSON values; nil if nothing has needed it yet
+	// Doubtful are the differences of which VerbVerify is to find out whether they are
+	// only what the API server made of the desired values.
+	Doubtful []merge.Difference
+
+	disowned  bool               // by managedFields, the operator no longer owns the fields that are left to others
+	former    *merge.FieldSet    // the fields of an earlier desired state; nil if the desired state is the same
+	unmarked  bool               // nobody knows what an earlier desired state had set
+	explained []merge.Difference // differences that are only what the API server made of the desired values
+	confirmed bool               // an update with the desired values leads to those that are explained
+	decoded   map[string]any     // Live as JSON values; nil if nothing has needed it yet
 }
 
 // LiveObject returns the live object as JSON values. The map is read only.
@@ -56,16 +66,49 @@ func (a *Action) LiveObject() map[string]any {
 	return a.Live.Unstructured().Object
 }
 
+// HandsOver says whether the child is the first to have fields left to others (see
+// handler.Leave) that an earlier desired state had set. By managedFields, the operator
+// owns them until a Disowned finding has said that it doesn't.
+func (a *Action) HandsOver() bool {
+	switch a.Verb {
+	case VerbUpdate, VerbApply, VerbMark:
+		return !a.disowned && a.former.HoldsAny(a.Want.left)
+	}
+	return false
+}
+
 // settledPaths returns the paths at which a write keeps the live values. The API
-// server would make those same values of the desired ones again. A path below
-// which another field is to be written isn't among them.
+// server would make those same values of the desired ones again, or a webhook has
+// made them when the child was created. A path below which another field is to be
+// written isn't among them. Nor is the path of a field that was added to an object,
+// if another field of that object is to be written: what was added may follow from
+// what is written. Nor are fields that an update may as well send: the answer then
+// tells what becomes of them today.
 func (a *Action) settledPaths() []string {
-	return slices.DeleteFunc(slices.Clone(a.explained), func(path string) bool {
-		return slices.ContainsFunc(a.Diffs, func(d merge.Difference) bool {
-			below, ok := strings.CutPrefix(d.Path, path)
-			return ok && (below == "" || below[0] == '.' || below[0] == '[')
-		})
-	})
+	paths := []string{}
+	for _, d := range a.explained {
+		sent := a.confirmed || d.Live == nil && a.Verb == VerbUpdate || a.Verb == VerbVerify && isDoubtful(a, d)
+		around := d.Path
+		if d.Desired == nil {
+			around = d.ObjectPath()
+		}
+		if !sent && !slices.ContainsFunc(a.Diffs, func(written merge.Difference) bool { return isBelow(written.Path, around) }) {
+			paths = append(paths, d.Path)
+		}
+	}
+	return paths
+}
+
+// isBelow says whether a path leads to another one, or to a field in it.
+func isBelow(path, above string) bool {
+	below, ok := strings.CutPrefix(path, above)
+	return ok && (below == "" || below[0] == '.' || below[0] == '[')
+}
+
+// Confirms says whether the answer to the write tells what an update with all the
+// desired values leads to.
+func (a *Action) Confirms() bool {
+	return a.confirmed || (a.Verb == VerbUpdate || a.Verb == VerbApply) && len(a.settledPaths()) == 0
 }
 
 // writeVerb returns the verb that changes a differing child of type k, by the

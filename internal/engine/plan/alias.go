@@ -10,12 +10,17 @@ import (
 // spellOut fills in, in a desired object of a built-in type, the fields that the
 // API server derives from other fields. Fields that the API server filled in would
 // belong to nobody: they would stay when the desired state drops the field that
-// they come from, and would bring that field back. schema is that of the type,
-// nil if the type isn't built in.
+// they come from, and would bring that field back. spellOut also takes out what isn't
+// for the desired state to say: the rules of a ClusterRole with an aggregationRule,
+// which a controller fills in. schema is that of the type, nil if the type isn't
+// built in.
 func spellOut(t resource.Type, schema *listkeys.Node, desired map[string]any) {
 	if t == (resource.Type{APIVersion: "v1", Kind: "Secret"}) {
 		storeStringData(desired)
 		return
+	}
+	if t == (resource.Type{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}) && desired["aggregationRule"] != nil {
+		delete(desired, "rules")
 	}
 	if schema != nil {
 		spellOutPods(desired, schema)

@@ -32,6 +32,8 @@ func TestSpellOut(t *testing.T) {
 			"and templates of templates", k8s.CronJob, `{spec: {jobTemplate: {spec: {template: {spec: {serviceAccountName: a}}}}}}`,
 			`{spec: {jobTemplate: {spec: {template: {spec: {serviceAccountName: a, serviceAccount: a}}}}}}`,
 		},
+		"aggregated":  {"a controller fills in the rules", k8s.ClusterRole, `{aggregationRule: {}, rules: []}`, `{aggregationRule: {}}`},
+		"rules":       {"of another ClusterRole the handler does", k8s.ClusterRole, `{aggregationRule: null, rules: []}`, `{aggregationRule: null, rules: []}`},
 		"podtemplate": {"wherever the template is", k8s.PodTemplate, `{template: {spec: {serviceAccountName: a}}}`, `{template: {spec: {serviceAccountName: a, serviceAccount: a}}}`},
 		"custom": {
 			"nobody fills in the fields of a custom resource", resource.Type{APIVersion: "example.com/v1", Kind: "App"},

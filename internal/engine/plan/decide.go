@@ -14,8 +14,8 @@ import (
 //
 //   - memorized: what earlier passes have learned of the child. Every decision
 //     begins with this finding, and only Build makes it.
-//   - Normalized, Unchanged, Claimed and Owned: what a request has found out. The
-//     room apply makes these.
+//   - Normalized, Unchanged, Claimed and Disowned: what a request has found out.
+//     The room apply makes these.
 //
 // A Finding is immutable.
 type Finding interface{ isFinding() }
@@ -25,71 +25,95 @@ type Finding interface{ isFinding() }
 // than the one remembered.
 type memorized struct{ child *childMemory }
 
-// A Normalized finding says what the API server makes of the desired state, by
-// the answer to a dry run. The server accepts the desired state, and the object
-// that it makes of the desired state differs from it only in Rest. Differences of
-// the live child that are in Rest, with the same values, are no reason to write.
-type Normalized struct{ Rest []merge.Difference }
+// A Normalized finding says what the API server makes of the desired state: an
+// object that differs from it only in Rest. Differences of the live child that are
+// in Rest, with the same values, are no reason to write. managedFields tell that, or
+// the answer to a dry run. Confirmed says that it is the answer to an update with all
+// the desired values.
+type Normalized struct {
+	Rest      []merge.Difference
+	Confirmed bool
+}
 
 // An Unchanged finding says that the write of the action would change nothing but
 // the mark, by the answer to a dry run.
 type Unchanged struct{}
 
 // A Claimed finding says what an object becomes that the operator takes over as a
-// child, by the answer to a dry run. Before is the object as it is now. Live is
-// the same object with the operator's labels and the parent's owner reference. If
-// the object can't be tried by a dry run, Live is Before.
+// child, or whose owner reference it mends, by the answer to a dry run. Before is
+// the object as it is now. Live is the same object with the operator's labels and
+// the owner reference to the parent. If the object can't be tried by a dry run,
+// Live is Before.
 type Claimed struct{ Before, Live *resource.Resource }
 
-// An Owned finding says that a request has changed the managedFields of the
-// child, and nothing else. By the new managedFields, the operator's applies own
-// every field that the apply is to remove. Live is the child after that request.
-type Owned struct{ Live *resource.Resource }
+// A Disowned finding says that by managedFields, the operator no longer owns the
+// fields that are left to others. Live is the child as it is then.
+type Disowned struct{ Live *resource.Resource }
 
 func (memorized) isFinding()  {}
 func (Normalized) isFinding() {}
 func (Unchanged) isFinding()  {}
 func (Claimed) isFinding()    {}
-func (Owned) isFinding()      {}
+func (Disowned) isFinding()   {}
 
 // Next returns the action that follows from a finding about the child of a. The
 // verb of the new action says what is to be done:
 //
 //   - after Unchanged: VerbMark.
-//   - after Owned: the verb of a, on the child as it is now.
-//   - after memorized, Normalized or Claimed: whatever a comparison of the child
-//     with the desired state asks for.
+//   - after Disowned: the verb of a, on the child as it is now.
+//   - after memorized: VerbMend if the owner reference isn't as it should be.
+//   - else after memorized, and after Normalized or Claimed: whatever a comparison
+//     of the child with the desired state asks for.
 //
 // VerbNone means that the child was compared and is as desired. Next returns
 // false if the child is to be left alone without that being known: the child is
-// being deleted, was compared before in this state, or differs and has the
-// strategy OnDelete.
+// being deleted, was compared before in this state, differs only in lists that
+// await the schema of the type, or differs and has the strategy OnDelete.
 //
 // Next is a pure function. It leaves a and f unchanged. An action to begin with
 // needs no more than Live and Want.
 func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
-	switch f := f.(type) {
-	case Unchanged:
+	if _, ok := f.(Unchanged); ok {
 		a.Verb = VerbMark
 		return a, true
-	case Owned:
-		a.Live, a.decoded, a.Owned = f.Live, f.Live.Unstructured().Object, true
+	}
+	if f, ok := f.(Disowned); ok {
+		a.Live, a.decoded, a.disowned = f.Live, f.Live.Unstructured().Object, true
 		return a, true
 	}
 	live, known := a.Live, (*childMemory)(nil)
 	switch f := f.(type) {
 	case memorized:
 		known = f.child
+		if a, ok := mend(s, a.Want, live, known); ok {
+			return a, true
+		}
 	case Normalized:
 		known = accepting(a.Want, a.Live, f.Rest)
+		known.confirm(f.Confirmed)
 	case Claimed:
 		live = f.Live
 	}
 	out, ok := decide(s, a.Want, live, known)
+	out.Repeated = a.Repeated
 	if _, found := f.(Normalized); found {
 		out.Restores = false // nobody knows when the child came to differ
 	}
 	return out, ok
+}
+
+// mend returns the action that brings the owner reference of a live child up to
+// date, false if it is. It goes before any other action on the child, since it has
+// to be right whatever the strategy makes of other differences.
+func mend(s *catalog.Settings, d *Desired, live *resource.Resource, known *childMemory) (Action, bool) {
+	if live == nil || leftAlone(d, live, known) {
+		return Action{}, false
+	}
+	diffs := ownerDifferences(s, live, d.parent)
+	return Action{
+		Verb: VerbMend, Kind: d.kind, Ref: d.ref, Live: live, Want: d, Diffs: diffs,
+		Unknown: known == nil, Restores: known != nil,
+	}, len(diffs) > 0
 }
 
 // decide compares a live child with its desired state, and returns the action
@@ -108,14 +132,16 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	a.compare(mark, known)
 	a.Restores = known != nil && known.hash == d.hash
 	switch {
-	case len(a.Diffs) == 0 && mark.hash == d.hash:
+	case len(a.Doubtful) > 0:
+		a.Verb = VerbVerify
+	case len(a.Diffs) == 0 && (a.Awaits || mark.hash != d.hash && d.kind.SchemaPending()):
+		return Action{}, false // the mark, too, depends on the schema
+	case len(a.Diffs) == 0 && mark.hash == d.hash && !outdatedMark(s, d, live):
 		a.Verb = VerbNone
 	case len(a.Diffs) == 0:
 		a.Verb = VerbMark
 	case d.kind.Child.Strategy == config.OnDelete:
 		return Action{}, false
-	case known == nil && mark.hash == d.hash:
-		a.Verb = VerbVerify
 	default:
 		a.Verb = writeVerb(d.kind)
 	}
@@ -123,25 +149,39 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 }
 
 // compare fills in the reasons for an action that decide is making: the fields
-// that differ, and those that known explains. The mark is that of the live child.
+// that differ, those that known explains, and those that are doubtful. The mark is
+// that of the live child.
 func (a *Action) compare(mark mark, known *childMemory) {
 	var diffs []merge.Difference
 	switch {
 	case mark.hash != a.Want.hash: // the child was last given another desired state
-		a.former = mark.applied
+		a.former, a.unmarked = mark.applied, mark.applied == nil
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Collect(a.decoded, a.Want.object, a.former)
-	case !merge.Covers(a.Live, a.Want.object):
+	case !a.Kind.Comparison.Covers(a.Live, a.Want.object):
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Compare(a.decoded, a.Want.object, nil)
 	}
-	for _, diff := range diffs {
-		if known.explains(diff) {
-			a.explained = append(a.explained, diff.Path)
-		} else {
-			a.Diffs = append(a.Diffs, diff)
-		}
+	ready := withoutAwaiting(diffs)
+	a.Awaits = len(ready) < len(diffs)
+	if known == nil && mark.hash == a.Want.hash && a.Kind.Child.Strategy != config.OnDelete {
+		a.Diffs, a.Doubtful = ready, ready
+		return
 	}
+	a.explained, a.Diffs = known.split(ready)
+	if len(a.explained) > 0 {
+		a.confirmed = known.exceptions.confirmed
+		a.doubt(mark, known)
+	}
+}
+
+// withoutAwaiting returns the differences that don't await a schema.
+func withoutAwaiting(diffs []merge.Difference) []merge.Difference {
+	awaits := func(d merge.Difference) bool { return d.Awaits }
+	if !slices.ContainsFunc(diffs, awaits) {
+		return diffs
+	}
+	return slices.DeleteFunc(slices.Clone(diffs), awaits)
 }
 
 // leftAlone says whether a live child needs nothing, whatever a comparison would
@@ -155,5 +195,6 @@ func leftAlone(d *Desired, live *resource.Resource, known *childMemory) bool {
 // is to be written. rest are the differences between the desired state and what
 // the API server makes of it.
 func ExplainsAny(a *Action, rest []merge.Difference) bool {
-	return slices.ContainsFunc(a.Diffs, accepting(a.Want, a.Live, rest).explains)
+	explained, _ := Explained(a.Diffs, rest)
+	return len(explained) > 0
 }

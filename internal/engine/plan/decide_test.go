@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -70,6 +71,17 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 	unmarked := func(meta map[string]any) { delete(meta, "annotations") }
 	later := func(meta map[string]any) { meta["resourceVersion"] = "11" }
 	nothing := func(*Desired) Finding { return memorized{} }
+	// owned changes the owner reference to the parent.
+	owned := func(field string, value any) func(meta map[string]any) {
+		return func(meta map[string]any) {
+			owners, _ := meta["ownerReferences"].([]any)
+			ref, _ := owners[0].(map[string]any)
+			ref[field] = value
+		}
+	}
+	ownerDiff := func(field string, live, desired any) merge.Difference {
+		return merge.Difference{Path: `metadata.ownerReferences[uid="p"].` + field, Live: live, Desired: desired}
+	}
 	// accepted is the memory of a child that said data.k: now when it was accepted.
 	accepted := func(now string, rest ...merge.Difference) func(d *Desired) Finding {
 		return func(d *Desired) Finding {
@@ -134,6 +146,24 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 				return accepted("old")(&other)
 			}, want: writing(), check: restores(false),
 		},
+		"memorized/nothing of one with another owner's name": {
+			reason: "the garbage collector would take it", live: with("new", "new", owned("name", "other")), found: nothing, want: every("mend"), check: diffs(ownerDiff("name", "other", "p")),
+		},
+		"memorized/nothing of one whose owner's version isn't the parent's": {
+			reason: "it goes before the update, under every strategy", live: with("old", "old", owned("apiVersion", "example.com/v0")), found: nothing, want: every("mend"),
+			check: diffs(ownerDiff("apiVersion", "example.com/v0", "example.com/v1")),
+		},
+		"memorized/nothing of one whose owner needn't wait": {
+			reason: "it goes before the verification", live: with("new", "drifted", owned("blockOwnerDeletion", nil)), found: nothing, want: every("mend"),
+			check: diffs(ownerDiff("blockOwnerDeletion", nil, true)),
+		},
+		"memorized/accepted before it had another owner's name": {
+			reason: "somebody has changed the child since", live: with("new", "new", later, owned("name", "other")), found: accepted("new"), want: every("mend"), check: restores(true),
+		},
+		"memorized/nothing of a dying one with another owner's name": {reason: "it goes anyway", live: with("new", "new", dying, owned("name", "other")), found: nothing, want: every(notTouched)},
+		"Claimed/with another owner's name": {
+			reason: "the dry run that would have mended it was refused", verb: VerbMend, found: claimed(with("new", "new", owned("name", "other"))), want: every(settledNow),
+		},
 		"Normalized/nothing left": {
 			reason: "the server takes the desired state as it is, so the child was changed", live: with("new", "drifted"), verb: VerbVerify, found: normalized(), want: writing(), check: restores(false),
 		},
@@ -155,16 +185,6 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 		"Claimed/once a child":  {reason: "its mark is from before its labels were taken off", verb: VerbCreate, found: claimed(with("new", "theirs")), want: verifying()},
 		"Claimed/with the mark": {reason: "nothing but the labels was missing", verb: VerbCreate, found: claimed(with("new", "new")), want: every(settledNow)},
 		"Claimed/dying":         {reason: "the object is going", verb: VerbCreate, found: claimed(with("new", "theirs", dying)), want: every(notTouched)},
-		"Owned": {
-			reason: "the same apply goes on, under the new resourceVersion", live: with("old", "old"), verb: VerbApply,
-			found: func(*Desired) Finding { return Owned{Live: with("old", "old", later)} }, want: every("apply"),
-			check: func(t *testing.T, d *Desired, a Action) {
-				require.True(t, a.Owned)
-				require.Same(t, a.Want, d)
-				require.Equal(t, "11", a.Live.ResourceVersion())
-				require.Equal(t, a.Live.Unstructured().Object, a.LiveObject())
-			},
-		},
 	}
 }
 
@@ -295,10 +315,10 @@ func buildInput(t *testing.T, again bool) (*catalog.Settings, Input) {
 	require.NoError(t, err)
 	memory.Accept(desired[2], observed("drifted", "new"), []merge.Difference{drift("normal")})
 	memory.children.of(desired[2].ref).version = "9"
-	memory.Refuse(desired[1], nil, errors.New("refused"))
+	memory.refuse(desired[1], errors.New("refused"), 1)
 	if again {
 		desired, err = Desire(s, parent, returned, memory)
 		require.NoError(t, err)
 	}
-	return s, Input{Parent: parent, Desired: desired, Children: live, Memory: memory}
+	return s, Input{Parent: parent, Desired: desired, Children: live, Memory: memory, Now: time.Unix(0, 0)}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -23,13 +24,15 @@ import (
 // returned, a Desired belongs to one goroutine. From then on nothing changes it,
 // and any number of goroutines may read it.
 type Desired struct {
-	kind *catalog.Kind
-	ref  object.Ref
-	keep bool // the live child is to stay exactly as it is (handler.Keep)
+	kind   *catalog.Kind
+	ref    object.Ref
+	parent *resource.Resource // whose child it is
+	keep   bool               // the live child is to stay exactly as it is (handler.Keep)
 
 	sum    jsonvalue.Digest // of what the handler returned, as the handler spelled it
 	hash   jsonvalue.Digest // of the desired state, however the handler spelled it
 	object map[string]any   // the desired state, without what the engine sets; nil: not made yet
+	left   []fieldpath.Path // the fields that are others' (handler.Leave), once object is made
 
 	returned any          // what the handler returned; nil once object is made
 	known    *childMemory // what is remembered of the child; nil: not looked up
@@ -44,9 +47,13 @@ func (d *Desired) Object() map[string]any { return d.object }
 // handler spelled it.
 func (d *Desired) Hash() jsonvalue.Digest { return d.hash }
 
+// Left returns the paths of the fields that are others': see handler.Leave. The slice
+// is read only. It is empty for a child that Build had no need to compare.
+func (d *Desired) Left() []fieldpath.Path { return d.left }
+
 // Desire validates the children that a handler returned for parent. They may be
-// of any type that encode.Map takes, or handler.Keep of an observed child. memory
-// is only read.
+// of any type that encode.Map takes, handler.Keep of an observed child, or
+// handler.Leave of either. memory is only read.
 //
 // The error is an InvalidResponseError. It joins all mistakes, each of which names
 // the child and the field. A child that is the same as in an earlier response
@@ -59,6 +66,7 @@ func Desire(s *catalog.Settings, parent *resource.Resource, children []any, memo
 	var errs []error
 	for i, obj := range children {
 		d := &all[i]
+		d.parent = parent
 		if err := r.read(d, obj, i); err != nil {
 			errs = append(errs, fmt.Errorf("child %d: %w", i, err))
 			continue
@@ -85,8 +93,9 @@ type reader struct {
 
 // read fills in d from obj, which the handler returned as child i.
 func (r *reader) read(d *Desired, obj any, i int) error {
-	if k, ok := obj.(encode.Kept); ok {
-		return keep(r.settings, d, k.Resource)
+	child, paths := encode.Inner(obj)
+	if k, ok := child.(encode.Kept); ok {
+		return keep(r.settings, d, k.Resource, paths)
 	}
 	var ok bool
 	if d.sum, ok = sumOf(&r.summer, obj); ok {
@@ -106,10 +115,14 @@ func (r *reader) read(d *Desired, obj any, i int) error {
 	if d.kind, err = validate(r.settings, r.parent, head); err != nil {
 		return err
 	}
+	if d.left, err = leftPaths(paths); err != nil {
+		return named(obj, err)
+	}
+	d.kind = d.kind.Leaving(d.left)
 	d.ref = object.Ref{Type: d.kind.Type, Key: types.NamespacedName{Namespace: head.Metadata.Namespace, Name: head.Metadata.Name}}.DetachedFrom(r.parent)
 	d.object = want
 	d.complete(r.settings, r.parent)
-	d.hash = hashOf(d.object)
+	d.hash = hashOf(d.kind, d.owned())
 	return nil
 }
 
@@ -157,6 +170,10 @@ func (d *Desired) load(s *catalog.Settings, parent *resource.Resource) error {
 	if err != nil {
 		return named(d.returned, err)
 	}
+	_, paths := encode.Inner(d.returned)
+	if d.left, err = leftPaths(paths); err != nil {
+		return named(d.returned, err)
+	}
 	d.object, d.returned = want, nil
 	d.complete(s, parent)
 	return nil
@@ -196,14 +213,18 @@ func named(obj any, err error) (out error) {
 	return fmt.Errorf("%s %s: %w", t, object.KeyText(key), err)
 }
 
-// keep fills in d so that the observed child res stays exactly as it is.
-func keep(s *catalog.Settings, d *Desired, res *resource.Resource) error {
+// keep fills in d so that the observed child res stays exactly as it is. left are the
+// paths that the handler leaves to others, all the same.
+func keep(s *catalog.Settings, d *Desired, res *resource.Resource, left []string) error {
 	if res == nil {
 		return errors.New("handler.Keep: the child is nil")
 	}
 	k := s.Types.Of(res.Type())
 	if k == nil || k == s.Types.Parent {
 		return fmt.Errorf("%s %s: handler.Keep: not a configured child type", res.Type(), object.KeyText(res.Key()))
+	}
+	if _, err := leftPaths(left); err != nil {
+		return fmt.Errorf("%s %s: %w", res.Type(), object.KeyText(res.Key()), err)
 	}
 	d.kind, d.ref, d.keep = k, object.RefOf(res), true
 	return nil
@@ -253,19 +274,6 @@ func cloneObject(of map[string]any, key string) map[string]any {
 	return m
 }
 
-// foreignOwners returns the owner references in an object's metadata, without
-// those to parent.
-func foreignOwners(meta map[string]any, parent types.UID) []any {
-	var others []any
-	list, _ := meta["ownerReferences"].([]any)
-	for _, item := range list {
-		if ref, ok := item.(map[string]any); ok && ref["uid"] != string(parent) {
-			others = append(others, ref)
-		}
-	}
-	return others
-}
-
 // objectAt returns the object under a key. If there is none, it puts an empty one
 // there.
 func objectAt(of map[string]any, key string) map[string]any {
@@ -277,8 +285,9 @@ func objectAt(of map[string]any, key string) map[string]any {
 	return m
 }
 
-// hashOf returns a digest of a desired state. The digest doesn't depend on how the
-// state is spelled: nulls say nothing, and keys have no order.
-func hashOf(desired map[string]any) jsonvalue.Digest {
-	return jsonvalue.Sum(jsonvalue.NullFree(desired))
+// hashOf returns a digest of a desired state of type k. The digest doesn't depend on
+// how the state is spelled: nulls say nothing, and neither keys nor the items of sets
+// have an order. Nor does it depend on ignored fields.
+func hashOf(k *catalog.Kind, desired map[string]any) jsonvalue.Digest {
+	return jsonvalue.Sum(k.Comparison.Canonical(desired))
 }

@@ -13,7 +13,7 @@ import (
 // Differences fills in aliases in want: see spellOut.
 func Differences(c *catalog.Catalog, t resource.Type, live, want map[string]any) []merge.Difference {
 	spellOut(t, listkeys.For(t), want)
-	compared := merge.Comparison{}
+	compared := merge.Comparison{Partial: true}
 	if k := c.Of(t); k != nil {
 		compared.Schema = k.Comparison.Schema
 	}

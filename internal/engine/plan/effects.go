@@ -15,7 +15,7 @@ import (
 // answer. The engine's mark, the resourceVersion and the generation don't count.
 // The values of a Secret are Hidden.
 func Effects(s *catalog.Settings, k *catalog.Kind, live, answer *resource.Resource) []FieldChange {
-	compared := &merge.Comparison{Schema: k.Comparison.Schema}
+	compared := &merge.Comparison{Schema: k.Comparison.Schema, Partial: true}
 	before, after := lasting(s, live), lasting(s, answer)
 	return concealedFields(k, bothWays(func(live, desired any) []merge.Difference {
 		have, _ := live.(map[string]any)
@@ -78,11 +78,12 @@ func StatusEffects(live, want any) []FieldChange {
 }
 
 // FieldsOf lists the differences for which an action was planned, in the order of
-// the paths. It takes the place of Effects where the API server can't be asked
+// the paths, but for those that the API server may undo: see foreseeable. It takes the place of Effects where the API server can't be asked
 // what the write would change. The values of a Secret are Hidden.
 func FieldsOf(a *Action) []FieldChange {
-	out := make([]FieldChange, 0, len(a.Diffs))
-	for _, d := range a.Diffs {
+	diffs := a.foreseeable()
+	out := make([]FieldChange, 0, len(diffs))
+	for _, d := range diffs {
 		out = append(out, FieldChange{d.Path, d.Live, d.Desired})
 	}
 	return SortedFields(concealedFields(a.Kind, out))

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
@@ -13,22 +15,54 @@ type ForeseenAction struct {
 	// Object is the child after the action, without what the engine and the API
 	// server add. For a delete it is the child before the action.
 	Object map[string]any
-	// Fields are the differences for which the child is updated or recreated.
+	// Fields are the differences for which the child is updated or recreated, but
+	// for those that the API server may undo: see foreseeable.
 	Fields []merge.Difference
+}
+
+// foreseeable returns the differences of an action without those that the API
+// server may undo: fields that only the live child has in what its schema says is
+// atomic. They may be defaults, which will come back. If there are no others, they
+// are the reason for the action, and foreseeable returns all.
+func (a *Action) foreseeable() []merge.Difference {
+	if !slices.ContainsFunc(a.Diffs, merge.Difference.IsUncertain) {
+		return a.Diffs
+	}
+	partial := a.Kind.Comparison
+	partial.Partial = true
+	certain := map[string]struct{}{}
+	for _, d := range partial.Collect(a.LiveObject(), a.Want.object, a.former) {
+		certain[d.Path] = struct{}{}
+	}
+	rest := slices.DeleteFunc(slices.Clone(a.Diffs), func(d merge.Difference) bool {
+		_, ok := certain[d.Path]
+		return d.IsUncertain() && !ok
+	})
+	if len(rest) == 0 {
+		return a.Diffs
+	}
+	return rest
 }
 
 // Foresee returns an action as a plan without an API server shows it. It returns
 // false for an action that changes nothing a user would see. VerbMark changes the
-// engine's own mark alone. VerbVerify is about a child that was sent the same
+// engine's own mark alone, and VerbMend its owner reference. VerbVerify is about a child that was sent the same
 // desired state before: without an API server, what differs in it counts as what
 // the API server made of that state.
 func Foresee(a *Action) (ForeseenAction, bool) {
-	out := ForeseenAction{Verb: string(a.Verb), Type: a.Ref.Type, Fields: a.Diffs}
-	switch a.Verb {
-	case VerbMark, VerbVerify:
+	out := ForeseenAction{Verb: string(a.Verb), Type: a.Ref.Type}
+	if a.Verb == VerbMark || a.Verb == VerbMend || a.Verb == VerbVerify {
 		return out, false
+	}
+	if len(a.Diffs) > 0 {
+		out.Fields = a.foreseeable()
+	}
+	switch a.Verb {
 	case VerbDelete:
 		out.Object = a.Live.Unstructured().Object
+	case VerbRelease:
+		out.Verb = string(VerbUpdate)
+		out.Object = releasedObject(a)
 	case VerbUpdate, VerbApply:
 		out.Verb = string(VerbUpdate)
 		out.Object = foreseenObject(a)

@@ -2,11 +2,14 @@ package plan
 
 import (
 	"encoding/hex"
+	"hash/fnv"
+	"strconv"
 	"strings"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -17,39 +20,147 @@ const maxMark = 16 << 10
 // about the desired state that the child was last given. By the fields, a later
 // build of the operator knows what to remove. By the hash, a restarted operator
 // knows that the API server has accepted the desired state.
+//
+// The text of a mark names the operator that made the mark, and has a check sum of
+// the object that the mark was made for. People and controllers copy annotations,
+// so a mark may be on an object that it says nothing of.
 type mark struct {
 	hash    jsonvalue.Digest // of the desired state: see Desired.Hash
 	applied *merge.FieldSet  // the fields of the desired state
 }
 
-// markVersion is how a mark begins. Another format will have another version.
-const markVersion = "v1"
+const (
+	// markVersion is how a mark begins. Another format will have another version.
+	markVersion = "v2"
+	// namelessVersion is the version of the marks that name no operator, and don't
+	// tell the order of list items. Earlier builds made them.
+	namelessVersion = "v1"
+)
 
-// newMark returns the text of the mark that a child is given with d.
-func newMark(d *Desired) string {
-	head := markVersion + ":" + d.hash.String() + ":"
-	return head + merge.NewFieldSet(d.object, d.kind.Comparison.Schema).Encode(maxMark-len(head))
+// newMark returns the text of the mark that a child is given with d. The mark is the
+// same for all desired states of the child that have the same hash.
+func newMark(s *catalog.Settings, d *Desired) string {
+	head := strings.Join([]string{markVersion, s.Config.Name, markedName(d.ref), d.hash.String(), ""}, ":")
+	return head + d.kind.Comparison.Record(d.kind.Comparison.Canonical(d.owned())).Encode(maxMark-len(head))
 }
 
-// readMark reads the mark of a live child. If the mark is missing or can't be read,
-// readMark returns the zero mark, by which no field is removed.
+// outdatedMark says whether the mark of a live child records the desired state d by
+// another schema than the one that is known now. The mark would mistake items of
+// lists then. The schemas of built-in types don't change.
+func outdatedMark(s *catalog.Settings, d *Desired, live *resource.Resource) bool {
+	if d.kind.Builtin != nil || d.kind.SchemaPending() {
+		return false
+	}
+	now := newMark(s, d)
+	text, ok := live.Annotation(s.Mark)
+	return ok && !strings.HasSuffix(text, now[strings.Index(now, ":"+d.hash.String()):])
+}
+
+// markedName returns the check sum of a child's kind, namespace and name in its
+// mark.
+func markedName(ref object.Ref) string {
+	sum := fnv.New32a()
+	for _, part := range []string{ref.Type.Kind, ref.Key.Namespace, ref.Key.Name} {
+		sum.Write([]byte(part))
+		sum.Write([]byte{0})
+	}
+	return strconv.FormatUint(uint64(sum.Sum32()), 16)
+}
+
+// readMark reads the mark of a live child. It returns the zero mark, by which no
+// field is removed, if the mark is missing, can't be read, or isn't one that this
+// operator has made for this child. A mark that names no operator is this one's if
+// the ownership label is.
 func readMark(s *catalog.Settings, live *resource.Resource) mark {
 	text, ok := live.Annotation(s.Mark)
-	if !ok || len(text) > 2*maxMark {
+	if !ok {
 		return mark{}
 	}
-	version, rest, ok1 := strings.Cut(text, ":")
-	hash, paths, ok2 := strings.Cut(rest, ":")
-	if !ok1 || !ok2 || version != markVersion {
+	m, ok := parseMark(text)
+	switch {
+	case !ok:
+		return mark{}
+	case m.nameless:
+		if owner, _ := live.Label(s.Config.OwnershipLabel); owner != s.Config.Name {
+			return mark{}
+		}
+	case m.maker != s.Config.Name || m.name != markedName(object.RefOf(live)):
 		return mark{}
 	}
-	sum, err := hex.DecodeString(hash)
-	if err != nil || len(sum) != len(jsonvalue.Digest{}) {
-		return mark{}
-	}
-	a, err := merge.ParseFieldSet(paths)
+	applied, err := merge.ParseFieldSet(m.paths)
 	if err != nil {
 		return mark{}
 	}
-	return mark{hash: jsonvalue.Digest(sum), applied: a}
+	return mark{hash: m.hash, applied: applied}
+}
+
+// A markText is the text of a mark, taken apart.
+type markText struct {
+	maker    string // the operator that made the mark
+	name     string // of the object that the mark was made for: see markedName
+	nameless bool   // the mark is of an earlier build: maker and name are empty
+	hash     jsonvalue.Digest
+	paths    string
+}
+
+// parseMark takes the text of a mark apart. It returns false if the text isn't that
+// of a mark.
+func parseMark(text string) (markText, bool) {
+	if len(text) > 2*maxMark {
+		return markText{}, false
+	}
+	var m markText
+	version, rest, _ := strings.Cut(text, ":")
+	switch version {
+	case markVersion:
+		m.maker, rest, _ = strings.Cut(rest, ":")
+		m.name, rest, _ = strings.Cut(rest, ":")
+	case namelessVersion:
+		m.nameless = true
+	default:
+		return markText{}, false
+	}
+	hash, paths, ok := strings.Cut(rest, ":")
+	sum, err := hex.DecodeString(hash)
+	if !ok || err != nil || len(sum) != len(jsonvalue.Digest{}) {
+		return markText{}, false
+	}
+	m.hash, m.paths = jsonvalue.Digest(sum), paths
+	return m, true
+}
+
+// Marked says whether an object carries a mark that this operator has made, on this
+// object or on another one that it was copied from.
+func Marked(s *catalog.Settings, live *resource.Resource) bool {
+	text, _ := live.Annotation(s.Mark)
+	m, ok := parseMark(text)
+	return ok && m.maker == s.Config.Name
+}
+
+// ForeignMark says whether an object carries a mark that this operator hasn't made.
+// Marks of operators with another Domain count as well. maker is the operator that
+// made the mark, as far as that is known. A mark that names no operator is that of
+// the operator in the ownership label of the same Domain.
+func ForeignMark(s *catalog.Settings, live *resource.Resource) (maker string, foreign bool) {
+	for name, text := range live.Annotations() {
+		domain, ok := strings.CutSuffix(name, "/applied")
+		if !ok {
+			continue
+		}
+		m, ok := parseMark(text)
+		if !ok {
+			continue
+		}
+		if m.nameless {
+			label := domain + "/operator"
+			if name == s.Mark {
+				label = s.Config.OwnershipLabel
+			}
+			m.maker, _ = live.Label(label)
+		}
+		if m.maker != s.Config.Name {
+			return m.maker, true
+		}
+	}
+	return "", false
 }

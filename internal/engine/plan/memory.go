@@ -2,22 +2,19 @@ package plan
 
 import (
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
-
-// followUps is how many passes after a prompted one count as prompted too. They
-// write what still follows from the same prompt: children that depend on what the
-// API server made of another child, and the status, which waits for the children.
-const followUps = 2
 
 // A Memory holds the ParentMemory of every parent. Memory itself is safe for
 // concurrent use. A ParentMemory that it returns is not: it belongs to the pass
@@ -56,6 +53,17 @@ func (m *Memory) Forget(parent types.UID) {
 	delete(m.mu.parents, parent)
 }
 
+// LastErrors returns which children the last pass over the parent with this UID
+// couldn't write. It may be called while a pass is under way.
+func (m *Memory) LastErrors(parent types.UID) []handler.ChildError {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.mu.parents[parent]; p != nil {
+		return p.LastErrors()
+	}
+	return nil
+}
+
 // Len returns the number of parents that are remembered.
 func (m *Memory) Len() int {
 	m.mu.Lock()
@@ -64,43 +72,78 @@ func (m *Memory) Len() int {
 }
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
-// methods change it, and all of those are in this file. It isn't safe for
-// concurrent use. The zero value remembers nothing.
+// methods change it, and all of those are in this file, in memory_prompts.go and in
+// memory_setbacks.go. It isn't safe for concurrent use, LastErrors aside. The zero
+// value remembers nothing.
 type ParentMemory struct {
+	// types is the catalog by which the children were compared last; nil: none
+	// were.
+	types    *catalog.Catalog
 	children childMemories
 	status   statusMemory
 	// statusDeferred: the last pass changed children, and left the status to the
 	// next pass.
 	statusDeferred bool
+	// followUps is how many more passes count as prompted: see the constant. Below
+	// zero, none does.
+	followUps int8
+	// depth is how many answers to the operator's own writes followed one another
+	// up to the last pass: see ByAnswer.
+	depth uint16
 	// inputs are those that the last pass left behind.
 	inputs Inputs
-	// parentDigest is the digest (see DigestOf) of the parent at resourceVersion
+	// resyncAt is when the handler wants its next call, in nanoseconds since 1970;
+	// zero: it doesn't say.
+	resyncAt int64
+	// leaving are the children that the operator has deleted and that still
+	// existed then, by UID. It is nil if there are none.
+	leaving map[types.UID]leavingChild
+	// parentDigest is the digest (see digestOf) of the parent at resourceVersion
 	// parentVersion.
 	parentVersion string
 	parentDigest  jsonvalue.Digest
-	// followUps is how many more passes count as prompted: see the constant. Below
-	// zero, none does.
-	followUps int
 	// terminating are the namespaces in which the last pass could create nothing,
 	// since they were being deleted.
 	terminating []string
 	// foretold is the digest of the changes that a dry run last foresaw and logged.
 	foretold jsonvalue.Digest
+	// waits say, as texts, what the last pass waited for.
+	waits []string
 	// lastError is the text of the last failure; empty: the last pass succeeded.
 	lastError string
+	// setbacks are the writes of the last pass that came to nothing. Nil: there are
+	// none.
+	setbacks map[object.Ref]*setback
+	// stirred: something has happened since the last pass that may have ended the
+	// cause of a refusal.
+	stirred bool
+	// lastErrors are what the last pass couldn't write, as the handler is shown it.
+	lastErrors atomic.Pointer[[]handler.ChildError]
 }
 
 // A statusMemory is a desired status, and the live one that the API server made
 // of it.
-type statusMemory struct{ desired, live jsonvalue.Digest }
+type statusMemory struct {
+	desired, live jsonvalue.Digest
+	refusal       *statusRefusal // nil: the last write wasn't refused
+	awaits        string         // the parent's resourceVersion at the last conflict; empty: there was none
+}
 
-// Inputs are what a handler's answer depends on: the parent and its children.
-// Two Inputs are equal (==) if nothing has changed between them.
-type Inputs struct {
-	UID        types.UID        // of the parent
-	Generation int64            // of the parent
-	Parent     jsonvalue.Digest // of the parent's labels and annotations: see DigestOf
-	Children   uint64           // of the UIDs and resourceVersions of the children
+// Under makes this the catalog of the passes from now on. What was learned of
+// children of a type whose schema has changed since is unlearned, and the next
+// pass counts as prompted by somebody else.
+func (p *ParentMemory) Under(types *catalog.Catalog) {
+	if p.types == types {
+		return
+	}
+	p.types = types
+	for _, c := range p.children.list {
+		if now := types.Of(c.kind.Type); now != nil && now != c.kind.Base() {
+			c.kind = now
+			c.unlearn()
+			p.inputs = Inputs{}
+		}
+	}
 }
 
 // remembered returns what is remembered of a desired child, nil if nothing is. The
@@ -121,46 +164,27 @@ func (p *ParentMemory) child(ref object.Ref, uid types.UID) *childMemory {
 	return nil
 }
 
-// LastWrite returns the resourceVersion at which the child with this UID was found
-// to satisfy its desired state, and when the child was last written, in
-// nanoseconds since 1970. The version is empty and the time zero if that isn't
-// remembered.
-func (p *ParentMemory) LastWrite(ref object.Ref, uid types.UID) (version string, wrote int64) {
-	c := p.child(ref, uid)
-	if c == nil {
-		return "", 0
-	}
-	return c.version, c.wrote
-}
-
 // Accept remembers that live is what the API server made of d, and that the two
 // still differ in rest.
 func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.Difference) {
 	c := accepting(d, live, rest)
 	c.version = live.ResourceVersion()
+	if former := p.child(d.ref, live.UID()); former != nil {
+		c.wrote, c.depth = former.wrote, former.depth
+	}
 	p.children.put(c)
 }
 
 // AcceptWritten is Accept for a child that was written at the time at.
 func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference, at time.Time) {
 	p.Accept(d, live, rest)
-	p.children.of(d.ref).wrote = at.UnixNano()
+	c := p.children.of(d.ref)
+	c.wrote, c.depth = tickOf(at), p.depth
 }
 
-// Refuse remembers that a write of d was refused with err, and can't succeed before
-// d or live changes. live is nil if the child didn't exist.
-func (p *ParentMemory) Refuse(d *Desired, live *resource.Resource, err error) {
-	c := p.children.of(d.ref)
-	if c == nil {
-		c = &childMemory{kind: d.kind, key: d.ref.Key}
-		p.children.put(c)
-	}
-	c.sum, c.hash, c.version = d.sum, d.hash, ""
-	c.refusal = &refusal{err: err}
-	if live != nil {
-		c.uid, c.refusal.version = live.UID(), live.ResourceVersion()
-	}
-}
+// Confirm remembers that an update with all values of d leads to the fields that the
+// API server normalizes. d must have been accepted.
+func (p *ParentMemory) Confirm(d *Desired) { p.children.of(d.ref).confirm(true) }
 
 // Carry remembers that live was compared with d, and satisfies d. What is known of
 // fields that the API server normalizes stays.
@@ -170,45 +194,12 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 		p.Accept(d, live, nil)
 		return
 	}
-	c.sum, c.hash, c.version, c.refusal = d.sum, d.hash, live.ResourceVersion(), nil
+	c.kind, c.sum, c.hash, c.version, c.ended = d.kind, d.sum, d.hash, live.ResourceVersion(), false
 }
 
 // KeepOnly drops what is remembered of all children that aren't among desired, and
 // takes over the order of desired.
 func (p *ParentMemory) KeepOnly(desired []*Desired) { p.children.keepOnly(desired) }
-
-// DigestOf returns a digest of a parent, for Inputs. It is of the labels and
-// annotations, changes of which the generation doesn't count. For a type without
-// generations it is of the resourceVersion. The last digest is remembered.
-func (p *ParentMemory) DigestOf(parent *resource.Resource) jsonvalue.Digest {
-	if parent.ResourceVersion() != p.parentVersion {
-		of := any([]any{parent.Labels(), parent.Annotations()})
-		if parent.Generation() == 0 {
-			of = parent.ResourceVersion()
-		}
-		p.parentVersion, p.parentDigest = strings.Clone(parent.ResourceVersion()), jsonvalue.Sum(of)
-	}
-	return p.parentDigest
-}
-
-// Leave remembers the inputs that a pass leaves behind for the next pass to find.
-func (p *ParentMemory) Leave(in Inputs) { p.inputs = in }
-
-// Left says whether in is exactly what the last pass left behind. Then nobody else
-// has changed the parent or a child since.
-func (p *ParentMemory) Left(in Inputs) bool { return in == p.inputs }
-
-// Prompted says whether somebody else has changed the parent or a child since the
-// last pass, or did so at most followUps passes before. It counts the passes, so
-// it must be called once a pass.
-func (p *ParentMemory) Prompted(in Inputs) bool {
-	if !p.Left(in) {
-		p.followUps = followUps
-		return true
-	}
-	p.followUps--
-	return p.followUps >= 0
-}
 
 // DeferStatus says whether a pass leaves the status to the next pass. It does if
 // it may, but not twice in a row. DeferStatus remembers the answer.
@@ -220,7 +211,7 @@ func (p *ParentMemory) DeferStatus(may bool) bool {
 // KnowsStatus says whether live is what the API server made of this desired status
 // when it was last accepted.
 func (p *ParentMemory) KnowsStatus(desired, live any) bool {
-	return p.status == statusMemory{desired: jsonvalue.Sum(desired), live: jsonvalue.Sum(live)}
+	return p.status.desired == jsonvalue.Sum(desired) && p.status.live == jsonvalue.Sum(live)
 }
 
 // AcceptStatus remembers that live is what the API server made of a desired status.
@@ -248,6 +239,18 @@ func (p *ParentMemory) AwaitsNamespace(own string) bool {
 func (p *ParentMemory) Foretell(changes jsonvalue.Digest) (news bool) {
 	news = changes != p.foretold
 	p.foretold = changes
+	return news
+}
+
+// Waits remembers what a pass waits for, as texts, and returns those for which the
+// last pass didn't wait. It keeps the slice.
+func (p *ParentMemory) Waits(texts []string) (news []string) {
+	for _, text := range texts {
+		if !slices.Contains(p.waits, text) {
+			news = append(news, text)
+		}
+	}
+	p.waits = texts
 	return news
 }
 

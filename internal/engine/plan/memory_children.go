@@ -14,9 +14,6 @@ const (
 	// fewChildren is up to how many children are searched one by one. More of them
 	// have an index.
 	fewChildren = 16
-	// maxExceptions bounds how many normalized fields of one child are remembered.
-	// Of a child with more of them none is, and dry runs compare the child again.
-	maxExceptions = 500
 )
 
 // A childMemory is what is remembered of one child. The methods of ParentMemory
@@ -24,30 +21,21 @@ const (
 type childMemory struct {
 	kind *catalog.Kind
 	key  types.NamespacedName
-	uid  types.UID // empty: the child didn't exist
-	// sum and hash are those of the Desired that was accepted or refused last.
+	uid  types.UID
+	// sum and hash are those of the Desired that was accepted last.
 	sum, hash jsonvalue.Digest
 	// version is the resourceVersion at which the child was found to satisfy the
 	// desired state. While neither changes, there is nothing to compare.
 	version string
-	// wrote is when the child was last written, in nanoseconds since 1970.
-	wrote int64
-	// exceptions are the fields, by path, of which the API server made something
-	// else when it accepted them.
-	exceptions map[string]exception
-	// refusal is the refusal of the last write; nil: the write wasn't refused.
-	refusal *refusal
-}
-
-// An exception is a field of which the API server made the value live when it was
-// sent the value desired.
-type exception struct{ desired, live jsonvalue.Digest }
-
-// A refusal is the answer to a write that can't succeed before the desired or
-// the live state changes.
-type refusal struct {
-	err     error
-	version string // the child's resourceVersion then; empty: the child didn't exist
+	// wrote is when the child was last written, and depth is the ParentMemory's
+	// depth then.
+	wrote tick
+	depth uint16
+	// ended says that it is known why the child has gone or will go.
+	ended bool
+	// exceptions are the fields of which the API server made something else when it
+	// accepted them; nil: there are none.
+	exceptions *exceptions
 }
 
 // accepting returns the memory of a child that the API server accepts: when it is
@@ -55,18 +43,25 @@ type refusal struct {
 // UID is remembered, since live may be another state of the child.
 func accepting(d *Desired, live *resource.Resource, rest []merge.Difference) *childMemory {
 	c := &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.hash}
-	if len(rest) > 0 && len(rest) <= maxExceptions {
-		c.exceptions = make(map[string]exception, len(rest))
-		for _, diff := range rest {
-			c.exceptions[diff.Path] = exceptionOf(diff)
-		}
+	if rest = withoutAwaiting(rest); len(rest) > 0 {
+		c.exceptions = newExceptions(rest, wordsOf(live))
 	}
 	return c
 }
 
-// exceptionOf returns the exception that explains a difference.
-func exceptionOf(d merge.Difference) exception {
-	return exception{desired: jsonvalue.Sum(d.Desired), live: jsonvalue.Sum(d.Live)}
+// confirm notes whether an update with the desired values leads to the exceptions.
+func (c *childMemory) confirm(confirmed bool) {
+	if c.exceptions != nil {
+		c.exceptions.confirmed = confirmed
+	}
+}
+
+// unlearn drops what was learned of how the API server treats the child. The child
+// has to be compared again, as if nothing were remembered of it. The digests go too,
+// since they depend on the schema.
+func (c *childMemory) unlearn() {
+	c.sum, c.hash = jsonvalue.Digest{}, jsonvalue.Digest{}
+	c.uid, c.version, c.exceptions = "", "", nil
 }
 
 // ref returns the reference to the child.
@@ -86,26 +81,13 @@ func (c *childMemory) settled(d *Desired, live *resource.Resource) bool {
 	return c != nil && c.version == live.ResourceVersion() && (c.sum == d.sum || c.hash == d.hash)
 }
 
-// explains says whether a difference is only what the API server made of the
-// desired value when it accepted that value.
-func (c *childMemory) explains(d merge.Difference) bool {
-	if c == nil || d.Removed {
-		return false
+// split splits the differences of a live child into those that are only what the
+// API server made of the desired values when it accepted them, and the others.
+func (c *childMemory) split(diffs []merge.Difference) (explained, others []merge.Difference) {
+	if c == nil {
+		return nil, diffs
 	}
-	e, ok := c.exceptions[d.Path]
-	return ok && e == exceptionOf(d)
-}
-
-// refuses returns the error of the last write if a write of d, with the child as
-// it is in live, would be refused in the same way. Else it returns nil.
-func (c *childMemory) refuses(d *Desired, live *resource.Resource) error {
-	if c == nil || c.refusal == nil || c.hash != d.hash {
-		return nil
-	}
-	if live == nil && c.refusal.version == "" || live != nil && c.refusal.version == live.ResourceVersion() {
-		return c.refusal.err
-	}
-	return nil
+	return c.exceptions.split(diffs)
 }
 
 // A childMemories is what is remembered of the children of one parent. The zero

@@ -1,8 +1,8 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +26,11 @@ func TestMemoryExceptions(t *testing.T) {
 	p := m.Of("p")
 	require.Same(t, p, m.Of("p"))
 	normalized := merge.Difference{Path: "data.k", Live: "1", Desired: "1000m"}
+	explains := func(c *childMemory, d merge.Difference) bool {
+		explained, others := c.split([]merge.Difference{d})
+		require.Len(t, append(explained, others...), 1)
+		return len(explained) == 1
+	}
 	live := lived(t, s, parent, testConfigMap("1"), nil)
 	p.Accept(d, live, []merge.Difference{normalized})
 	known := p.child(d.ref, "uid")
@@ -42,9 +47,9 @@ func TestMemoryExceptions(t *testing.T) {
 		"to be removed":  {"what shall go was never accepted", merge.Difference{Path: "data.k", Live: "1", Desired: "1000m", Removed: true}, false},
 		"nothing stored": {"an absent value is a value too", merge.Difference{Path: "data.k", Desired: "1000m"}, false},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, known.explains(tc.diff), tc.reason) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, explains(known, tc.diff), tc.reason) })
 	}
-	require.False(t, (*childMemory)(nil).explains(normalized))
+	require.False(t, explains(nil, normalized))
 	require.Nil(t, p.child(d.ref, "another"), "another object under the name")
 	require.True(t, known.settled(d, live))
 
@@ -55,7 +60,7 @@ func TestMemoryExceptions(t *testing.T) {
 	require.False(t, known.settled(d, newer))
 	p.Carry(d, newer)
 	require.True(t, p.child(d.ref, "uid").settled(d, newer))
-	require.True(t, p.child(d.ref, "uid").explains(normalized), "what is known of normalized fields stays")
+	require.True(t, explains(p.child(d.ref, "uid"), normalized), "what is known of normalized fields stays")
 
 	p.KeepOnly(desired)
 	require.NotNil(t, p.child(d.ref, "uid"))
@@ -72,31 +77,27 @@ func TestMemoryIsBounded(t *testing.T) {
 	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
 	require.NoError(t, err)
 	var many []merge.Difference
-	for i := range maxExceptions + 1 {
-		many = append(many, merge.Difference{Path: fmt.Sprint("data.", i)})
+	for i := range 20 * maxExceptions {
+		many = append(many, merge.Difference{Path: fmt.Sprint("data.", i), Live: "1", Desired: "1000m"})
 	}
 	p := NewMemory().Of("p")
 	p.Accept(desired[0], lived(t, s, parent, testConfigMap("v"), nil), many)
-	require.Empty(t, p.child(desired[0].ref, "uid").exceptions)
-}
+	known := p.child(desired[0].ref, "uid")
+	require.Nil(t, known.exceptions.fields)
+	require.LessOrEqual(t, len(known.exceptions.groups), exceptionGroups)
+	explained, others := known.split(many)
+	require.Len(t, explained, len(many), "nothing is forgotten")
+	require.Empty(t, others)
 
-func TestMemoryRefusals(t *testing.T) {
-	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
-	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
-	require.NoError(t, err)
-	d, no := desired[0], errors.New("no")
-	live := lived(t, s, parent, testConfigMap("v"), nil)
-	p := NewMemory().Of("p")
-	require.NoError(t, p.remembered(d).refuses(d, nil))
-	p.Refuse(d, nil, no)
-	require.Equal(t, no, p.remembered(d).refuses(d, nil))
-	require.NoError(t, p.remembered(d).refuses(d, live), "it is there now")
-	p.Refuse(d, live, no)
-	require.Equal(t, no, p.remembered(d).refuses(d, live))
-	require.NoError(t, p.remembered(d).refuses(d, nil), "it is gone now")
-	p.Accept(d, live, nil)
-	require.NoError(t, p.remembered(d).refuses(d, live))
+	changed := slices.Clone(many)
+	changed[7].Live = "2"
+	explained, others = known.split(changed)
+	require.Contains(t, others, changed[7])
+	require.Less(t, len(others), 100, "what somebody changes concerns its group alone")
+	require.Len(t, explained, len(many)-len(others))
+	_, others = known.split(many[1:])
+	require.NotEmpty(t, others, "a difference that has gone is a change, too")
+	require.Less(t, len(others), 100)
 }
 
 func TestMark(t *testing.T) {
@@ -104,7 +105,7 @@ func TestMark(t *testing.T) {
 	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
 	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
 	require.NoError(t, err)
-	good, hash := newMark(desired[0]), desired[0].hash.String()
+	good, hash := newMark(s, desired[0]), desired[0].hash.String()
 	for name, tc := range map[string]struct {
 		reason, text string
 		hash         jsonvalue.Digest
@@ -118,6 +119,11 @@ func TestMark(t *testing.T) {
 		"broken hash":  {"tampered with", "v1:" + hash[1:] + "x:data{k}", jsonvalue.Digest{}},
 		"broken paths": {"tampered with", "v1:" + hash + ":{{{{", jsonvalue.Digest{}},
 		"too long":     {"tampered with", "v1:" + hash + ":" + strings.Repeat("x", 3*maxMark), jsonvalue.Digest{}},
+		"nameless":     {"of an earlier build, by the ownership label", "v1:" + hash + ":data{k}", desired[0].hash},
+		"foreign":      {"another operator's", strings.Replace(good, s.Config.Name, "other", 1), jsonvalue.Digest{}},
+		"copied": {
+			"made for another child of this operator", strings.Replace(good, markedName(desired[0].ref), "1234", 1), jsonvalue.Digest{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
@@ -132,6 +138,48 @@ func TestMark(t *testing.T) {
 			if tc.hash == (jsonvalue.Digest{}) {
 				require.Nil(t, m.applied, tc.reason)
 			}
+		})
+	}
+}
+
+func TestForeignMark(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
+	require.NoError(t, err)
+	ours, hash := newMark(s, desired[0]), desired[0].hash.String()
+	for name, tc := range map[string]struct {
+		reason, annotation, text string
+		labels                   map[string]any
+		maker                    string
+		foreign, marked          bool
+	}{
+		"none":              {reason: "nothing is said", annotation: "a", text: "b"},
+		"ours":              {reason: "the mark names this operator", annotation: s.Mark, text: ours, marked: true},
+		"copied":            {reason: "this operator made it, for another object", annotation: s.Mark, text: "v2:" + s.Config.Name + ":0:" + hash + ":", marked: true},
+		"another's":         {reason: "the mark names another operator", annotation: s.Mark, text: "v2:other:0:" + hash + ":", maker: "other", foreign: true},
+		"elsewhere":         {reason: "an operator with another domain made it", annotation: "example.com/applied", text: "v2:other:0:" + hash + ":", maker: "other", foreign: true},
+		"our former domain": {reason: "the mark names this operator", annotation: "example.com/applied", text: "v2:" + s.Config.Name + ":0:" + hash + ":"},
+		"nameless":          {reason: "nobody knows whose it is", annotation: s.Mark, text: "v1:" + hash + ":", foreign: true},
+		"nameless, ours": {
+			reason: "the label tells", annotation: s.Mark, text: "v1:" + hash + ":",
+			labels: map[string]any{s.Config.OwnershipLabel: s.Config.Name},
+		},
+		"nameless, elsewhere": {
+			reason: "the label tells", annotation: "example.com/applied", text: "v1:" + hash + ":",
+			labels: map[string]any{"example.com/operator": "other"}, maker: "other", foreign: true,
+		},
+		"no mark": {reason: "an annotation of that name says something else", annotation: "example.com/applied", text: "yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
+				meta, _ := o["metadata"].(map[string]any)
+				meta["annotations"], meta["labels"] = map[string]any{tc.annotation: tc.text}, tc.labels
+			})
+			maker, foreign := ForeignMark(s, live)
+			require.Equal(t, tc.foreign, foreign, tc.reason)
+			require.Equal(t, tc.maker, maker, tc.reason)
+			require.Equal(t, tc.marked, Marked(s, live), tc.reason)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
@@ -15,20 +16,24 @@ type Input struct {
 	KeepAll  bool                 // the handler wants all children left as they are
 	Children []*resource.Resource // the live children, in the order of handler.Children
 	Memory   *ParentMemory        // read only
+	Now      time.Time            // refused writes are tried again by then, or postponed
 }
 
 // A Plan is what one pass does to the children of one parent. Each child is in
 // one of the lists at most.
 type Plan struct {
-	Writes  []Action // of desired children, by the order of their types (catalog.Kind.Order)
-	Deletes []Action // of children that are no longer desired: see SplitDeletes
-	Settled []Action // of children that were compared and are as desired; the verb is VerbNone
-	Refused []error  // the errors of children whose write would be refused as an earlier one was
+	Writes  []Action  // of desired children, by the order of their types (catalog.Kind.Order)
+	Deletes []Action  // of children that are no longer desired: see SplitDeletes
+	Settled []Action  // of children that were compared and are as desired; the verb is VerbNone
+	Refused []Refusal // writes that are left out, since they were refused a moment ago
+	Waits   []Wait    // children that are being deleted and that finalizers hold
 }
 
-// Creates says whether the plan creates a child.
+// Creates says whether the plan creates a child, or may do so when a refused create
+// is repeated.
 func (p *Plan) Creates() bool {
-	return slices.ContainsFunc(p.Writes, func(a Action) bool { return a.Verb == VerbCreate })
+	return slices.ContainsFunc(p.Writes, func(a Action) bool { return a.Verb == VerbCreate }) ||
+		slices.ContainsFunc(p.Refused, func(r Refusal) bool { return r.Verb == VerbCreate })
 }
 
 // Build decides what has to be done for the children to be as desired. It is a
@@ -57,42 +62,69 @@ func Build(s *catalog.Settings, in Input) Plan {
 		p.Writes = append(p.Writes, actions...)
 	}
 	for i, child := range in.Children {
-		if wanted[i] || child.IsDeleting() {
+		if wanted[i] {
 			continue
 		}
-		if k := s.Types.Of(child.Type()); k != nil {
-			p.Deletes = append(p.Deletes, Action{Verb: VerbDelete, Kind: k, Ref: object.RefOf(child), Live: child})
+		k := s.Types.Of(child.Type())
+		switch {
+		case k == nil:
+		case child.IsDeleting():
+			p.noteHeld(s, k, child)
+		default:
+			if a, ok := p.due(in, Action{Verb: VerbDelete, Kind: k, Ref: object.RefOf(child), Live: child}); ok {
+				p.Deletes = append(p.Deletes, a)
+			}
 		}
 	}
 	return p
 }
 
 // consider returns the write that one desired child needs, false if the child
-// needs none. A child that is as desired goes to Settled, and a child whose write
-// would be refused as an earlier one was goes to Refused.
+// needs none. A child that is as desired goes to Settled, and a write that was
+// refused a moment ago goes to Refused.
 func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resource.Resource) (Action, bool) {
 	if d.keep {
 		return Action{}, false
 	}
-	remembered := in.Memory.remembered(d)
-	if err := remembered.refuses(d, live); err != nil {
-		p.Refused = append(p.Refused, err)
-		return Action{}, false
+	if live != nil && live.IsDeleting() {
+		return p.considerDeleting(s, in, d, live)
 	}
-	known := remembered.of(live)
+	known := in.Memory.remembered(d).of(live)
 	if leftAlone(d, live, known) {
 		return Action{}, false
 	}
 	if err := d.load(s, in.Parent); err != nil {
-		p.Refused = append(p.Refused, err)
+		verb := VerbUpdate
+		if live == nil {
+			verb = VerbCreate
+		}
+		p.Refused = append(p.Refused, Refusal{Failure: Failure{Ref: d.ref, Verb: verb, Err: err}})
 		return Action{}, false
 	}
 	a, ok := Next(s, Action{Live: live, Want: d}, memorized{known})
-	if ok && a.Verb == VerbNone {
+	switch {
+	case !ok:
+		return Action{}, false
+	case a.Verb == VerbNone:
 		p.Settled = append(p.Settled, a)
 		return Action{}, false
 	}
-	return a, ok
+	return p.due(in, a)
+}
+
+// due returns an action with what is remembered of earlier tries. It returns false
+// for a write that was refused and is to be tried later, which goes to Refused.
+func (p *Plan) due(in Input, a Action) (Action, bool) {
+	s := in.Memory.setback(&a)
+	if s == nil {
+		return a, true
+	}
+	a.Repeated = true
+	if in.Memory.postpones(s, in.Now) {
+		p.Refused = append(p.Refused, Refusal{Failure: s.failure, Action: &a})
+		return Action{}, false
+	}
+	return a, true
 }
 
 // find returns the position of an object in a list that is in the order of

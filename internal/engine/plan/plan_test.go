@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"testing"
 
@@ -139,18 +138,6 @@ func TestPlan(t *testing.T) {
 
 	p = Build(s, Input{Desired: desire(handler.Keep(live)), Children: []*resource.Resource{live}, Memory: NewMemory().Of("p")})
 	require.Equal(t, Plan{}, p, "it is to stay exactly as it is")
-
-	// A refusal is repeated to the user, not to the server.
-	memory := NewMemory().Of("p")
-	refusal := errors.New("no")
-	desired := desire(secret)
-	memory.Refuse(desired[0], nil, refusal)
-	p = Build(s, Input{Desired: desired, Memory: memory})
-	require.Equal(t, Plan{Refused: []error{refusal}}, p)
-	changed := secret.DeepCopy()
-	changed.Type = "other"
-	p = Build(s, Input{Desired: desire(changed), Memory: memory})
-	require.Len(t, p.Writes, 1, "another desired state is another try")
 }
 
 // A settled child isn't even compared, and one that was compared and found to
@@ -202,20 +189,52 @@ func TestPlanExplained(t *testing.T) {
 
 func TestSettledPaths(t *testing.T) {
 	for name, tc := range map[string]struct {
-		reason                 string
-		explained, diffs, want []string
+		reason                        string
+		explained, added, diffs, want []string
 	}{
 		"elsewhere":  {reason: "they have nothing to do with each other", explained: []string{"spec.a"}, diffs: []string{"spec.b"}, want: []string{"spec.a"}},
 		"the same":   {reason: "it differs anew", explained: []string{"spec.a"}, diffs: []string{"spec.a"}, want: []string{}},
 		"below":      {reason: "the whole is written again", explained: []string{"spec.a", "spec.l"}, diffs: []string{"spec.a.b", "spec.l[0]"}, want: []string{}},
 		"same start": {reason: "the name only begins like it", explained: []string{"spec.a"}, diffs: []string{"spec.ab"}, want: []string{"spec.a"}},
+		"added":      {reason: "what was added follows from what it was added to", added: []string{`spec.l[0].a`, `spec.l[name="b.]c"].a`, `spec["a.b"].c`}, diffs: []string{"spec.l[0].b.c", `spec.l[name="b.]c"].d`, `spec["a.b"].d`}, want: []string{}},
+		"added to another": {reason: "and not from others", added: []string{`spec.l[1].a`, `spec.l[name="b"].a`, `spec["a.b"].c`}, diffs: []string{"spec.l[0].b.c", `spec["a.b"][0]`, "spec.l[10].a"},
+			want: []string{`spec.l[1].a`, `spec.l[name="b"].a`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := Action{explained: tc.explained}
+			a := Action{Verb: VerbUpdate}
+			for _, path := range tc.explained {
+				a.explained = append(a.explained, merge.Difference{Path: path, Live: "x", Desired: "y"})
+			}
+			for _, path := range tc.added {
+				a.explained = append(a.explained, merge.Difference{Path: path, Live: "x"})
+			}
 			for _, path := range tc.diffs {
 				a.Diffs = append(a.Diffs, merge.Difference{Path: path})
 			}
 			require.Equal(t, tc.want, a.settledPaths(), tc.reason)
+		})
+	}
+}
+
+// TestSettledPathsSent: what may as well be sent is sent, so that the answer tells
+// what becomes of it today.
+func TestSettledPathsSent(t *testing.T) {
+	stored, pruned := merge.Difference{Path: "spec.a", Live: "x", Desired: "y"}, merge.Difference{Path: "spec.b", Desired: "y"}
+	for name, tc := range map[string]struct {
+		reason   string
+		a        Action
+		want     []string
+		confirms bool
+	}{
+		"learned":   {reason: "a webhook may have changed the one at the creation; the other was pruned", a: Action{Verb: VerbUpdate}, want: []string{"spec.a"}},
+		"confirmed": {reason: "an update leads to the same", a: Action{Verb: VerbUpdate, confirmed: true}, want: []string{}, confirms: true},
+		"doubtful":  {reason: "a dry run is to tell", a: Action{Verb: VerbVerify, Doubtful: []merge.Difference{stored}}, want: []string{"spec.b"}},
+		"applied":   {reason: "an apply with an unknown field is refused", a: Action{Verb: VerbApply}, want: []string{"spec.a", "spec.b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.a.explained = []merge.Difference{stored, pruned}
+			require.Equal(t, tc.want, tc.a.settledPaths(), tc.reason)
+			require.Equal(t, tc.confirms, tc.a.Confirms(), tc.reason)
 		})
 	}
 }

@@ -1,14 +1,15 @@
 package plan
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"maps"
 	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
@@ -27,7 +28,7 @@ func CreateBody(s *catalog.Settings, d *Desired, parent *resource.Resource) any 
 func TrialBody(s *catalog.Settings, d *Desired, parent *resource.Resource) any {
 	other := *d
 	other.object = maps.Clone(d.object)
-	cloneObject(other.object, "metadata")["name"] = "roperator-dry-run-" + hex.EncodeToString(d.sum[:8])
+	cloneObject(other.object, "metadata")["name"] = trialName(d)
 	return CreateBody(s, &other, parent)
 }
 
@@ -37,17 +38,44 @@ func TrialBody(s *catalog.Settings, d *Desired, parent *resource.Resource) any {
 // the object has changed. Fields at the paths in ignore keep the live values, and
 // so do those that the API server normalizes.
 func UpdateBody(s *catalog.Settings, a *Action, parent *resource.Resource, ignore ...string) map[string]any {
-	return a.Kind.Comparison.Without(append(a.settledPaths(), ignore...)).Merge(a.LiveObject(), full(s, a.Want, parent), a.former)
+	wanted := fullUpdate(s, a, parent)
+	return withOurs(s, wanted, a, a.Kind.Comparison.Without(append(a.settledPaths(), ignore...)).Merge(a.LiveObject(), wanted, a.former))
 }
 
-// ApplyBody returns the desired state for a server-side apply. It carries the UID of
-// the live object, so that the apply can neither create an object nor change
-// another object of the same name.
-func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource) any {
-	body := a.Kind.Comparison.Without(a.settledPaths()).KeepIgnored(a.LiveObject(), full(s, a.Want, parent))
-	meta, _ := body["metadata"].(map[string]any)
-	meta["uid"] = string(a.Live.UID())
-	return jsonvalue.NullFree(body)
+// ApplyBody returns what a server-side apply sends for the child of an action, nil
+// if no apply makes of the live object what the update with UpdateBody would: see
+// merge.Comparison.Applied. The body carries the UID and the resourceVersion of the
+// live object. So the apply can neither create an object nor change another object
+// of the same name, and is refused, as a conflict, if the object has changed. merged
+// is the UpdateBody of a.
+func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource, merged map[string]any) *merge.Application {
+	compared, wanted := a.Kind.Comparison.Without(a.settledPaths()), fullUpdate(s, a, parent)
+	out := compared.Applied(a.LiveObject(), applied(a.Want, wanted), merged, a.former)
+	if out == nil {
+		return nil
+	}
+	out.Body = withOurs(s, wanted, a, out.Body)
+	meta := cloneObject(out.Body, "metadata")
+	meta["uid"], meta["resourceVersion"] = string(a.Live.UID()), a.Live.ResourceVersion()
+	out.Sure = out.Sure && !a.unmarked
+	return out
+}
+
+// OwningBody returns the body of an update that takes the place of a server-side
+// apply: body, with two differences. Fields that somebody else applies as well stay,
+// and the desired fields become those of the operator's applies. owned is what the
+// live object's managedFields say. An entry that is added has the time now.
+func OwningBody(s *catalog.Settings, a *Action, parent *resource.Resource, body map[string]any, owned *merge.Ownership, now metav1.Time) (map[string]any, error) {
+	live := a.LiveObject()
+	entries, err := owned.Applied(live, applied(a.Want, fullUpdate(s, a, parent)), now)
+	if err != nil {
+		return nil, err
+	}
+	out := maps.Clone(owned.KeepShared(live, body))
+	if len(entries) > 0 { // the API server keeps none of large objects
+		cloneObject(out, "metadata")["managedFields"] = entries
+	}
+	return out, nil
 }
 
 // foreseenObject returns the live object as it will be after an update, without
@@ -61,7 +89,7 @@ func foreseenObject(a *Action) map[string]any {
 // the child has changed since it was read.
 func MarkPatch(s *catalog.Settings, a *Action) ([]byte, error) {
 	return guardedPatch(a.Live, map[string]any{
-		"annotations": map[string]any{s.Mark: newMark(a.Want)},
+		"annotations": map[string]any{s.Mark: newMark(s, a.Want)},
 	})
 }
 
@@ -69,18 +97,13 @@ func MarkPatch(s *catalog.Settings, a *Action) ([]byte, error) {
 // live the engine's labels and the owner reference. The API server refuses the
 // patch, as a conflict, if the object has changed since it was read.
 func ClaimPatch(s *catalog.Settings, live, parent *resource.Resource) ([]byte, error) {
-	owners, err := json.Marshal(live.OwnerReferences())
+	owners, err := ownersWith(s, live, parent)
 	if err != nil {
 		return nil, err
 	}
-	var refs []any
-	if err := json.Unmarshal(owners, &refs); err != nil {
-		return nil, err
-	}
-	refs = foreignOwners(map[string]any{"ownerReferences": refs}, parent.UID())
 	return guardedPatch(live, map[string]any{
 		"labels":          map[string]any{s.Config.TrackingLabel: string(parent.UID()), s.Config.OwnershipLabel: s.Config.Name},
-		"ownerReferences": append(refs, s.OwnerReference(parent)),
+		"ownerReferences": owners,
 	})
 }
 
@@ -101,6 +124,24 @@ func guardedPatch(live *resource.Resource, metadata map[string]any) ([]byte, err
 	return jsonpatch.MergeMergePatches(guard, change)
 }
 
+// withOurs returns body with the engine's labels, its owner reference and the mark, as
+// wanted has them: they are written even if the handler's are ignored.
+func withOurs(s *catalog.Settings, wanted map[string]any, a *Action, body map[string]any) map[string]any {
+	if len(a.Kind.Comparison.Ignore) == 0 {
+		return body
+	}
+	meta, _ := wanted["metadata"].(map[string]any)
+	labels, _ := meta["labels"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	owners, _ := meta["ownerReferences"].([]any)
+	ours := map[string]any{"metadata": map[string]any{
+		"labels":          map[string]any{s.Config.TrackingLabel: labels[s.Config.TrackingLabel], s.Config.OwnershipLabel: labels[s.Config.OwnershipLabel]},
+		"annotations":     map[string]any{s.Mark: annotations[s.Mark]},
+		"ownerReferences": owners[len(owners)-1:],
+	}}
+	return (&merge.Comparison{}).Merge(body, ours, nil)
+}
+
 // full returns d as it is written: with the engine's labels, the owner reference to
 // parent, and the mark. It leaves d unchanged, and shares with d the parts that
 // are the same.
@@ -112,10 +153,36 @@ func full(s *catalog.Settings, d *Desired, parent *resource.Resource) map[string
 	labels := cloneObject(meta, "labels")
 	labels[s.Config.TrackingLabel] = string(parent.UID())
 	labels[s.Config.OwnershipLabel] = s.Config.Name
-	cloneObject(meta, "annotations")[s.Mark] = newMark(d)
+	cloneObject(meta, "annotations")[s.Mark] = newMark(s, d)
 	others, _ := meta["ownerReferences"].([]any)
 	meta["ownerReferences"] = append(slices.Clip(others), s.OwnerReference(parent))
 	return out
+}
+
+// fullUpdate returns the desired state of a as it is written to a child that
+// exists. If the write leaves out fields that await a schema, the child keeps the
+// mark that it has, so that the fields are written when the schema is known.
+func fullUpdate(s *catalog.Settings, a *Action, parent *resource.Resource) map[string]any {
+	out := full(s, a.Want, parent)
+	if !a.Awaits {
+		return out
+	}
+	meta, _ := out["metadata"].(map[string]any)
+	annotations := cloneObject(meta, "annotations")
+	delete(annotations, s.Mark)
+	if text, ok := a.Live.Annotation(s.Mark); ok {
+		annotations[s.Mark] = text
+	}
+	return out
+}
+
+// applied returns what an apply says of the desired state, of which wanted is what is
+// written: all but the fields that are left to others.
+func applied(d *Desired, wanted map[string]any) map[string]any {
+	if len(d.left) == 0 {
+		return wanted
+	}
+	return (&merge.Comparison{Schema: d.kind.Comparison.Schema, Ignore: d.left}).Unapplied(wanted)
 }
 
 // AdoptOffline changes child, given as JSON values, into a child of parent, as

@@ -3,9 +3,8 @@ package reconcile
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -14,128 +13,138 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/object"
-	"github.com/roperator/roperator/resource"
 )
 
 const (
 	// maxShown bounds a value in a log line or an Event, in bytes.
 	maxShown = 100
-	// echoInterval is how soon after a write a change of the child counts as the
-	// child's answer to that write.
-	echoInterval = time.Second
+	// pathName is the field that stands for a child that comes and goes.
+	pathName = "metadata.name"
 )
+
+// findPrompt finds out what has set off the pass, and which children somebody else
+// has deleted since the last pass. It is called once a pass, since the memory
+// counts.
+func (p *pass) findPrompt() {
+	now, uid := time.Now(), p.parent.UID()
+	p.inputs = p.memory.InputsOf(p.parent, p.children)
+	if p.memory.Left(p.inputs) {
+		p.prompt = p.memory.Prompted(now, p.inputs, nil, false)
+		return
+	}
+	p.prompt = p.memory.Prompted(now, p.inputs, p.children, p.loops.Lasts(now, uid))
+	p.memory.Lost(now, p.children, func(ref object.Ref, since time.Duration) {
+		p.loops.Lost(now, schedule.LoopKey{Parent: uid, Type: ref.Type, Object: ref.Key}, since)
+	})
+}
 
 // inputsLeft returns the inputs that the pass leaves to the next one: what the
 // handler was shown, with the pass's own writes. If the next pass finds other
 // inputs, somebody else has changed the parent or a child.
 func (p *pass) inputsLeft() plan.Inputs {
-	written := map[object.Ref]*resource.Resource{}
-	for _, r := range p.results {
-		if r.Wrote {
-			written[r.Action.Ref] = r.Live
+	in := p.memory.InputsOf(p.parent, nil)
+	in.Children = p.inputs.Children
+	for i := range p.results {
+		r := &p.results[i]
+		if !r.Wrote {
+			continue
 		}
-	}
-	var children []*resource.Resource
-	for _, child := range p.children {
-		ref := object.RefOf(child)
-		if live, ok := written[ref]; ok {
-			child = live
-			delete(written, ref)
+		ref := r.Action.Ref
+		if shown, ok := p.req.Children.OfType(ref.Type).Get(ref.Key.Namespace, ref.Key.Name); ok {
+			in = in.Without(shown)
 		}
-		if child != nil {
-			children = append(children, child)
+		if r.Live != nil {
+			in = in.With(r.Live)
 		}
-	}
-	for _, live := range written {
-		if live != nil {
-			children = append(children, live)
-		}
-	}
-	return p.inputsOf(children)
-}
-
-// inputsOf returns the inputs of the handler if it is shown the pass's parent with
-// these children, in any order.
-func (p *pass) inputsOf(children []*resource.Resource) plan.Inputs {
-	in := plan.Inputs{UID: p.parent.UID(), Generation: p.parent.Generation(), Parent: p.memory.DigestOf(p.parent)}
-	for _, child := range children {
-		in.Children += versionHash(child.UID(), child.ResourceVersion())
 	}
 	return in
 }
 
-// versionHash is an FNV-1a hash of one state of an object. It allocates nothing,
-// as hash/fnv would.
-func versionHash(uid types.UID, version string) uint64 {
-	const offset, prime = 14695981039346656037, 1099511628211
-	hash := uint64(offset)
-	for _, text := range [...]string{string(uid), version} {
-		for i := range len(text) {
-			hash = (hash ^ uint64(text[i])) * prime
-		}
-	}
-	return hash
-}
+// A suspicion says whether a write may be part of a conflict loop.
+type suspicion int
 
-// prompted says whether anyone but this operator has changed the parent or a
-// child since the parent's last pass, or shortly before that. It is called once a
-// pass, since it counts.
-func (p *pass) prompted() bool { return p.memory.Prompted(p.inputsOf(p.children)) }
+const (
+	innocent  suspicion = iota
+	possible            // see schedule.ConflictDetector.Answered
+	suspected           // the write restores what someone else has changed, or its desired value changed unprompted
+)
 
-// suspect counts a write of a child if the write is suspicious: it restores what
-// someone else has changed, or its desired value changed unprompted. It says
-// whether the parent is in a conflict loop.
-func (p *pass) suspect(r *apply.Result, prompted bool) bool {
-	a := r.Action
-	key := schedule.LoopKey{Parent: p.parent.UID(), Type: a.Ref.Type, Object: a.Ref.Key}
-	if prompted && !a.Restores && p.echoed(a, key) {
-		prompted = !p.loops.Answered(time.Now(), key)
-	}
-	writes := p.suspicious(r, prompted)
-	if writes == nil {
+// suspect counts a write of a child if the write is suspicious. It says whether the
+// parent is in a conflict loop.
+func (p *pass) suspect(r *apply.Result) bool {
+	key, s := p.suspicionOf(r)
+	if s == innocent || s == possible && !p.loops.Answered(time.Now(), key) {
 		return false
 	}
-	if a.Verb == plan.VerbDelete { // under any name: a handler may name its children anew every time
-		key.Object.Name = ""
+	if key.Object.Name == "" {
+		if slices.Contains(p.suspected, key.Type) {
+			return false
+		}
+		p.suspected = append(p.suspected, key.Type)
 	}
-	return p.countLoop(key, writes)
+	return p.countLoop(key, p.fieldsOf(r))
 }
 
-// suspicious returns the fields of a suspicious write, nil if the write isn't
-// suspicious.
-func (p *pass) suspicious(r *apply.Result, prompted bool) []schedule.LoopWrite {
+// suspicionOf says how suspicious a write of a child is, and what it counts for:
+// the child, or all children of its type and of any name. The latter is for children
+// that are created and deleted under ever new names. Of these, several writes in a
+// pass count as one.
+func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 	a := r.Action
-	legitimate := prompted && !a.Restores
-	switch a.Verb {
-	case plan.VerbUpdate, plan.VerbApply, plan.VerbRecreate:
-		if legitimate {
-			return nil
+	key := schedule.LoopKey{Parent: p.parent.UID(), Type: a.Ref.Type, Object: a.Ref.Key}
+	ofType := key
+	ofType.Object.Name = ""
+	switch {
+	case a.Verb == plan.VerbDelete && !p.memory.Made(a.Live):
+		return ofType, suspected // somebody else makes it a child, perhaps again and again
+	case a.Verb == plan.VerbDelete:
+		return ofType, suspicionBy(p.prompt)
+	case a.Verb != plan.VerbCreate:
+		if a.Restores {
+			return key, suspected
 		}
-		writes := make([]schedule.LoopWrite, 0, len(a.Diffs))
-		for _, d := range a.Diffs {
-			writes = append(writes, schedule.LoopWrite{Path: d.Path, From: show(a.Kind, d.Live), To: show(a.Kind, d.Desired)})
-		}
-		return writes
-	case plan.VerbMark:
-		switch {
-		case legitimate:
-			return nil
-		case !a.Restores:
-			return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
-		}
-		// Someone takes the mark off again and again.
+		return key, suspicionBy(p.prompt)
+	case r.Claimed, p.loops.Replaces(time.Now(), key, p.edited):
+		return key, suspected // someone takes the labels off, or deletes the child
+	case p.prompt == plan.ByOthers, p.memory.Ended(a.Ref):
+		return key, innocent // it is new, or recreated
+	}
+	return ofType, possible // its name is new, and perhaps always is
+}
+
+// suspicionBy returns the suspicion of a write that the handler wanted otherwise in
+// the last pass, by what has set off the pass.
+func suspicionBy(prompt plan.Prompt) suspicion {
+	switch prompt {
+	case plan.ByAnswer:
+		return possible
+	case plan.ByOwnWrites:
+		return suspected
+	}
+	return innocent
+}
+
+// fieldsOf returns the fields of a suspicious write.
+func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
+	a := r.Action
+	switch {
+	case r.Claimed:
+		return []schedule.LoopWrite{{Path: "metadata.labels and metadata.ownerReferences"}}
+	case a.Verb == plan.VerbCreate:
+		return []schedule.LoopWrite{{Path: pathName, To: a.Ref.Key.Name}}
+	case a.Verb == plan.VerbDelete:
+		return []schedule.LoopWrite{{Path: pathName, From: a.Ref.Key.Name}}
+	case a.Verb == plan.VerbMark && a.Restores: // someone takes the mark off
 		path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.Mark)}
 		return []schedule.LoopWrite{{Path: path.String()}}
-	case plan.VerbCreate: // someone takes the operator's labels or the owner reference off
-		if r.Claimed {
-			return []schedule.LoopWrite{{Path: "metadata.labels and metadata.ownerReferences"}}
-		}
-	case plan.VerbDelete:
-		if !prompted {
-			return []schedule.LoopWrite{{Path: "metadata.name", From: a.Ref.Key.Name}}
-		}
+	case a.Verb == plan.VerbMark:
+		return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
 	}
-	return nil
+	writes := make([]schedule.LoopWrite, 0, len(a.Diffs))
+	for _, d := range a.Diffs {
+		writes = append(writes, schedule.LoopWrite{Path: d.Path, From: show(a.Kind, d.Live), To: show(a.Kind, d.Desired)})
+	}
+	return writes
 }
 
 // suspectStatus counts a write of the status that nobody's change has prompted. It
@@ -148,27 +157,6 @@ func (p *pass) suspectStatus(want, live any) bool {
 	return p.countLoop(schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}, writes)
 }
 
-// echoed says whether a write was prompted by nothing but the child's answer to
-// the last write. Such an answer is the status that a controller gives to every
-// spec; it comes within a moment of the write, or in a conflict loop at any time.
-// Were it a change by someone else, a Deployment that the handler wants different
-// at every call would never count as a conflict loop.
-func (p *pass) echoed(a *plan.Action, key schedule.LoopKey) bool {
-	if a.Live == nil || a.Want == nil {
-		return false
-	}
-	version, wrote := p.memory.LastWrite(a.Ref, a.Live.UID())
-	if version == "" {
-		return false
-	}
-	if at := time.Now(); at.Sub(time.Unix(0, wrote)) > echoInterval && !p.loops.Lasts(at, key) {
-		return false
-	}
-	in := p.inputsOf(p.children)
-	in.Children += versionHash(a.Live.UID(), version) - versionHash(a.Live.UID(), a.Live.ResourceVersion())
-	return p.memory.Left(in)
-}
-
 // countLoop counts a suspicious write. A conflict loop that it completes is
 // logged, counted and recorded as an Event. It says whether the parent is in a
 // conflict loop.
@@ -176,6 +164,9 @@ func (p *pass) countLoop(key schedule.LoopKey, writes []schedule.LoopWrite) bool
 	now := time.Now()
 	if found := p.loops.Wrote(now, key, writes); found != nil {
 		text := fmt.Sprintf("%s: %s is written again and again: %q", object.Ref{Type: key.Type, Key: key.Object}, found.Path, found.Values)
+		if found.Path == pathName {
+			text = fmt.Sprintf("%s: created or deleted again and again: %s %q", object.Ref{Type: key.Type, Key: key.Object}, found.Path, found.Values)
+		}
 		p.Logger().Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
 		p.metrics.Loop(key.Type)
 		p.event(p.parent, observe.Warning, observe.ReasonConflictLoop, text)

@@ -22,7 +22,15 @@
 // is remembered of one parent belongs to the pass over that parent, and the
 // scheduler never hands out a parent twice at a time.
 //
+// The engine owns the catalog, too, in which the schemas of custom resources
+// arrive and change: see KeepSchemas. A new schema makes a new catalog, which is
+// stored in an atomic pointer. A pass takes the catalog once, when it begins.
+//
 // # Goroutines
+//
+// KeepSchemas runs in its caller's goroutine, and ends with its context. It makes
+// requests only while a schema is missing, or after the API server has ended a
+// watch of a custom resource before its time.
 //
 // Work starts MaxConcurrentSyncs workers. Each ends after its pass once the
 // context has ended. One more goroutine cancels those passes after the shutdown

@@ -4,9 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -33,6 +35,7 @@ type Config struct {
 	Metrics  *observe.Metrics   // nil: for an engine that only releases parents
 	Tracing  *observe.Tracing   // nil: no spans are made
 	Log      *slog.Logger
+	Schemas  *catalog.Schemas // nil: for an engine that reads no schemas
 	// KeepHistory keeps the newest errors of each parent and the conflict loops,
 	// for Engine.Errors and Engine.Loops.
 	KeepHistory bool
@@ -41,7 +44,11 @@ type Config struct {
 // An Engine is one operator: everything that its passes share. Its exported
 // methods may be called concurrently.
 type Engine struct {
-	*catalog.Settings
+	*catalog.Settings // as they were at the start, before any schema was read
+	// current are the settings with the schemas that are known now. A pass keeps
+	// those that it began with. Only keeper stores them.
+	current atomic.Pointer[catalog.Settings]
+	keeper  schemaKeeper
 	handler handler.Handler
 	client  *client.Client
 	store   *store.Store
@@ -52,6 +59,7 @@ type Engine struct {
 	history *history
 	metrics *observe.Metrics
 	tracing *observe.Tracing
+	lessons *apply.Lessons
 	slots   chan struct{} // one for each write under way
 	listing chan struct{} // has room for one: the pass that lists the parents
 	log     *slog.Logger
@@ -72,10 +80,13 @@ func New(c Config) *Engine {
 		history:  &history{on: c.KeepHistory},
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,
+		lessons:  &apply.Lessons{},
 		slots:    make(chan struct{}, maxWrites),
 		listing:  make(chan struct{}, 1),
 		log:      c.Log,
 	}
+	e.current.Store(c.Settings)
+	e.keeper.init(c.Schemas)
 	e.store.KeepDeparted = c.Settings.Config.ParentSelector != ""
 	return e
 }
@@ -84,6 +95,18 @@ func New(c Config) *Engine {
 // synced.
 func (e *Engine) LogStart(ctx context.Context) {
 	e.log.InfoContext(ctx, "started", "parent", e.Config.Parent.String(), "children", len(e.Config.Children), "parents", len(e.store.AllParents()))
+}
+
+// Listed is called once the first lists are in the store. Objects that are read from
+// then on come without what managedFields say of them. again says that all types
+// will be listed once more before the first pass.
+func (e *Engine) Listed(again bool) {
+	e.client.DropHeldFields()
+	if again {
+		e.store.ForgetAllFields()
+	} else {
+		e.store.ForgetOrphanFields()
+	}
 }
 
 // Work makes passes until ctx ends, and returns when the running passes have
@@ -153,6 +176,9 @@ func (e *Engine) each(n int, do func(i int)) {
 
 // changed makes the parents due that a change in the store concerns.
 func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
+	for _, uid := range c.Edited {
+		e.queue.Edited(uid, why)
+	}
 	for _, uid := range c.Parents {
 		e.queue.Add(uid, p, why)
 	}

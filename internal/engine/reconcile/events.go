@@ -57,7 +57,7 @@ func eventOf(v plan.Verb, claimed bool) (reason, note string) {
 		return observe.ReasonAdopted, "adopted"
 	case v == plan.VerbCreate:
 		return observe.ReasonCreated, "created"
-	case v == plan.VerbUpdate, v == plan.VerbApply:
+	case v == plan.VerbUpdate, v == plan.VerbApply, v == plan.VerbRelease:
 		return observe.ReasonUpdated, "updated"
 	case v == plan.VerbRecreate:
 		return observe.ReasonRecreated, "deleted, to be created anew:"
@@ -89,6 +89,26 @@ func (p *pass) emitWrites() {
 	}
 	for _, reason := range order {
 		p.event(p.parent, observe.Normal, reason, notes[reason]+" "+joinNames(written[reason]))
+	}
+}
+
+// tellUntried logs and records the children that are deleted to be created anew,
+// though nobody could ask whether the API server takes their new state.
+func (p *pass) tellUntried() {
+	for _, r := range p.results {
+		if r.Untried != nil {
+			p.Logger().Warn("a child is recreated, though its new state couldn't be tried before", "child", r.Action.Ref.String(), "reason", r.Untried)
+			p.event(p.parent, observe.Warning, observe.ReasonRecreatedUntried, "recreated, though the new state couldn't be tried before: "+r.Untried.Error())
+		}
+	}
+}
+
+// tellWaits logs and records what the pass waits for, each once until the wait is
+// over.
+func (p *pass) tellWaits(texts []string) {
+	for _, text := range p.memory.Waits(texts) {
+		p.Logger().Info("waiting for a child", "reason", text)
+		p.event(p.parent, observe.Normal, observe.ReasonWaiting, text)
 	}
 }
 

@@ -31,7 +31,7 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 	if parent != p.parent {
 		p.wrote("patch finalizers")
 		p.parent = parent
-		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children}
+		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children, LastErrors: p.req.LastErrors}
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
 	parent, err := p.setFinalizers(ctx, p.parent, p.WithoutOurs)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && !p.parentUnchanged(ctx):
 		return schedule.Outcome{}, nil
 	case err != nil:
 		return schedule.Outcome{Err: true}, fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err)
@@ -157,6 +157,14 @@ func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
 		return schedule.Outcome{Forget: true}, nil
 	}
 	return schedule.Outcome{}, nil
+}
+
+// parentUnchanged says whether the API server has the parent exactly as the pass knows
+// it. Then an answer that says otherwise, a conflict or a 404, is an admission
+// webhook's.
+func (p *pass) parentUnchanged(ctx context.Context) bool {
+	live, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
+	return err == nil && live.UID() == p.parent.UID() && live.ResourceVersion() == p.parent.ResourceVersion()
 }
 
 // isGone says whether answer, to a patch of finalizers, shows an object that went

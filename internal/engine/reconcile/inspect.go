@@ -60,7 +60,7 @@ func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Differen
 	if err != nil {
 		return nil, err
 	}
-	return plan.Differences(e.Types, live.Type(), live.Unstructured().Object, want), nil
+	return plan.Differences(e.current.Load().Types, live.Type(), live.Unstructured().Object, want), nil
 }
 
 // Errors returns the newest 100 errors of a parent's passes, oldest first: those

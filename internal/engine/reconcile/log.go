@@ -60,7 +60,7 @@ func (p *pass) summary(d schedule.Due, took time.Duration) []any {
 }
 
 // logPass logs how a pass ended. An error becomes an Event too, once until its
-// text changes.
+// text changes. So are refusals logged: they may last.
 func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
 	if err == nil {
 		p.memory.Failed("")
@@ -68,10 +68,13 @@ func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time
 	switch {
 	case err != nil:
 		p.history.add(p.parent.Key(), err)
+		level := slog.LevelError
 		if p.memory.Failed(err.Error()) {
 			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), err.Error())
+		} else if apierror.OnlyRefusals(err) {
+			level = slog.LevelDebug
 		}
-		p.log.ErrorContext(ctx, "sync failed", append(p.summary(d, took), "error", err)...)
+		p.log.Log(ctx, level, "sync failed", append(p.summary(d, took), "error", err)...)
 	case len(p.did) > 0:
 		if p.log.Enabled(ctx, slog.LevelInfo) {
 			p.log.InfoContext(ctx, "synced", p.summary(d, took)...)

@@ -35,7 +35,7 @@ func (p *pass) count(r *apply.Result) {
 		p.metrics.Wrote(a.Ref.Type, string(a.Verb), observe.WriteSuccess)
 	}
 	switch a.Verb {
-	case plan.VerbUpdate, plan.VerbApply, plan.VerbRecreate:
+	case plan.VerbUpdate, plan.VerbApply, plan.VerbRecreate, plan.VerbMend:
 		if r.Wrote || r.Err != nil || r.Await {
 			p.metrics.Corrected(a.Ref.Type, len(a.Diffs))
 		}

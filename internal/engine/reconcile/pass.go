@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -34,17 +35,26 @@ const (
 // to one goroutine, but for what apply.Owner says.
 type pass struct {
 	*Engine
-	syncID   passID
-	parent   *resource.Resource   // its newest state that the pass knows
-	req      *handler.SyncRequest // the snapshot
-	children []*resource.Resource // of the snapshot, in its order
-	memory   *plan.ParentMemory   // of this parent, from pass to pass
-	results  []apply.Result       // of the actions on children
+	*catalog.Settings // as the pass began with them
+	syncID            passID
+	parent            *resource.Resource   // its newest state that the pass knows
+	req               *handler.SyncRequest // the snapshot
+	children          []*resource.Resource // of the snapshot, in its order
+	memory            *plan.ParentMemory   // of this parent, from pass to pass
+	results           []apply.Result       // of the actions on children
+
+	edited    bool            // somebody has edited the parent since the last pass
+	inputs    plan.Inputs     // what the handler was shown; the zero Inputs before findPrompt
+	prompt    plan.Prompt     // what has set off the pass
+	suspected []resource.Type // the types of which creates or deletes have counted for a conflict loop
 
 	did        []string      // what was written, as "verb object", for the log
 	firstWrite time.Time     // when the first write was answered; zero: there was none
 	foreseen   []plan.Change // what would have been written if this weren't a dry run
-	outdated   bool          // the parent has changed since the snapshot; known in a dry run only
+	// failuresOver says that the handler was last told of children that couldn't be
+	// written, and that all of them are written now.
+	failuresOver bool
+	outdated     bool // the parent has changed since the snapshot; known in a dry run only
 }
 
 // sync makes one pass over the parent that is due, and returns what the scheduler
@@ -56,6 +66,9 @@ func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
 		return e.release(ctx, d.UID)
 	}
 	p := e.newPass(req)
+	if !d.Event.IsZero() {
+		p.memory.Stir()
+	}
 	start := time.Now()
 	inner, span := p.startSpan(ctx, d)
 	out, err := p.run(inner)
@@ -71,14 +84,16 @@ func (e *Engine) snapshot(uid types.UID) (*handler.SyncRequest, bool) {
 	if parent == nil {
 		return nil, false
 	}
-	return &handler.SyncRequest{Parent: parent, Children: handler.NewChildren(children...)}, true
+	return &handler.SyncRequest{Parent: parent, Children: handler.NewChildren(children...), LastErrors: e.memory.LastErrors(uid)}, true
 }
 
 // newPass returns a pass over the parent of req. No other pass over that parent
 // may be under way.
 func (e *Engine) newPass(req *handler.SyncRequest) *pass {
+	memory, settings := e.memory.Of(req.Parent.UID()), e.current.Load()
+	memory.Under(settings.Types)
 	return &pass{
-		Engine: e, parent: req.Parent, req: req, memory: e.memory.Of(req.Parent.UID()),
+		Engine: e, Settings: settings, parent: req.Parent, req: req, memory: memory,
 		children: slices.AppendSeq(make([]*resource.Resource, 0, req.Children.Len()), req.Children.All()),
 	}
 }
@@ -95,10 +110,13 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	if p.parent.IsDeleting() {
 		return p.finalize(ctx)
 	}
+	if p.edited = p.memory.Edited(p.parent); p.edited {
+		p.loops.Excuse(p.parent.UID())
+	}
 	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
 		return schedule.Outcome{}, nil
 	}
-	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) {
+	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) && !p.parentUnchanged(ctx) {
 		return schedule.Outcome{Resync: watchDelay}, nil // the parent is gone; the watch will say so
 	} else if err != nil {
 		return schedule.Outcome{Err: true}, err
@@ -130,19 +148,38 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	}
 	p.apply(ctx, &planned)
 	p.emitWrites()
-	prompted := p.prompted() // so late, since hashing holds up no request here
-	out := p.learn(&planned, desired, resp.KeepChildren, prompted)
-	err = p.childErrors(&planned)
-	statusOut, statusErr := p.settleStatus(ctx, resp.Status, childrenState{changed: out.Again, failed: err != nil, prompted: prompted})
+	p.tellUntried()
+	p.findPrompt() // so late, since hashing holds up no request here
+	out := p.learn(&planned, desired, resp.KeepChildren)
+	err = p.learnFailures(&planned)
+	texts, waits := p.waitTexts(&planned)
+	p.tellWaits(texts)
+	prompted := p.prompt != plan.ByOwnWrites
+	statusOut, statusErr := p.settleStatus(ctx, resp.Status, childrenState{changed: out.Again || p.failuresOver, failed: err != nil || waits, prompted: prompted})
 	out = out.Merge(statusOut)
+	out.Again = out.Again || p.failuresOver
 	out.Resync = schedule.Soonest(out.Resync, resp.Resync)
+	p.memory.Resync(time.Now(), resp.Resync)
 	if p.memory.AwaitsNamespace(p.parent.Namespace()) {
 		out.Resync = schedule.Soonest(out.Resync, terminatingRetry)
 	}
 	err = errors.Join(err, statusErr)
 	out.Err = err != nil
-	out.Permanent = err != nil && apierror.OnlyRefusals(err)
+	p.postpone(&out, err)
+	p.memory.Calm()
 	return out, err
+}
+
+// postpone lets the next pass wait until refused writes are tried again, or for the
+// delay that the handler asked for. It does nothing unless refusals are all that
+// has gone wrong.
+func (p *pass) postpone(out *schedule.Outcome, err error) {
+	if err == nil || !apierror.OnlyRefusals(err) {
+		return
+	}
+	if in := p.memory.RetryIn(time.Now()); in > 0 {
+		out.Permanent, out.RetryAfter = true, schedule.Soonest(in, out.Resync)
+	}
 }
 
 // plan validates a response, and decides which actions it takes. The error is an
@@ -156,14 +193,14 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 		}
 	}
 	return desired, plan.Build(p.Settings, plan.Input{
-		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Memory: p.memory,
+		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Memory: p.memory, Now: time.Now(),
 	}), nil
 }
 
 // apply carries out a plan, and keeps the results.
 func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	x := &apply.Executor{
-		Settings: p.Settings, Client: p.client, Store: p.store, Tracing: p.tracing, Slots: p.slots, Parent: p.parent, Owner: p,
+		Settings: p.Settings, Client: p.client, Store: p.store, Tracing: p.tracing, Lessons: p.lessons, Slots: p.slots, Parent: p.parent, Owner: p,
 	}
 	report := x.Run(ctx, planned, p.memory.NamespacesTerminating())
 	p.results = report.Results
@@ -171,83 +208,6 @@ func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	if p.firstWrite.IsZero() {
 		p.firstWrite = report.FirstWrite
 	}
-}
-
-// learn remembers the results of the actions on children, and returns what they
-// ask of the scheduler. keptAll says that the response left the children as they
-// are, prompted that somebody else has changed the parent or a child.
-func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll, prompted bool) schedule.Outcome {
-	var out schedule.Outcome
-	for _, a := range planned.Settled {
-		p.memory.Carry(a.Want, a.Live)
-	}
-	for i := range p.results {
-		out = out.Merge(p.learnOne(&p.results[i], prompted))
-	}
-	if !keptAll {
-		p.memory.KeepOnly(desired)
-	}
-	return out
-}
-
-// learnOne is learn for the result of one action.
-func (p *pass) learnOne(r *apply.Result, prompted bool) (out schedule.Outcome) {
-	a := r.Action
-	p.count(r)
-	if r.Wrote {
-		out.Again = true
-		p.did = append(p.did, string(a.Verb)+" "+a.Ref.String())
-		if r.Err == nil {
-			out.Throttled = p.suspect(r, prompted)
-		}
-	}
-	p.remember(r)
-	if r.Skipped && r.Would != plan.VerbMark {
-		p.foreseen = append(p.foreseen, p.changeOfChild(r))
-	}
-	if r.Await && !r.Parked {
-		out.Resync = watchDelay
-		out.Again = out.Again || p.newerHeld(a)
-	}
-	return out
-}
-
-// remember keeps what the API server made of the desired state of an action, or
-// that it refused that state.
-func (p *pass) remember(r *apply.Result) {
-	a := r.Action
-	refused, isRefused := errors.AsType[*apierror.RefusedError](r.Err)
-	switch {
-	case isRefused && a.Want != nil:
-		p.memory.Refuse(a.Want, a.Live, refused)
-	case r.Err != nil, !r.Accepted, r.Live == nil:
-	case r.Wrote:
-		p.memory.AcceptWritten(a.Want, r.Live, r.Rest, time.Now())
-	default:
-		p.memory.Accept(a.Want, r.Live, r.Rest)
-	}
-}
-
-// newerHeld says whether the store already holds a newer state of an action's
-// object than the action was planned for, or holds the object no longer.
-func (p *pass) newerHeld(a *plan.Action) bool {
-	if a.Live == nil {
-		return false
-	}
-	held, ok := p.store.Object(a.Ref)
-	return !ok || held.ResourceVersion() != a.Live.ResourceVersion()
-}
-
-// childErrors joins the errors of the children: of this pass's writes, and of
-// earlier writes that are known to fail again.
-func (p *pass) childErrors(planned *plan.Plan) error {
-	errs := slices.Clone(planned.Refused)
-	for _, r := range p.results {
-		if r.Err != nil {
-			errs = append(errs, r.Err)
-		}
-	}
-	return apierror.Join(errs)
 }
 
 // conclude counts and logs how a pass ended, and returns its outcome for the
@@ -260,8 +220,12 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	p.logForeseen(ctx)
 	p.logPass(ctx, d, err, took)
 	// A pass without writes in the middle of a conflict loop doesn't end the loop.
-	out.Throttled = out.Throttled || p.loops.Active(time.Now(), p.parent.UID())
-	if out.Again || out.Err || len(p.did) > 0 {
+	// The deletion of the parent does.
+	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
+	if p.inputs == (plan.Inputs{}) && (out.Again || out.Err || len(p.did) > 0) {
+		p.inputs = p.memory.InputsOf(p.parent, p.children)
+	}
+	if p.inputs != (plan.Inputs{}) {
 		p.memory.Leave(p.inputsLeft())
 	}
 	return out

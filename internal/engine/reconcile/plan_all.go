@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/store"
@@ -76,7 +77,7 @@ func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan
 		p := e.newPass(req)
 		_, err := p.run(ctx)
 		outdated, readErr := p.rereadChildren(ctx)
-		if !outdated && !p.outdated {
+		if !outdated && !p.outdated && !p.doubts() {
 			return p.foreseen, errors.Join(err, readErr)
 		}
 	}
@@ -97,6 +98,14 @@ func (p *pass) rereadChildren(ctx context.Context) (outdated bool, err error) {
 		outdated = outdated || changed
 	}
 	return outdated, nil
+}
+
+// doubts says whether a rehearsed write awaits a newer state of a child for the first
+// time. If there is none, the next try finds out that the write is refused.
+func (p *pass) doubts() bool {
+	return slices.ContainsFunc(p.results, func(r apply.Result) bool {
+		return r.Await && !r.Parked && p.memory.Tries(r.Action) == 1
+	})
 }
 
 // rereadChild brings the store up to date with the child of an action, and says

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -29,6 +30,7 @@ type childrenState struct {
 func (p *pass) settleStatus(ctx context.Context, status any, children childrenState) (schedule.Outcome, error) {
 	if isNil(status) {
 		p.memory.DeferStatus(false)
+		p.memory.StatusFine()
 		return schedule.Outcome{}, nil
 	}
 	if !p.Types.Parent.HasStatus {
@@ -49,9 +51,13 @@ func (p *pass) settleStatus(ctx context.Context, status any, children childrenSt
 	live = jsonvalue.NullFree(live)
 	switch {
 	case jsonvalue.Equal(want, live), p.memory.KnowsStatus(want, live):
+		p.memory.StatusFine()
 		return schedule.Outcome{}, nil
 	case p.Config.DryRun:
 		return schedule.Outcome{}, p.foreseeStatus(ctx, want, live)
+	}
+	if err := p.memory.StatusRefused(want, time.Now()); err != nil {
+		return schedule.Outcome{}, err
 	}
 	return p.writeStatus(ctx, want, live, children.prompted)
 }
@@ -68,15 +74,17 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	} else {
 		p.metrics.Wrote(p.parent.Type(), "update status", observe.WriteResult(err))
 	}
+	outdated := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 	switch {
-	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+	case outdated && (!p.memory.AwaitsStatus(p.parent.ResourceVersion()) || !p.parentUnchanged(ctx)):
 		held, ok := p.store.Parent(p.parent.UID())
 		newer := ok && held.ResourceVersion() != p.parent.ResourceVersion()
 		return schedule.Outcome{Resync: watchDelay, Again: newer}, nil // the newer parent is here or on its way
 	case err != nil:
 		err = fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
-		if apierror.IsRefusal(err) {
+		if outdated || apierror.IsNo(err) {
 			err = &apierror.RefusedError{Err: err}
+			p.memory.RefuseStatus(want, err, time.Now(), p.queue.Backoff)
 		}
 		return schedule.Outcome{}, err
 	}

@@ -9,6 +9,10 @@ const (
 	// earlyRetryInterval is the least time between two passes over a failing
 	// parent that keeps changing, unless the parent's backoff is shorter.
 	earlyRetryInterval = time.Second
+	// editInterval is the least time between a throttled pass and the pass after an
+	// edit of the parent. It bounds what someone can cause who edits the parent
+	// whenever the operator writes a child.
+	editInterval = 500 * time.Millisecond
 	// promptRetries is how many failures in a row are retried in the class of the
 	// failed pass. Later ones are retried in the backlog. One short outage must
 	// not put a user's change behind 100,000 parents that wait since the start.
@@ -46,11 +50,12 @@ func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 			retryAs = e.ranAs
 		}
 	}
+	unthrottled := max(floor, editInterval)
 	if o.Throttled {
 		floor = max(retry, s.backoff(throttleBackoffBase, e.throttles))
 		retry, retryAs = floor, Backlog
 	}
-	e.notBefore = now.Add(floor)
+	e.notBefore, e.unthrottled = now.Add(floor), now.Add(min(floor, unthrottled))
 	retried := !o.Permanent || o.Again || o.RetryAfter > 0
 	switch {
 	case o.Throttled && retried:
@@ -65,8 +70,19 @@ func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 	}
 }
 
+// endThrottle ends the throttle of a parent, if there is one. The next throttle
+// starts at its base.
+func (e *parentEntry) endThrottle() {
+	if e.throttles > 0 {
+		e.throttles, e.notBefore = 0, e.unthrottled
+	}
+}
+
 // bringForwardLocked lets a changed parent run as early as its backoff allows.
 func (s *Scheduler) bringForwardLocked(e *parentEntry) {
+	if e.edited {
+		e.endThrottle()
+	}
 	p := Fresh
 	if e.throttles > 0 {
 		p = Backlog
@@ -96,6 +112,14 @@ func (s *Scheduler) restLocked(e *parentEntry, o Outcome, now time.Time) {
 		return
 	}
 	s.startTimerLocked(e, now.Add(after), Fresh, why)
+}
+
+// Backoff returns how long a parent waits after the n-th failure in a row, n from 1.
+// So long is also to be waited for what has failed as often within passes.
+func (s *Scheduler) Backoff(n int) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.backoff(errorBackoffBase, n)
 }
 
 // backoff returns the jittered wait after the n-th failure or throttled pass in a

@@ -49,14 +49,18 @@ type ConflictLoop struct {
 
 // A ConflictDetector finds conflict loops. A loop begins when an object gets a
 // number of suspicious writes, the limit, within a time window. The caller decides
-// which writes are suspicious: those that restore a value which someone else
-// changed, and those whose desired value changed though neither the parent's spec
-// nor any child did.
+// which writes are suspicious: those that restore what someone else changed or
+// deleted, and those whose desired value changed though only the operator's own
+// writes set off the pass.
 //
 // A loop lasts while writes follow each other, also at the slowing pace of a
 // throttled parent. It ends with a pause longer than the window plus three times
 // the pause before. After that, it takes the full number of writes to find the
 // loop again.
+//
+// An object that takes the place of a lost one takes over its history: see
+// Replaces. So a loop is found, too, if every object that is created has a new
+// name.
 //
 // The detector remembers at most limit writes of an object, and forgets objects
 // whose loop or window is over. Its methods may be called concurrently. It reads
@@ -79,6 +83,8 @@ type loopHistory struct {
 	last     time.Time     // the last write, suspicious or prompted by an answer
 	gap      time.Duration // between the last suspicious write and the write before
 	count    int           // suspicious writes since the loop began; 0: no loop
+	lost     time.Time     // when the object was lost; zero: it wasn't, or has been replaced
+	excused  bool          // of a loop: the parent was edited after the last suspicious write
 }
 
 type loopEntry struct {
@@ -118,7 +124,7 @@ func (d *ConflictDetector) Wrote(now time.Time, key LoopKey, w []LoopWrite) (fou
 	if !h.last.IsZero() {
 		h.gap = now.Sub(h.last)
 	}
-	h.last = now
+	h.last, h.excused = now, false
 	switch {
 	case h.count > 0:
 		h.count++
@@ -132,9 +138,10 @@ func (d *ConflictDetector) Wrote(now time.Time, key LoopKey, w []LoopWrite) (fou
 	return &ConflictLoop{Key: key, Path: path, Values: values, Writes: h.count}
 }
 
-// Answered counts a write that only the object's own answer to the write before
-// has prompted. It says whether the caller must count this write as suspicious,
-// with Wrote: every fourth such write, and each one during a loop.
+// Answered counts a write that may be suspicious: only answers to the operator's
+// writes have prompted it, or it creates an object that none of this name was
+// before. It says whether the caller must count this write as suspicious, with
+// Wrote: every fourth such write, and each one during a loop.
 func (d *ConflictDetector) Answered(now time.Time, key LoopKey) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -156,20 +163,35 @@ func (d *ConflictDetector) Active(now time.Time, parent types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, h := range d.mu.parents[parent] {
-		if h.count > 0 && now.Sub(h.last) <= d.window {
+		if h.count > 0 && !h.excused && now.Sub(h.last) <= d.window {
 			return true
 		}
 	}
 	return false
 }
 
-// Lasts says whether the object is in a loop that hasn't ended, even if Active no
-// longer counts it.
-func (d *ConflictDetector) Lasts(now time.Time, key LoopKey) bool {
+// Lasts says whether an object of the parent is in a loop that hasn't ended, even
+// if Active no longer counts it.
+func (d *ConflictDetector) Lasts(now time.Time, parent types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.mu.parents[key.Parent][key]
-	return h != nil && h.count > 0 && !d.expired(now, h)
+	for _, h := range d.mu.parents[parent] {
+		if h.count > 0 && !d.expired(now, h) {
+			return true
+		}
+	}
+	return false
+}
+
+// Excuse makes the loops of a parent inactive until their next suspicious write.
+// The caller excuses a parent that somebody has edited: the edit ends the throttle,
+// and the next suspicious write starts it anew.
+func (d *ConflictDetector) Excuse(parent types.UID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.mu.parents[parent] {
+		h.excused = true
+	}
 }
 
 // Forget drops the histories of the objects of a parent.
@@ -227,7 +249,11 @@ func (d *ConflictDetector) expired(now time.Time, h *loopHistory) bool {
 	if h.count > 0 {
 		keep += 3 * h.gap // a throttled pass waits up to three times as long as the one before
 	}
-	return now.Sub(h.last) > keep
+	last := h.last
+	if h.lost.After(last) {
+		last = h.lost
+	}
+	return now.Sub(last) > keep
 }
 
 // culprit returns the path that most of the writes had in common, the first of

@@ -13,7 +13,7 @@ type Outcome struct {
 	Permanent  bool          // the pass failed, and isn't retried: only a fresh Add, Again, Resync or RetryAfter lead to another one
 	Again      bool          // the pass wrote something: the parent is due again at once, in the class of this pass
 	Resync     time.Duration // when the handler asked for another pass; dropped if a pass starts earlier
-	Throttled  bool          // the parent is in a conflict loop: the next pass waits, whatever happens meanwhile
+	Throttled  bool          // the parent is in a conflict loop: the next pass waits, unless the parent is edited meanwhile
 	Forget     bool          // the parent is gone: its state is dropped
 	RetryAfter time.Duration // when to try again, in place of the backoff and even if Permanent is set; dropped if a pass starts earlier
 }

@@ -21,6 +21,7 @@ type parentEntry struct {
 	reasons  int           // triggers since the last pass started
 	why      Trigger       // the first of these triggers
 	event    time.Time     // when the first of them came that was a call of Add; zero: none
+	edited   bool          // one of them was a call of Edited during the running pass
 	priority Priority      // the class in which it is queued, or will be after the running pass
 	since    time.Time     // when it was queued, or its timer expired
 	elem     *list.Element // its place in the queue of its priority; nil: not queued
@@ -33,6 +34,8 @@ type parentEntry struct {
 	failures  int       // passes in a row that failed
 	throttles int       // passes in a row that were throttled
 	notBefore time.Time // no pass starts earlier; zero unless failed or throttled
+	// unthrottled is what notBefore becomes if an edit ends the throttle.
+	unthrottled time.Time
 }
 
 func (e *parentEntry) queued() bool   { return e.elem != nil }

@@ -69,8 +69,8 @@ type Due struct {
 // second. A backlog add changes nothing for a failed parent.
 //
 // In a conflict loop the parent waits 1 s, doubled and jittered the same way with
-// each further throttled pass. Nothing shortens this wait. The first pass that
-// isn't throttled resets it.
+// each further throttled pass. Only an edit of the parent itself shortens this
+// wait: see Edited. The first pass that isn't throttled resets it.
 type Scheduler struct {
 	maxBackoff time.Duration
 	rnd        func() float64
@@ -117,7 +117,16 @@ func New(maxBackoff time.Duration, rnd func() float64) *Scheduler {
 
 // Add makes a parent due: now, or after its running pass, or when its backoff or
 // throttle allows. It never blocks, and does nothing after Close.
-func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) {
+func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) { s.add(uid, p, why, false) }
+
+// Edited is a fresh Add for a parent that someone has edited or deleted. It also
+// ends the parent's throttle: the parent is due now, but no earlier than half a
+// second after the throttled pass. If a later pass is throttled again, the throttle
+// starts anew at 1 s. So nobody who keeps a conflict loop going can delay what is
+// asked of the operator in the parent itself.
+func (s *Scheduler) Edited(uid types.UID, why Trigger) { s.add(uid, Fresh, why, true) }
+
+func (s *Scheduler) add(uid types.UID, p Priority, why Trigger, edited bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
@@ -130,6 +139,9 @@ func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) {
 		e = &parentEntry{uid: uid, timerIndex: -1}
 		s.mu.parents[uid] = e
 	}
+	if edited && !e.running {
+		e.endThrottle()
+	}
 	switch {
 	case e.running:
 		if e.reasons == 0 {
@@ -137,6 +149,7 @@ func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) {
 		}
 		e.note(why, now)
 		e.priority = max(e.priority, p)
+		e.edited = e.edited || edited
 	case e.queued():
 		e.note(why, now)
 		s.enqueueLocked(e, p, now)
@@ -194,7 +207,7 @@ func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 	s.stopTimerLocked(e)
 	d := Due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Event: e.event, Waited: now.Sub(e.since), Priority: e.priority}
 	e.running, e.ranAs = true, e.priority
-	e.priority, e.why, e.reasons, e.event = Backlog, "", 0, time.Time{}
+	e.priority, e.why, e.reasons, e.event, e.edited = Backlog, "", 0, time.Time{}, false
 	s.mu.running++
 	return d, true
 }

@@ -24,6 +24,17 @@ type schedModel struct {
 	failures  int
 	throttles int
 	floor     time.Time
+	edited    bool      // edited since the last pass started
+	early     time.Time // what floor becomes if an edit ends the throttle
+}
+
+// edit is add for an edit of the parent itself.
+func (m *schedModel) edit(now time.Time) {
+	if !m.running && m.throttles > 0 {
+		m.throttles, m.floor = 0, m.early
+	}
+	m.edited = m.edited || m.running
+	m.add(now, Fresh)
 }
 
 func (m *schedModel) add(now time.Time, p Priority) {
@@ -65,7 +76,7 @@ func (m *schedModel) done(now time.Time, o Outcome, maxBackoff time.Duration) {
 		return min(base, maxBackoff)
 	}
 	ran := m.class
-	changed, touched := m.changed, m.touched
+	changed, touched, edited := m.changed, m.touched, m.edited
 	failures, throttles := m.failures+1, m.throttles+1
 	if o.Forget || (!o.Err && !o.Permanent) {
 		failures = 0
@@ -87,7 +98,15 @@ func (m *schedModel) done(now time.Time, o Outcome, maxBackoff time.Duration) {
 			d = max(d, errWait)
 		}
 		m.floor = now.Add(d)
+		early := 500 * time.Millisecond
+		if failures > 0 {
+			early = max(early, min(errWait, time.Second))
+		}
+		m.early = now.Add(min(d, early))
 		switch {
+		case changed && edited:
+			m.throttles, m.floor = 0, m.early
+			m.at, m.class = m.early, Fresh
 		case changed || retried:
 			m.at = m.floor
 		case o.Resync > 0:
@@ -148,8 +167,13 @@ func schedProperty(t *testing.T, rnd *rand.Rand) {
 			if models[uid] == nil {
 				models[uid] = &schedModel{}
 			}
-			s.Add(uid, p, "")
-			models[uid].add(now, p)
+			if maybe(3) {
+				s.Edited(uid, "")
+				models[uid].edit(now)
+			} else {
+				s.Add(uid, p, "")
+				models[uid].add(now, p)
+			}
 		case 1:
 			if d, ok := s.take(t.Context()); ok {
 				m := models[d.UID]
@@ -160,7 +184,7 @@ func schedProperty(t *testing.T, rnd *rand.Rand) {
 					m.class = Fresh
 				}
 				require.Equal(t, m.class, d.Priority, d.UID)
-				m.running, m.changed, m.touched = true, false, false
+				m.running, m.changed, m.touched, m.edited = true, false, false, false
 				running = append(running, d.UID)
 			}
 		case 2:

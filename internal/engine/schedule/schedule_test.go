@@ -20,9 +20,12 @@ func schedElapse(d time.Duration) { <-time.After(d) }
 type schedAdd struct {
 	at  time.Duration
 	uid types.UID
-	p   Priority
+	p   Priority // asEdited: a call of Edited
 	why Trigger
 }
+
+// asEdited stands for a call of Edited in place of Add.
+const asEdited Priority = -1
 
 func TestScheduler(t *testing.T) {
 	fail := Outcome{Err: true}
@@ -204,6 +207,50 @@ func TestScheduler(t *testing.T) {
 			outcomes: repeat(2, loop),
 			want:     []string{"0s a parent", "1.1s a e1 +1", "2.5s b parent", "3.2s a e3"},
 		},
+		"Edited while throttled": {
+			reason: "an edit ends the throttle, which starts anew at a second; other events don't end it",
+			adds: []schedAdd{{0, "a", Fresh, "parent"}, {20 * time.Second, "a", Fresh, "child"}, {24 * time.Second, "a", asEdited, "edit"},
+				{24100 * time.Millisecond, "a", Fresh, "child"}},
+			outcomes: append(repeat(5, loop), Outcome{Again: true}, loop, loop, Outcome{}),
+			want: []string{"0s a parent", "1s a throttle ended", "3s a throttle ended", "7s a throttle ended", "15s a throttle ended",
+				"24s a child +1", "24s a own writes", "25s a child", "27s a throttle ended"},
+		},
+		"Edited right after a throttled pass": {
+			reason: "half a second lies between, however often it is edited",
+			adds: []schedAdd{{0, "a", Fresh, "parent"}, {3100 * time.Millisecond, "a", asEdited, "edit 1"},
+				{3600 * time.Millisecond, "a", asEdited, "edit 2"}, {3700 * time.Millisecond, "a", asEdited, "edit 3"}},
+			outcomes: repeat(5, loop),
+			want: []string{"0s a parent", "1s a throttle ended", "3s a throttle ended", "3.5s a edit 1", "4s a edit 2 +1",
+				"5s a throttle ended"},
+		},
+		"Edited during a throttled pass": {
+			reason: "the pass hasn't seen the edit",
+			takes:  100 * time.Millisecond,
+			adds: []schedAdd{{0, "a", Fresh, "parent"}, {1150 * time.Millisecond, "a", asEdited, "edit"},
+				{1160 * time.Millisecond, "a", Fresh, "child"}},
+			outcomes: repeat(3, loop),
+			want:     []string{"0s a parent", "1.1s a throttle ended", "1.7s a edit +1", "2.8s a throttle ended"},
+		},
+		"Edited while due in the backlog": {
+			reason: "it moves up, and the throttle starts anew",
+			takes:  time.Second,
+			adds: []schedAdd{{0, "a", Fresh, "parent"}, {1500 * time.Millisecond, "b", Fresh, "parent"}, {1600 * time.Millisecond, "c", Fresh, "parent"},
+				{2100 * time.Millisecond, "a", asEdited, "edit"}, {2200 * time.Millisecond, "d", Fresh, "parent"}},
+			outcomes: []Outcome{loop, {}, {}, loop},
+			want:     []string{"0s a parent", "1.5s b parent", "2.5s c parent", "3.5s a throttle ended +1", "4.5s d parent", "5.5s a throttle ended"},
+		},
+		"Edited while failing": {
+			reason:   "as any other change: a second after the failed pass",
+			adds:     []schedAdd{{0, "a", Fresh, "parent"}, {3200 * time.Millisecond, "a", asEdited, "fix"}},
+			outcomes: append(repeat(6, fail), Outcome{}),
+			want:     []string{"0s a parent", "100ms a retry", "300ms a retry", "700ms a retry", "1.5s a retry", "3.1s a retry", "4.1s a fix"},
+		},
+		"Edited while throttled and failing": {
+			reason:   "the throttle ends, and the failure waits for its second",
+			adds:     []schedAdd{{0, "a", Fresh, "parent"}, {3200 * time.Millisecond, "a", asEdited, "fix"}},
+			outcomes: append(repeat(5, fail), Outcome{Err: true, Throttled: true}, Outcome{}),
+			want:     []string{"0s a parent", "100ms a retry", "300ms a retry", "700ms a retry", "1.5s a retry", "3.1s a retry", "4.1s a fix"},
+		},
 		"Throttled and failed": {
 			reason:   "the longer of both waits, and a change shortens neither",
 			adds:     []schedAdd{{0, "a", Fresh, "parent"}, {3200 * time.Millisecond, "a", Fresh, "fix"}},
@@ -245,7 +292,11 @@ func TestScheduler(t *testing.T) {
 				go func() { // ends after the last add
 					for _, a := range tc.adds {
 						schedElapse(time.Until(start.Add(a.at)))
-						s.Add(a.uid, a.p, a.why)
+						if a.p == asEdited {
+							s.Edited(a.uid, a.why)
+						} else {
+							s.Add(a.uid, a.p, a.why)
+						}
 					}
 				}()
 				var passes []string

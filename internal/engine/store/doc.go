@@ -15,6 +15,12 @@
 // states arrive in, no reader ever sees a state older than one that this process
 // has written.
 //
+// # Held fields
+//
+// The resources come without managedFields. Only of the children in the first lists
+// the store holds the operator's own entries, until a child's first pass: they tell
+// whether somebody else has changed the child while no operator ran. See HoldFields.
+//
 // # Ownership
 //
 // A Store owns its maps and guards them with one mutex, under which it takes no

@@ -36,7 +36,7 @@ func TestStoreFamilies(t *testing.T) {
 
 	// The parent is recreated under its name: that is a new parent. The old one has departed.
 	s.KeepDeparted = true
-	require.ElementsMatch(t, []types.UID{"p", "q"}, s.Observe(parents, sample.Object(t, sample.ParentType(), "p", "q", 8, "")).Parents)
+	require.Equal(t, Change{Edited: []types.UID{"p"}, Parents: []types.UID{"q"}}, s.Observe(parents, sample.Object(t, sample.ParentType(), "p", "q", 8, "")))
 	_, ok := s.Parent("p")
 	require.False(t, ok)
 	_, departed := s.DepartedParent("p")
@@ -46,7 +46,7 @@ func TestStoreFamilies(t *testing.T) {
 	require.False(t, departed)
 	_, children = s.Family("q")
 	require.Empty(t, children)
-	require.Equal(t, []types.UID{"q"}, s.ObserveDeleted(parents, sample.Object(t, sample.ParentType(), "p", "q", 9, "")).Parents)
+	require.Equal(t, []types.UID{"q"}, s.ObserveDeleted(parents, sample.Object(t, sample.ParentType(), "p", "q", 9, "")).Edited)
 	last, departed := s.DepartedParent("q")
 	require.True(t, departed)
 	require.Equal(t, "9", last.ResourceVersion(), "the last state is the one that the watch delivered")

@@ -29,9 +29,31 @@ func TestStoreLost(t *testing.T) {
 		"changed":    {"it is still there", func(s *Store) { s.Observe(all, child(20, "p")) }, 0},
 		"own delete": {"the parent doesn't miss it", func(s *Store) { s.WroteDelete(child(10, "p"), nil); s.ObserveDeleted(all, child(20, "p")) }, 0},
 		"own delete, answer late": {"the watch told of it before", func(s *Store) {
+			s.Deletes(child(10, "p"))
 			s.ObserveDeleted(all, child(20, "p"))
 			s.WroteDelete(child(10, "p"), nil)
 		}, 0},
+		"own delete, list in between": {"the list explains no loss, so the answer explains none that comes later", func(s *Store) {
+			s.Deletes(child(10, "p"))
+			s.ObserveDeleted(all, child(20, "p"))
+			s.Acknowledge("p", s.Lost("p"))
+			s.Miss("p")
+			s.WroteDelete(child(10, "p"), nil)
+		}, 1},
+		"failed own delete": {"it is still there", func(s *Store) {
+			s.Deletes(child(10, "p"))
+			s.FailedDelete(child(10, "p"))
+		}, 0},
+		"failed own delete, later gone": {"somebody else deleted it", func(s *Store) {
+			s.Deletes(child(10, "p"))
+			s.FailedDelete(child(10, "p"))
+			s.ObserveDeleted(all, child(20, "p"))
+		}, 1},
+		"failed own delete, gone meanwhile": {"somebody else was faster", func(s *Store) {
+			s.Deletes(child(10, "p"))
+			s.ObserveDeleted(all, child(20, "p"))
+			s.FailedDelete(child(10, "p"))
+		}, 1},
 		"own delete, with finalizers": {"it goes later", func(s *Store) {
 			s.WroteDelete(child(10, "p"), child(15, "p"))
 			s.ObserveDeleted(all, child(20, "p"))

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/object"
@@ -126,9 +128,9 @@ func (s *Store) passedLocked(ref object.Ref, version string) bool {
 	return false
 }
 
-// setAndWakeLocked is setLocked for a state that a watch delivered. If the
-// object has changed its owner, it also wakes the parents that wait for the
-// object's end.
+// setAndWakeLocked is setLocked for a state that a watch delivered. It also finds
+// out whether someone has edited a parent. If the object has changed its owner, it
+// wakes the parents that wait for the object's end.
 func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
 	ref := object.RefOf(res)
 	waited := len(s.mu.waiting[ref]) > 0
@@ -138,6 +140,9 @@ func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
 		before, _ = s.ownerOf(held)
 	}
 	c := s.setLocked(res)
+	if ref.Type == s.parentType && len(c.Parents) > 0 && held != nil && held.UID() == res.UID() && isEdit(held, res) {
+		c.Edited, c.Parents = append(c.Edited, c.Parents...), nil
+	}
 	if !waited || held == nil {
 		return c
 	}
@@ -145,6 +150,16 @@ func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
 		c.Woken = append(c.Woken, s.wakeLocked(ref)...)
 	}
 	return c
+}
+
+// isEdit says whether someone has edited or deleted a parent between two of its
+// states, of which the watch has delivered the second. What else may change is its
+// status, and metadata such as its finalizers. Of a type without generations every
+// change counts.
+func isEdit(before, after *resource.Resource) bool {
+	return before.Generation() != after.Generation() || after.Generation() == 0 ||
+		before.IsDeleting() != after.IsDeleting() ||
+		!maps.Equal(before.Labels(), after.Labels()) || !maps.Equal(before.Annotations(), after.Annotations())
 }
 
 // wakeLocked returns the parents that wait for the end of an object, and ends

@@ -30,6 +30,42 @@ func (s *Store) Wrote(res *resource.Resource) {
 	s.setLocked(res)
 }
 
+// An ownDelete is a delete by this operator, of an object that is held. It is noted
+// before the request is sent, since the watch may tell that the object is gone before
+// the API server has answered.
+type ownDelete struct {
+	answered bool // the API server has accepted the delete
+	gone     bool // of a delete under way: the object isn't held any more, and wasn't counted as missing
+}
+
+// Deletes notes that this operator is about to delete the object res. So the object
+// isn't counted as missing, however soon the watch tells that it is gone. The caller
+// must then call WroteDelete or FailedDelete. An object that isn't held isn't noted.
+func (s *Store) Deletes(res *resource.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref := object.RefOf(res)
+	if held := s.mu.objects[ref.Type][ref.Key]; held != nil && held.UID() == res.UID() {
+		s.mu.asked[types.UID(strings.Clone(string(res.UID())))] = &ownDelete{}
+	}
+}
+
+// FailedDelete takes back what Deletes has noted: this operator hasn't deleted the
+// object res. If the object is gone all the same, somebody else has deleted it, and
+// it counts as missing.
+func (s *Store) FailedDelete(res *resource.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	note := s.mu.asked[res.UID()]
+	delete(s.mu.asked, res.UID())
+	if note == nil || !note.gone {
+		return
+	}
+	if owner, ok := s.ownerOf(res); ok {
+		s.missLocked(owner)
+	}
+}
+
 // WroteDelete notes that this operator has deleted the object res. left is the
 // state that the API server returned if the object still has to be finalized,
 // nil if the object is gone.
@@ -41,13 +77,11 @@ func (s *Store) WroteDelete(res, left *resource.Resource) {
 	defer s.mu.Unlock()
 	ref := object.RefOf(res)
 	held := s.mu.objects[ref.Type][ref.Key]
-	if held == nil || held.UID() != res.UID() { // the watch was faster, and counted a missing child
-		if owner, ok := s.ownerOf(res); ok {
-			s.acknowledgeLocked(owner, 1)
-		}
+	if held == nil || held.UID() != res.UID() { // the watch was faster
+		delete(s.mu.asked, res.UID())
 		return
 	}
-	s.mu.asked[types.UID(strings.Clone(string(res.UID())))] = struct{}{}
+	s.mu.asked[types.UID(strings.Clone(string(res.UID())))] = &ownDelete{answered: true}
 	if left != nil {
 		return
 	}
@@ -59,6 +93,21 @@ func (s *Store) WroteDelete(res, left *resource.Resource) {
 	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}
 	s.mu.floors[ref] = held.ResourceVersion()
 	s.removeLocked(ref, held)
+}
+
+// goneLocked notes that an object isn't held any more, and says whether this operator
+// has deleted it, or is about to.
+func (s *Store) goneLocked(uid types.UID) (own bool) {
+	note := s.mu.asked[uid]
+	switch {
+	case note == nil:
+		return false
+	case note.answered:
+		delete(s.mu.asked, uid)
+	default:
+		note.gone = true // until the answer says what became of the request
+	}
+	return true
 }
 
 // confirmLocked removes the tombstone of an object, if it has one.

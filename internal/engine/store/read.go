@@ -54,6 +54,23 @@ func (s *Store) Family(uid types.UID) (parent *resource.Resource, children []*re
 	return parent, children
 }
 
+// Owners returns the UIDs of the parents that have children of a type, each once,
+// in no particular order.
+func (s *Store) Owners(t resource.Type) []types.UID {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	seen := map[types.UID]struct{}{}
+	var uids []types.UID
+	for _, res := range s.mu.objects[t] {
+		uid, ok := s.ownerOf(res)
+		if _, known := seen[uid]; ok && !known {
+			seen[uid] = struct{}{}
+			uids = append(uids, uid)
+		}
+	}
+	return uids
+}
+
 // Object returns the state held of an object, false if there is none. The object
 // need not be a child.
 func (s *Store) Object(ref object.Ref) (*resource.Resource, bool) {
@@ -103,4 +120,5 @@ func (s *Store) Sizes(out map[string]int) {
 	out["floors"] = len(s.mu.floors)
 	out["waiting"] = len(s.mu.waiting)
 	out["departed"] = len(s.mu.departed)
+	out["held fields"] = len(s.mu.fields)
 }

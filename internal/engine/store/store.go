@@ -38,8 +38,9 @@ type Store struct {
 		floors   map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
 		waiting  map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
 		departed map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
-		asked    map[types.UID]struct{}                    // UIDs of objects that are held though this operator has deleted them
+		asked    map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
 		lost     map[types.UID]int                         // parent UID -> count of missing children
+		fields   map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
 	}
 }
 
@@ -57,12 +58,14 @@ func (s Stream) covers(key types.NamespacedName) bool {
 // A Change names the parents that a new state concerns, by their UIDs. The zero
 // Change concerns no parent.
 type Change struct {
-	Parents []types.UID // parents that changed, or whose children did; one may be named twice
+	Parents []types.UID // parents that are new or whose status or children changed; one may be named twice
+	Edited  []types.UID // parents that someone has edited, deleted or taken out of the watch; none of Parents
 	Woken   []types.UID // parents that waited for the end of the object: see Await
 }
 
 func (c *Change) add(other Change) {
 	c.Parents = append(c.Parents, other.Parents...)
+	c.Edited = append(c.Edited, other.Edited...)
 	c.Woken = append(c.Woken, other.Woken...)
 }
 
@@ -79,7 +82,7 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.floors = map[object.Ref]string{}
 	s.mu.waiting = map[object.Ref]map[types.UID]struct{}{}
 	s.mu.departed = map[types.UID]*resource.Resource{}
-	s.mu.asked = map[types.UID]struct{}{}
+	s.mu.asked = map[types.UID]*ownDelete{}
 	s.mu.lost = map[types.UID]int{}
 	return s
 }
@@ -123,6 +126,8 @@ func (s *Store) setLocked(res *resource.Resource) Change {
 		s.mu.objects[ref.Type] = map[types.NamespacedName]*resource.Resource{}
 	}
 	s.mu.objects[ref.Type][ref.Key] = res
+	delete(s.mu.fields, res.UID())
+	s.tidyFieldsLocked()
 	s.mu.bytes[ref.Type] += res.Size()
 	if ref.Type == s.parentType {
 		s.mu.parents[res.UID()] = ref.Key
@@ -150,17 +155,19 @@ func (s *Store) setLocked(res *resource.Resource) Change {
 // deleted it.
 func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 	delete(s.mu.objects[ref.Type], ref.Key)
+	delete(s.mu.fields, held.UID())
+	s.tidyFieldsLocked()
 	s.mu.bytes[ref.Type] -= held.Size()
-	_, asked := s.mu.asked[held.UID()]
-	delete(s.mu.asked, held.UID())
+	asked := s.goneLocked(held.UID())
 	var c Change
 	if ref.Type == s.parentType {
+		s.forgetFieldsOfLocked(held.UID())
 		delete(s.mu.parents, held.UID())
 		delete(s.mu.lost, held.UID())
 		if s.KeepDeparted {
 			s.mu.departed[held.UID()] = held
 		}
-		c.Parents = append(c.Parents, held.UID())
+		c.Edited = append(c.Edited, held.UID())
 		return c
 	}
 	if owner, ok := s.ownerOf(held); ok {

@@ -45,6 +45,10 @@ type Config struct {
 	// credentials. Run calls it, Refresh doesn't. It may be nil if the watcher
 	// isn't run.
 	Fatal func(error)
+	// Interrupted is called when the API server has ended a watch before its time,
+	// or serves the type no longer (gone). It does so when the CRD of the type
+	// changes or goes, and when it stops itself. Interrupted may be nil.
+	Interrupted func(gone bool)
 }
 
 // A Watcher keeps the store up to date with the objects of one type, in one
@@ -58,9 +62,10 @@ type Watcher struct {
 
 	mu struct {
 		sync.Mutex
-		established bool  // a watch has been served at least once
-		synced      bool  // a complete list has arrived
-		broken      error // why there is no watch at present; nil: there is one, or none was tried
+		established bool      // a watch has been served at least once
+		synced      bool      // a complete list has arrived
+		broken      error     // why there is no watch at present; nil: there is one, or none was tried
+		until       time.Time // when the API server is to end the watch; zero: there was none
 	}
 	synced chan struct{} // closed with the first complete list
 }
@@ -109,11 +114,16 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 // watch serves the Reflector, and notes that the watch is back.
 func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.LabelSelector = w.Selector
+	w.noteEnd()
+	begin := time.Now()
 	events, err := w.Client.Watch(ctx, w.Kind, w.Namespace, opts)
 	if err != nil {
 		return nil, w.failed(ctx, "watch", err)
 	}
 	w.mu.Lock()
+	if opts.TimeoutSeconds != nil {
+		w.mu.until = begin.Add(time.Duration(*opts.TimeoutSeconds) * time.Second)
+	}
 	if w.mu.broken != nil {
 		w.Log.InfoContext(ctx, "watch is back", "type", w.Kind.Type.String())
 	}
@@ -123,6 +133,18 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	return events, nil
 }
 
+// noteEnd notes that the last watch is over, if there was one. It calls Interrupted
+// if the watch had time left.
+func (w *Watcher) noteEnd() {
+	w.mu.Lock()
+	early := time.Now().Before(w.mu.until)
+	w.mu.until = time.Time{}
+	w.mu.Unlock()
+	if early && w.Interrupted != nil {
+		w.Interrupted(false)
+	}
+}
+
 // failed notes why there is no watch, and returns err. If no watch has been served
 // so far, and retrying can't mend the error, it calls Fatal.
 func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
@@ -130,6 +152,9 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 		return err // the context has ended, or the Reflector handles the error itself
 	}
 	w.Metrics.WatchFailures.Inc()
+	if apierrors.IsNotFound(err) && w.Interrupted != nil {
+		w.Interrupted(true)
+	}
 	w.mu.Lock()
 	first, established := w.mu.broken == nil, w.mu.established
 	w.mu.broken = err
@@ -160,12 +185,32 @@ func (w *Watcher) HeardAt() time.Time {
 // Refresh brings the store up to date with every write that ended before the call.
 // It lists the objects, since the watch may lag behind.
 func (w *Watcher) Refresh(ctx context.Context) error {
-	objects, version, err := w.Client.ListPages(ctx, w.Kind, w.Namespace, w.Selector)
+	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
-	w.Changed(w.Store.Replace(w.stream, objects, version), schedule.Backlog, "list of "+schedule.Trigger(w.Kind.Type.Kind))
+	change := w.Store.Replace(w.stream, resourcesOf(listed), version)
+	w.hold(listed)
+	w.Changed(change, schedule.Backlog, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	return nil
+}
+
+// hold notes in the store which fields of the children in a list the operator owns.
+func (w *Watcher) hold(listed []*client.WireObject) {
+	for _, o := range listed {
+		if fields := o.HeldFields(); len(fields) > 0 {
+			w.Store.HoldFields(o.Resource, fields)
+		}
+	}
+}
+
+// resourcesOf returns the objects of a list.
+func resourcesOf(listed []*client.WireObject) []*resource.Resource {
+	objects := make([]*resource.Resource, 0, len(listed))
+	for _, o := range listed {
+		objects = append(objects, o.Resource)
+	}
+	return objects
 }
 
 // Synced returns a channel that is closed when the first complete list is in the
@@ -216,13 +261,12 @@ func (w *Watcher) Delete(obj any) error {
 // Replace stores a complete list. The parents of the first list are due in the
 // backlog, those that a later list concerns are fresh.
 func (w *Watcher) Replace(list []any, version string) error {
-	objects := make([]*resource.Resource, 0, len(list))
+	listed := make([]*client.WireObject, 0, len(list))
 	for _, obj := range list {
-		res, err := observed(obj)
-		if err != nil {
+		if _, err := observed(obj); err != nil {
 			return err
 		}
-		objects = append(objects, res)
+		listed = append(listed, obj.(*client.WireObject))
 	}
 	w.Metrics.Lists.Inc()
 	w.hear()
@@ -234,7 +278,11 @@ func (w *Watcher) Replace(list []any, version string) error {
 	if first {
 		p = schedule.Backlog
 	}
-	w.Changed(w.Store.Replace(w.stream, objects, version), p, "list of "+schedule.Trigger(w.Kind.Type.Kind))
+	change := w.Store.Replace(w.stream, resourcesOf(listed), version)
+	if first {
+		w.hold(listed)
+	}
+	w.Changed(change, p, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	if first {
 		close(w.synced)
 	}

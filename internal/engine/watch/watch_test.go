@@ -63,7 +63,7 @@ func newMirror(t *testing.T) *mirror {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			class := map[schedule.Priority]string{schedule.Backlog: "backlog", schedule.Fresh: "fresh"}[p]
-			m.mu.changes = append(m.mu.changes, fmt.Sprintf("%s: %s: %d", class, why, len(c.Parents)))
+			m.mu.changes = append(m.mu.changes, fmt.Sprintf("%s: %s: %d", class, why, len(c.Parents)+len(c.Edited)))
 		},
 		Fatal: func(err error) {
 			m.mu.Lock()

@@ -29,12 +29,12 @@ func (s *ByteSource) Below(n int) int {
 // objects drawn apart from each other have some in common. Each leads to another kind
 // of schema.
 func (s *ByteSource) fieldName(n int) string {
-	names := [fieldNames]string{"keyed", "set", "whole", "map", "union", "env", "ports", "free", "name", "port", "protocol", "value"}
+	names := [fieldNames]string{"keyed", "set", "whole", "map", "union", "env", "ports", "free", "name", "port", "protocol", "value", "mounts", "atomic", "selector"}
 	return names[s.Below(n)]
 }
 
 // fieldNames is the number of names that fieldName knows.
-const fieldNames = 12
+const fieldNames = 15
 
 // Value draws a JSON value of any type, in which objects and lists are nested up to
 // depth times.
@@ -79,11 +79,11 @@ func (s *ByteSource) field(name string, depth int) any {
 		return s.Value(depth)
 	}
 	switch name {
-	case "keyed", "env", "ports", "whole":
+	case "keyed", "env", "ports", "whole", "mounts":
 		return s.list(depth - 1)
 	case "set":
 		return s.Scalars()
-	case "map", "union":
+	case "map", "union", "atomic", "selector":
 		if depth > 0 {
 			return s.object(depth - 1)
 		}

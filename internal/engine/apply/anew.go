@@ -1,0 +1,161 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/resource"
+)
+
+// What the API server made of the operator's words is made anew when the words
+// change: a Service's port 8080 must not keep the targetPort 80 that followed from
+// port 80. An update lacks such fields, so that the API server makes them again. What
+// others have set stays, and so does what an update can't make of the words: a value
+// that a webhook injects at a creation alone, or one that the API server allocates. Dry runs tell these apart, once for each field of a type.
+
+// A remake is an update that makes fields anew.
+type remake struct {
+	body     map[string]any    // what to send
+	fallback map[string]any    // what to send if body fails; nil: nothing
+	lacked   []merge.MadeField // the fields that body lacks, for the API server to make them
+	kept     []merge.MadeField // fields that an update can't make, if the API server accepts body
+}
+
+// remake returns the update of a child by body, the plan.UpdateBody of a. held keeps
+// the managedFields of the child, if remake has to read them.
+func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]any, held *heldFields) (remake, error) {
+	plain := remake{body: body}
+	fields := x.Lessons.without(a.Kind, plan.Made(a, body), lessonKept)
+	if len(fields) == 0 {
+		return plain, nil
+	}
+	entries, err := x.managedFields(ctx, a, held)
+	if err != nil {
+		return plain, err
+	}
+	fields, err = merge.OwnedAlone(fields, entries, x.Config.Name)
+	if err != nil || len(fields) == 0 {
+		return plain, err
+	}
+	if x.Lessons.known(a.Kind, fields) {
+		return remake{body: merge.WithoutMade(body, fields), fallback: body, lacked: fields}, nil
+	}
+	answer, lacked, fixed, err := x.tryWithout(ctx, a, body, fields)
+	switch {
+	case apierrors.IsConflict(err):
+		return plain, err
+	case answer == nil:
+		return remake{body: body, kept: fixed}, nil // the update itself will tell what is wrong
+	}
+	same, changed, lost := merge.SortMade(body, answer.Unstructured().Object, lacked)
+	x.Lessons.learn(a.Kind, same, lessonStays)
+	if len(changed)+len(lost) == 0 {
+		return remake{body: body, kept: fixed}, nil
+	}
+	follow, kept, sure := x.asIfCreated(ctx, a, answer, changed, lost)
+	x.Lessons.learn(a.Kind, follow, lessonFollows)
+	out := remake{body: merge.WithoutMade(body, follow), kept: append(fixed, kept...)}
+	if !sure {
+		out.kept, out.fallback = fixed, merge.WithoutMade(out.body, kept)
+	}
+	return out, nil
+}
+
+// asIfCreated tells which of the fields that an update would change or lose follow from
+// the desired state: a creation makes the same of them as the update, whose answer is
+// given. The others are to be kept: they are made at a creation alone, or allocated. If
+// a creation can't be tried, changed fields count as following, and sure is false.
+func (x *Executor) asIfCreated(ctx context.Context, a *plan.Action, answer *resource.Resource, changed, lost []merge.MadeField) (follow, kept []merge.MadeField, sure bool) {
+	fresh, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
+	if err != nil {
+		return changed, lost, false
+	}
+	follow, kept, gone := merge.SortMade(answer.Unstructured().Object, fresh, changed)
+	_, has, hasNot := merge.SortMade(nil, fresh, lost)
+	return append(follow, hasNot...), slices.Concat(kept, gone, has), true
+}
+
+// tryWithout tries, as a dry run, the update without the given fields. If the API server
+// refuses it since some of them can't be changed, tryWithout tries once more with these.
+// It returns the fields that the update lacked, and those that can't be changed.
+func (x *Executor) tryWithout(ctx context.Context, a *plan.Action, body map[string]any, fields []merge.MadeField) (answer *resource.Resource, lacked, fixed []merge.MadeField, err error) {
+	for lacked = fields; ; {
+		answer, err = x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.WithoutMade(body, lacked), true)
+		named := apierror.ImmutableFields(err)
+		if len(named) == 0 || fixed != nil {
+			return answer, lacked, fixed, err
+		}
+		var rest []merge.MadeField
+		for _, f := range lacked {
+			if slices.ContainsFunc(named, f.Concerns) {
+				fixed = append(fixed, f)
+			} else {
+				rest = append(rest, f)
+			}
+		}
+		if lacked = rest; len(fixed) == 0 || len(lacked) == 0 {
+			return nil, nil, fixed, err
+		}
+	}
+}
+
+// A heldFields keeps the managedFields of a child once they are read, for one action.
+// The store doesn't hold them. The zero value has read nothing.
+type heldFields struct {
+	read    bool
+	entries []metav1.ManagedFieldsEntry
+}
+
+// managedFields returns the managedFields of a child, from held if they were read. It
+// fails with a conflict if the child has changed since the pass saw it.
+func (x *Executor) managedFields(ctx context.Context, a *plan.Action, held *heldFields) ([]metav1.ManagedFieldsEntry, error) {
+	if held.read {
+		return held.entries, nil
+	}
+	live, err := x.Client.ManagedFields(ctx, a.Kind, a.Ref.Key)
+	if err != nil {
+		return nil, err
+	}
+	if live.UID != a.Live.UID() || live.ResourceVersion != a.Live.ResourceVersion() {
+		return nil, apierrors.NewConflict(a.Kind.GVR.GroupResource(), a.Ref.Key.Name, errors.New("it has changed"))
+	}
+	held.read, held.entries = true, live.ManagedFields
+	return held.entries, nil
+}
+
+// sendRemake replaces a child by the body of a remake, or by its fallback if that
+// fails: an update that lacks fields may be more than an API server can handle. If an
+// update without a field has changed what only a creation makes, that is put back.
+func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dryRun bool) (*resource.Resource, error) {
+	live, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.body, dryRun)
+	if err != nil && r.fallback != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+		return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.fallback, dryRun)
+	}
+	if err != nil {
+		return nil, err
+	}
+	x.Lessons.learn(a.Kind, r.kept, lessonKept)
+	if dryRun || len(r.lacked) == 0 {
+		return live, nil
+	}
+	made := live.Unstructured().Object
+	_, changed, lost := merge.SortMade(r.fallback, made, r.lacked)
+	changed, lost = x.Lessons.only(a.Kind, changed, lessonStays), x.Lessons.only(a.Kind, lost, lessonStays)
+	if len(changed)+len(lost) == 0 {
+		return live, nil
+	}
+	follow, kept, sure := x.asIfCreated(ctx, a, live, changed, lost)
+	x.Lessons.learn(a.Kind, follow, lessonFollows)
+	if len(kept) == 0 || !sure {
+		return live, nil
+	}
+	x.Lessons.learn(a.Kind, kept, lessonKept)
+	return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.TakeMade(made, r.fallback, kept), false)
+}

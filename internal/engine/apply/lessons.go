@@ -1,0 +1,81 @@
+package apply
+
+import (
+	"sync"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/merge"
+)
+
+// maxLessons bounds how many fields of all types Lessons remembers.
+const maxLessons = 10_000
+
+// A lesson says what an update without a field does, which the API server had made.
+type lesson uint8
+
+const (
+	lessonNone    lesson = iota
+	lessonStays          // the API server makes the field again, so far with the same value
+	lessonFollows        // the API server makes the field again, of what the update says
+	lessonKept           // the field can't be changed, or is made at a creation alone
+)
+
+// Lessons remember of the fields of each type what an update without them does. The
+// zero value knows none. Its methods may be called concurrently.
+type Lessons struct {
+	mu struct {
+		sync.Mutex
+		of map[string]lesson // by type and shape of the field
+	}
+}
+
+// known says whether there is a lesson of each field.
+func (l *Lessons) known(k *catalog.Kind, fields []merge.MadeField) bool {
+	return len(l.only(k, fields, lessonNone)) == 0
+}
+
+// only returns the fields of which this is the lesson.
+func (l *Lessons) only(k *catalog.Kind, fields []merge.MadeField, is lesson) []merge.MadeField {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []merge.MadeField
+	for _, f := range fields {
+		if l.mu.of[lessonKey(k, f)] == is {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// without returns the fields of which this isn't the lesson.
+func (l *Lessons) without(k *catalog.Kind, fields []merge.MadeField, is lesson) []merge.MadeField {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []merge.MadeField
+	for _, f := range fields {
+		if l.mu.of[lessonKey(k, f)] != is {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// learn remembers a lesson of fields. That a field follows isn't forgotten when its
+// value stays.
+func (l *Lessons) learn(k *catalog.Kind, fields []merge.MadeField, is lesson) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range fields {
+		key := lessonKey(k, f)
+		before := l.mu.of[key]
+		if before == lessonNone && len(l.mu.of) >= maxLessons || before == lessonFollows && is == lessonStays {
+			continue
+		}
+		if l.mu.of == nil {
+			l.mu.of = map[string]lesson{}
+		}
+		l.mu.of[key] = is
+	}
+}
+
+func lessonKey(k *catalog.Kind, f merge.MadeField) string { return k.Type.String() + f.Shape() }

@@ -1,0 +1,135 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/plan"
+)
+
+// maxTries bounds the dry runs of an update that one verification asks for.
+const maxTries = 3
+
+// A verification finds out which of the doubtful differences of an action are no more
+// than the API server's, or a webhook's, way of writing the desired state. What is
+// found out moves from left to normalized.
+type verification struct {
+	*Executor
+	action     *plan.Action
+	left       []merge.Difference // differences of which nothing is known yet
+	normalized []merge.Difference
+	confirmed  bool // an update with all desired values leads to what is normalized
+	created    bool // what a creation would make of the child is known, or of no use
+}
+
+// verify finds out whether a child really differs. managedFields tell, if the child
+// comes from the first list: a field that the operator still owns was changed by
+// nobody else. Only for other fields a dry run of the update asks the API server. If
+// the update would change something, and managedFields don't tell that somebody else
+// did, a dry run of a creation tells what webhooks made of the child when it was
+// created.
+//
+// A dry run that can't be answered is no error of the child. By its mark the child was
+// given this desired state, so all differences pass for normalized, unless
+// managedFields tell that somebody else has changed one: then the child is left alone
+// until its next pass.
+func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	v := verification{Executor: x, action: a}
+	entries := x.Store.HeldFields(a.Live)
+	v.normalized, v.left = plan.Held(a, entries)
+	if len(v.left) > 0 {
+		told := len(entries) > 0 && !slices.ContainsFunc(v.left, func(d merge.Difference) bool { return d.Live == nil })
+		v.created = told
+		switch err := v.ask(ctx); {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return Result{Err: err}, nil // a newer state is on the way
+		case isPassing(err), err != nil && told:
+			return Result{}, nil // the next pass asks again: somebody else may have changed the child
+		case err != nil:
+			v.settle(v.left, nil)
+		}
+	}
+	return Result{}, plan.Verified(a, v.normalized, v.confirmed)
+}
+
+// ask asks the API server about the differences that are left. What is left in the
+// end somebody has changed. The error is that of a dry run that wasn't answered.
+func (v *verification) ask(ctx context.Context) error {
+	for range maxTries {
+		live, err := v.update(ctx)
+		fields := apierror.ImmutableFields(err)
+		switch {
+		case err == nil:
+			explained, others := plan.Explained(v.left, live)
+			v.confirmed = len(v.normalized) == 0 && len(others) == 0
+			v.settle(explained, others)
+		case len(fields) == 0:
+			return err
+		case v.created: // what can't be changed, nobody has changed since the creation
+			v.settleIn(fields)
+		}
+		if !v.created && len(v.left) > 0 {
+			v.create(ctx)
+		}
+		if err == nil || len(v.left) == 0 {
+			return nil
+		}
+	}
+	v.settle(v.left, nil)
+	return nil
+}
+
+// update tries the update of the child without what is normalized. It returns how the
+// answer differs from the desired state.
+func (v *verification) update(ctx context.Context) ([]merge.Difference, error) {
+	a, keep := v.action, plan.Paths(v.normalized)
+	answer, err := v.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(v.Settings, a, v.Parent, keep...), true)
+	if err != nil {
+		return nil, err
+	}
+	return a.Kind.Comparison.Compare(answer.Unstructured().Object, a.Want.Object(), nil), nil
+}
+
+// create tries to create the child anew, under another name. Differences that the
+// new object has as well are normalized. If it can't be created, that tells nothing.
+func (v *verification) create(ctx context.Context) {
+	a := v.action
+	v.created = true
+	answer, err := v.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TwinBody(v.Settings, a, v.Parent))
+	if err != nil {
+		return
+	}
+	v.settle(plan.Explained(v.left, a.Kind.Comparison.Compare(answer, a.Want.Object(), nil)))
+}
+
+// settleIn takes the differences in these fields for normalized, or all if there is
+// none in them.
+func (v *verification) settleIn(fields []string) {
+	in, others := plan.SplitIn(fields, v.left)
+	if len(in) == 0 {
+		in, others = others, nil
+	}
+	v.settle(in, others)
+}
+
+// settle takes differences for normalized. left are all others.
+func (v *verification) settle(explained, left []merge.Difference) {
+	v.normalized, v.left = append(v.normalized, explained...), left
+}
+
+// isPassing says whether a request has failed for a reason that has nothing to do
+// with the object, and may have gone with the next request.
+func isPassing(err error) bool {
+	if err == nil {
+		return false
+	}
+	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
+		return true
+	}
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsServiceUnavailable(err)
+}

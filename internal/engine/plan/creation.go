@@ -1,0 +1,156 @@
+package plan
+
+import (
+	"encoding/hex"
+	"maps"
+	"slices"
+
+	"github.com/roperator/roperator/internal/engine/merge"
+)
+
+// What a child would be if it were created anew, as dry runs tell it.
+
+// A Creation says how a child that was created anew would differ from the live one.
+type Creation int
+
+// The kinds of Creation.
+const (
+	// CreationUnclear: a field would have a value that is neither the live nor the
+	// desired one. The API server may have chosen it, as it chooses a port.
+	CreationUnclear Creation = iota
+	// CreationSame: every field for which the child is to be written would be as it
+	// is now.
+	CreationSame
+	// CreationDiffers: a field would be as desired, which it isn't now.
+	CreationDiffers
+)
+
+// Anew compares the live child of a with made, which is what the API server would
+// make of the desired state if the child were created anew.
+func Anew(a *Action, made map[string]any) Creation {
+	rest := a.Kind.Comparison.Collect(made, a.Want.object, a.former)
+	out := CreationSame
+	for _, diff := range a.Diffs {
+		switch {
+		case slices.ContainsFunc(rest, func(r merge.Difference) bool { return sameDifference(r, diff) }):
+		case !slices.ContainsFunc(rest, func(r merge.Difference) bool { return overlap(r.Path, diff.Path) }):
+			return CreationDiffers
+		default:
+			out = CreationUnclear
+		}
+	}
+	return out
+}
+
+// sameDifference says whether two objects differ from the same desired one in the
+// same way.
+func sameDifference(a, b merge.Difference) bool {
+	return a.Path == b.Path && a.Removed == b.Removed && exceptionOf(a) == exceptionOf(b)
+}
+
+// overlap says whether one of two paths is, or leads to, the other.
+func overlap(a, b string) bool { return isBelow(a, b) || isBelow(b, a) }
+
+// trialName returns the name under which a dry run creates d while the child exists.
+// No child has it, and the same child always gets the same.
+func trialName(d *Desired) string { return "roperator-dry-run-" + hex.EncodeToString(d.sum[:8]) }
+
+// LiveTrialBody returns the live child of a as it would be created under another
+// name, without what the API server sets. It is for a dry run, which tells whether
+// the API server takes the child as it is now.
+func LiveTrialBody(a *Action) map[string]any {
+	body := maps.Clone(a.LiveObject())
+	delete(body, "status")
+	live, _ := body["metadata"].(map[string]any)
+	meta := map[string]any{"name": trialName(a.Want)}
+	for _, key := range []string{"namespace", "labels", "annotations", "ownerReferences"} {
+		if value, ok := live[key]; ok {
+			meta[key] = value
+		}
+	}
+	body["metadata"] = meta
+	return body
+}
+
+// allocated are the fields that hold a port or an IP address of the cluster, which
+// no two objects can have. They are the same in every type that has them.
+func allocated() []string {
+	return []string{"nodePort", "healthCheckNodePort", "clusterIP", "clusterIPs"}
+}
+
+// WithoutAllocated returns a copy of body, in which no field asks for a port or an
+// IP address that the live object has. It returns false if body has no such field:
+// then it is another object that has what body asks for.
+func WithoutAllocated(body, live map[string]any) (map[string]any, bool) {
+	held := map[string]map[any]bool{}
+	for _, name := range allocated() {
+		held[name] = map[any]bool{}
+	}
+	collectHeld(held, "", live)
+	spec, changed := withoutHeld(held, body["spec"])
+	if !changed {
+		return nil, false
+	}
+	body = maps.Clone(body)
+	body["spec"] = spec
+	return body, true
+}
+
+// collectHeld notes the values of the fields that are keys of held, in value and
+// below it. field is the name of the field that has the value.
+func collectHeld(held map[string]map[any]bool, field string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, below := range v {
+			collectHeld(held, key, below)
+		}
+	case []any:
+		for _, item := range v {
+			collectHeld(held, field, item)
+		}
+	case string, int64, float64:
+		if held[field] != nil && v != "" && v != "None" {
+			held[field][v] = true
+		}
+	}
+}
+
+// withoutHeld returns value without the fields whose values, or one of them, are
+// held. It says whether it has left out any.
+func withoutHeld(held map[string]map[any]bool, value any) (any, bool) {
+	changed := false
+	switch v := value.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for key, below := range v {
+			if isHeld(held[key], below) {
+				delete(out, key)
+				changed = true
+			} else if rest, ok := withoutHeld(held, below); ok {
+				out[key], changed = rest, true
+			}
+		}
+		return out, changed
+	case []any:
+		out := slices.Clone(v)
+		for i, item := range v {
+			if rest, ok := withoutHeld(held, item); ok {
+				out[i], changed = rest, true
+			}
+		}
+		return out, changed
+	}
+	return value, false
+}
+
+// isHeld says whether a value, or an item of it, is among values.
+func isHeld(values map[any]bool, value any) bool {
+	if list, ok := value.([]any); ok {
+		return slices.ContainsFunc(list, func(item any) bool { return isHeld(values, item) })
+	}
+	switch value.(type) {
+	case string, int64, float64:
+		return values[value]
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package plan
+
+import (
+	"strings"
+	"time"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
+)
+
+// A setback is what is remembered of a write that came to nothing: it was refused,
+// or a newer state of the child was awaited. It counts for the desired state with
+// this hash alone, the zero hash standing for a delete.
+type setback struct {
+	hash    jsonvalue.Digest
+	failure Failure   // Err is nil: the write wasn't refused, a newer state is awaited
+	tries   int       // passes in a row in which the write came to nothing
+	at      time.Time // when it is tried again, if nothing changes before
+}
+
+// A Setback is a write of this pass that came to nothing.
+type Setback struct {
+	Action  *Action
+	Failure Failure // Err is nil: a newer state of the child is awaited
+}
+
+// hashOfWant returns the hash for which a setback of an action counts.
+func hashOfWant(a *Action) jsonvalue.Digest {
+	if a.Want == nil {
+		return jsonvalue.Digest{}
+	}
+	return a.Want.hash
+}
+
+// setback returns what is remembered of earlier writes like a, nil if nothing is.
+func (p *ParentMemory) setback(a *Action) *setback {
+	if s := p.setbacks[a.Ref]; s != nil && s.hash == hashOfWant(a) {
+		return s
+	}
+	return nil
+}
+
+// postpones says whether a refused write isn't tried again yet. It is tried when
+// its time has come, or when something has happened that may have ended the cause.
+func (p *ParentMemory) postpones(s *setback, now time.Time) bool {
+	return s.failure.Err != nil && !p.stirred && now.Before(s.at)
+}
+
+// Stir notes that something has happened to the parent, a child, or an object that
+// the parent waits for. The next plan tries again what was refused.
+func (p *ParentMemory) Stir() { p.stirred = true }
+
+// Calm notes that a pass has tried again what was refused.
+func (p *ParentMemory) Calm() { p.stirred = false }
+
+// SetBack remembers the writes of a pass that came to nothing, and forgets those
+// of earlier passes. A write in kept wasn't tried in this pass: what is
+// remembered of it stays. backoff returns how long to wait before the write is
+// tried again that has come to nothing n times.
+func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, at time.Time, backoff func(n int) time.Duration) {
+	if len(kept)+len(now) == 0 {
+		p.setbacks = nil
+		return
+	}
+	next := make(map[object.Ref]*setback, len(kept)+len(now))
+	for _, r := range kept {
+		if s := p.setbacks[r.Ref]; s != nil {
+			next[r.Ref] = s
+		}
+	}
+	delays := map[int]time.Duration{} // what was refused as often is tried again together
+	for _, n := range now {
+		s := &setback{hash: hashOfWant(n.Action), failure: n.Failure, tries: 1}
+		if before := p.setback(n.Action); before != nil {
+			s.tries = before.tries + 1
+		}
+		if _, known := delays[s.tries]; !known {
+			delays[s.tries] = backoff(s.tries)
+		}
+		s.at = at.Add(delays[s.tries])
+		next[n.Action.Ref] = s
+	}
+	p.setbacks = next
+}
+
+// Tries returns how many passes in a row have come to nothing with this write.
+func (p *ParentMemory) Tries(a *Action) int {
+	if s := p.setback(a); s != nil {
+		return s.tries
+	}
+	return 0
+}
+
+// RetryIn returns how long after now the first refused write is tried again; zero:
+// nothing was refused.
+func (p *ParentMemory) RetryIn(now time.Time) time.Duration {
+	var first time.Duration
+	sooner := func(at time.Time) {
+		if in := max(at.Sub(now), time.Millisecond); first == 0 || in < first {
+			first = in
+		}
+	}
+	for _, s := range p.setbacks {
+		if s.failure.Err != nil {
+			sooner(s.at)
+		}
+	}
+	if p.status.refusal != nil {
+		sooner(p.status.refusal.at)
+	}
+	return first
+}
+
+// Fail remembers which children a pass couldn't write, for the handler. It says
+// whether the handler, which was last told of others, is to be told that there
+// are none.
+func (p *ParentMemory) Fail(failures []Failure) (over bool) {
+	over = len(failures) == 0 && p.LastErrors() != nil
+	if len(failures) == 0 {
+		p.lastErrors.Store(nil)
+		return over
+	}
+	list := make([]handler.ChildError, 0, len(failures))
+	for _, f := range failures {
+		list = append(list, f.ChildError())
+	}
+	p.lastErrors.Store(&list)
+	return false
+}
+
+// LastErrors returns which children the last pass couldn't write, nil if there are
+// none. The slice is read only. LastErrors alone of the methods of a ParentMemory
+// may be called beside the others.
+func (p *ParentMemory) LastErrors() []handler.ChildError {
+	if list := p.lastErrors.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// A statusRefusal is the answer to a write of the parent's status that was refused.
+type statusRefusal struct {
+	desired jsonvalue.Digest
+	err     error
+	tries   int
+	at      time.Time
+}
+
+// RefuseStatus remembers that a desired status was refused with err.
+func (p *ParentMemory) RefuseStatus(desired any, err error, now time.Time, backoff func(n int) time.Duration) {
+	r := &statusRefusal{desired: jsonvalue.Sum(desired), err: err, tries: 1}
+	if before := p.status.refusal; before != nil && before.desired == r.desired {
+		r.tries = before.tries + 1
+	}
+	r.at = now.Add(backoff(r.tries))
+	p.status.refusal = r
+}
+
+// StatusRefused returns the error with which a desired status was refused, nil if it
+// wasn't or is to be tried again. What is remembered of another desired status is
+// dropped.
+func (p *ParentMemory) StatusRefused(desired any, now time.Time) error {
+	r := p.status.refusal
+	switch {
+	case r == nil:
+		return nil
+	case r.desired != jsonvalue.Sum(desired):
+		p.status.refusal = nil
+		return nil
+	case p.stirred || !now.Before(r.at):
+		return nil
+	}
+	return r.err
+}
+
+// AwaitsStatus notes that a newer parent is awaited than the one with this
+// resourceVersion, and says whether it was awaited before, in vain.
+func (p *ParentMemory) AwaitsStatus(version string) (again bool) {
+	again = p.status.awaits == version
+	p.status.awaits = strings.Clone(version)
+	return again
+}
+
+// StatusFine notes that no status has to be written.
+func (p *ParentMemory) StatusFine() { p.status.refusal = nil }

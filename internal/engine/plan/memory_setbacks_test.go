@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/internal/testing/settings"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// refuse remembers that d was refused at the time 0, and is tried again after a
+// number of seconds.
+func (p *ParentMemory) refuse(d *Desired, err error, seconds int) {
+	a := Action{Verb: VerbCreate, Kind: d.kind, Ref: d.ref, Want: d}
+	p.SetBack(nil, []Setback{{Action: &a, Failure: Failure{Ref: d.ref, Verb: a.Verb, Err: err}}}, time.Unix(0, 0), func(int) time.Duration {
+		return time.Duration(seconds) * time.Second
+	})
+}
+
+// TestRefusalsAreTriedAgain: a refused write is left out for a while, and is repeated
+// to the user meanwhile.
+func TestRefusalsAreTriedAgain(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.Secret, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	other := secret.DeepCopy()
+	other.Type = "other"
+	no := errors.New("no")
+	for name, tc := range map[string]struct {
+		reason string
+		child  any
+		after  time.Duration
+		stir   bool
+		tried  bool
+	}{
+		"at once":       {"the same request would get the same answer", secret, 0, false, false},
+		"too early":     {"its time hasn't come", secret, 9 * time.Second, false, false},
+		"in time":       {"the cause may have ended elsewhere", secret, 10 * time.Second, false, true},
+		"stirred":       {"something has changed that may have been the cause", secret, 0, true, true},
+		"another state": {"that one wasn't refused", other, 0, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desire := func(child any) []*Desired {
+				desired, err := Desire(s, parent, []any{child}, &ParentMemory{})
+				require.NoError(t, err)
+				return desired
+			}
+			memory := NewMemory().Of("p")
+			memory.refuse(desire(secret)[0], no, 10)
+			if tc.stir {
+				memory.Stir()
+			}
+			p := Build(s, Input{Parent: parent, Desired: desire(tc.child), Memory: memory, Now: time.Unix(0, 0).Add(tc.after)})
+			if !tc.tried {
+				require.Empty(t, p.Writes, tc.reason)
+				require.Len(t, p.Refused, 1, tc.reason)
+				require.Equal(t, no, p.Refused[0].Err)
+				require.Equal(t, VerbCreate, p.Refused[0].Action.Verb, "it is known what is left out")
+				return
+			}
+			require.Empty(t, p.Refused, tc.reason)
+			require.Len(t, p.Writes, 1, tc.reason)
+			require.Equal(t, tc.child != any(other), p.Writes[0].Repeated)
+		})
+	}
+}
+
+// TestSetBack: tries in a row are counted, and what a pass didn't try stays as it was.
+func TestSetBack(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
+	require.NoError(t, err)
+	d := desired[0]
+	a := Action{Verb: VerbCreate, Kind: d.kind, Ref: d.ref, Want: d}
+	refused := Setback{Action: &a, Failure: Failure{Ref: d.ref, Verb: VerbCreate, Err: errors.New("no")}}
+	backoff := func(n int) time.Duration { return time.Duration(n) * time.Minute }
+	start := time.Unix(1000, 0)
+	p := NewMemory().Of("p")
+	require.Zero(t, p.RetryIn(start))
+	for n := range 3 {
+		p.SetBack(nil, []Setback{refused}, start, backoff)
+		require.Equal(t, n+1, p.Tries(&a))
+		require.Equal(t, time.Duration(n+1)*time.Minute, p.RetryIn(start))
+	}
+	p.SetBack([]Refusal{{Failure: refused.Failure, Action: &a}}, nil, start.Add(time.Minute), backoff)
+	require.Equal(t, 3, p.Tries(&a), "it wasn't tried")
+	require.Equal(t, 2*time.Minute, p.RetryIn(start.Add(time.Minute)), "its time stays")
+
+	live := lived(t, s, parent, testConfigMap("v"), nil)
+	gone := Action{Verb: VerbDelete, Kind: d.kind, Ref: d.ref, Live: live}
+	require.Zero(t, p.Tries(&gone), "a delete is another thing")
+	p.SetBack(nil, []Setback{{Action: &gone}}, start, backoff)
+	require.Equal(t, 1, p.Tries(&gone))
+	require.Zero(t, p.RetryIn(start), "a newer state is awaited, nothing was refused")
+	plan := Build(s, Input{Parent: parent, Children: []*resource.Resource{live}, Memory: p, Now: start})
+	require.Len(t, plan.Deletes, 1, "what is awaited isn't postponed")
+	require.True(t, plan.Deletes[0].Repeated)
+	p.SetBack(nil, nil, start, backoff)
+	require.Zero(t, p.Tries(&gone))
+}
+
+// TestLastErrors: a handler is shown what failed, without what has fields of its own.
+func TestLastErrors(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
+	require.NoError(t, err)
+	ref := desired[0].ref
+	m := NewMemory()
+	require.Empty(t, m.LastErrors("p"))
+	require.Zero(t, m.Len(), "a question is no parent")
+	p := m.Of("p")
+	require.False(t, p.Fail(nil))
+	require.False(t, p.Fail([]Failure{{Ref: ref, Verb: VerbMark, Reason: "Invalid", Err: errors.New("ConfigMap ns/c: mark: no")}}))
+	require.Equal(t, []handler.ChildError{{Type: k8s.ConfigMap, Key: ref.Key, Verb: "update", Reason: "Invalid", Message: "no"}}, m.LastErrors("p"))
+	require.True(t, p.Fail(nil), "the handler doesn't know yet that all is well")
+	require.Empty(t, m.LastErrors("p"))
+	require.False(t, p.Fail(nil))
+}
+
+// TestStatusRefused: a refused status isn't sent again before its time, unless another
+// one is wanted.
+func TestStatusRefused(t *testing.T) {
+	p := NewMemory().Of("p")
+	no, start := errors.New("no"), time.Unix(1000, 0)
+	backoff := func(n int) time.Duration { return time.Duration(n) * time.Minute }
+	require.NoError(t, p.StatusRefused("a", start))
+	p.RefuseStatus("a", no, start, backoff)
+	require.Equal(t, no, p.StatusRefused("a", start))
+	require.Equal(t, time.Minute, p.RetryIn(start))
+	require.NoError(t, p.StatusRefused("a", start.Add(time.Minute)))
+	p.RefuseStatus("a", no, start, backoff)
+	require.Equal(t, 2*time.Minute, p.RetryIn(start))
+	p.Stir()
+	require.NoError(t, p.StatusRefused("a", start))
+	p.Calm()
+	require.Equal(t, no, p.StatusRefused("a", start))
+	require.NoError(t, p.StatusRefused("b", start))
+	require.Zero(t, p.RetryIn(start), "nothing is left of it")
+	p.RefuseStatus("a", no, start, backoff)
+	p.StatusFine()
+	require.Zero(t, p.RetryIn(start))
+}

@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
+)
+
+// What a pass couldn't write is told by log and Event, shown to the handler's next
+// call, and tried again: refusals in growing distance, everything else as
+// the scheduler's backoff says.
+
+// learnFailures remembers what the pass couldn't write, and returns the joined errors:
+// those of its own writes, and those of refused writes that it has left out.
+func (p *pass) learnFailures(planned *plan.Plan) error {
+	var failures []plan.Failure
+	var kept []plan.Refusal
+	if len(planned.Refused) > 0 {
+		tried := p.tried()
+		for _, refusal := range planned.Refused {
+			if _, again := tried[refusal.Ref]; !again {
+				kept, failures = append(kept, refusal), append(failures, refusal.Failure)
+			}
+		}
+	}
+	var setbacks []plan.Setback
+	for i := range p.results {
+		r := &p.results[i]
+		failure := failureOf(r)
+		_, refused := errors.AsType[*apierror.RefusedError](r.Err)
+		if refused || r.Await && !r.Wrote && !r.Parked {
+			setbacks = append(setbacks, plan.Setback{Action: r.Action, Failure: failure})
+		}
+		if r.Err != nil {
+			failures = append(failures, failure)
+		}
+	}
+	slices.SortStableFunc(failures, func(a, b plan.Failure) int { return strings.Compare(a.Ref.String(), b.Ref.String()) }) // the same text each time
+	p.memory.SetBack(kept, setbacks, time.Now(), p.queue.Backoff)
+	var errs []error
+	for _, f := range failures {
+		errs = append(errs, f.Err)
+	}
+	held := p.heldBack()
+	p.failuresOver = p.memory.Fail(append(failures, held...))
+	if len(errs) > 0 && len(held) > 0 {
+		errs = append(errs, &apierror.RefusedError{Err: errors.New(heldText(held))})
+	}
+	return apierror.Join(errs)
+}
+
+// tried returns the children of which the pass has tried a write.
+func (p *pass) tried() map[object.Ref]struct{} {
+	tried := make(map[object.Ref]struct{}, len(p.results))
+	for _, r := range p.results {
+		tried[r.Action.Ref] = struct{}{}
+	}
+	return tried
+}
+
+// failureOf returns the failure that a result tells of. Its error is nil if the
+// result has none.
+func failureOf(r *apply.Result) plan.Failure {
+	f := plan.Failure{Ref: r.Action.Ref, Verb: r.Action.Verb, Err: r.Err}
+	if r.Err == nil {
+		return f
+	}
+	f.Reason = string(apierrors.ReasonForError(r.Err))
+	if _, taken := errors.AsType[*apply.NameTakenError](r.Err); taken {
+		f.Reason = string(metav1.StatusReasonAlreadyExists)
+	}
+	return f
+}
+
+// heldBack returns the children that weren't written since their namespace isn't the
+// parent's, though it is a desired child.
+func (p *pass) heldBack() []plan.Failure {
+	var held []plan.Failure
+	for _, r := range p.results {
+		if r.HeldBack {
+			f := plan.Failure{Ref: r.Action.Ref, Verb: r.Action.Verb}
+			f.Err = fmt.Errorf("%s: %s: held back until the Namespace %s is a child of this parent", f.Ref, f.Verb, f.Ref.Key.Namespace)
+			held = append(held, f)
+		}
+	}
+	return held
+}
+
+// heldText says for all children that are held back why that is.
+func heldText(held []plan.Failure) string {
+	var namespaces []string
+	for _, f := range held {
+		if !slices.Contains(namespaces, f.Ref.Key.Namespace) {
+			namespaces = append(namespaces, f.Ref.Key.Namespace)
+		}
+	}
+	noun := "children are"
+	if len(held) == 1 {
+		noun = "child is"
+	}
+	return fmt.Sprintf("%d %s held back until the Namespace %s is a child of this parent: nothing is written into a namespace that isn't its own", len(held), noun, joinNames(namespaces))
+}
+
+// waitTexts says, as texts, what the pass waits for, and whether a child isn't as desired
+// since it waits. A newer state of a child that a watch is about to deliver isn't told
+// of the first time.
+func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
+	for _, w := range planned.Waits {
+		texts = append(texts, w.String())
+		waits = waits || w.Desired
+	}
+	var names []string
+	failed := false
+	for i := range p.results {
+		r := &p.results[i]
+		failed = failed || r.Err != nil
+		waits = waits || r.Await && !r.Wrote || r.HeldBack
+		if r.Parked || r.Await && !r.Wrote && p.memory.Tries(r.Action) > 1 {
+			names = append(names, p.nameOf(r.Action.Ref))
+		}
+	}
+	if len(names) > 0 {
+		texts = append(texts, "waiting for the end or a newer state of what has the name of "+joinNames(names))
+	}
+	if held := p.heldBack(); len(held) > 0 && !failed {
+		texts = append(texts, heldText(held))
+	}
+	return texts, waits
+}

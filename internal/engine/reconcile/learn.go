@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// learn remembers the results of the actions on children, and returns what they
+// ask of the scheduler. keptAll says that the response left the children as they
+// are.
+func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) schedule.Outcome {
+	var out schedule.Outcome
+	for _, a := range planned.Settled {
+		p.memory.Carry(a.Want, a.Live)
+	}
+	for i := range p.results {
+		out = out.Merge(p.learnOne(&p.results[i]))
+	}
+	if !keptAll {
+		p.memory.KeepOnly(desired)
+		p.store.ForgetFields(p.judged(planned))
+	}
+	return out
+}
+
+// judged returns the children of which a later pass needn't ask managedFields: all
+// but those whose action came to nothing.
+func (p *pass) judged(planned *plan.Plan) []*resource.Resource {
+	open := map[object.Ref]struct{}{}
+	for _, r := range p.results {
+		if !r.Accepted && !r.Wrote {
+			open[r.Action.Ref] = struct{}{}
+		}
+	}
+	for _, r := range planned.Refused {
+		open[r.Ref] = struct{}{}
+	}
+	if len(open) == 0 {
+		return p.children
+	}
+	return slices.DeleteFunc(slices.Clone(p.children), func(child *resource.Resource) bool {
+		_, ok := open[object.RefOf(child)]
+		return ok
+	})
+}
+
+// learnOne is learn for the result of one action.
+func (p *pass) learnOne(r *apply.Result) (out schedule.Outcome) {
+	a := r.Action
+	p.count(r)
+	if r.Wrote {
+		out.Again = true
+		p.did = append(p.did, string(a.Verb)+" "+a.Ref.String())
+		if r.Err == nil {
+			out.Throttled = p.suspect(r)
+		}
+	}
+	p.remember(r)
+	if r.Skipped && r.Would != plan.VerbMark {
+		p.foreseen = append(p.foreseen, p.changeOfChild(r))
+	}
+	if r.Await && !r.Parked {
+		out.Resync = p.awaitFor(a)
+		out.Again = out.Again || p.newerHeld(a)
+	}
+	return out
+}
+
+// awaitFor returns how long to wait for the newer state of the child of an action
+// before the parent is due again: the longer, the more often it was in vain.
+func (p *pass) awaitFor(a *plan.Action) time.Duration {
+	delay := watchDelay
+	for n := p.memory.Tries(a); n > 0 && delay < p.Config.MaxErrorBackoff; n-- {
+		delay = min(2*delay, max(watchDelay, p.Config.MaxErrorBackoff))
+	}
+	return delay
+}
+
+// remember keeps what the API server made of the desired state of an action.
+func (p *pass) remember(r *apply.Result) {
+	a := r.Action
+	switch {
+	case r.Err == nil && r.Wrote && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbRecreate):
+		p.memory.Deleted(a.Live, r.Live)
+	case r.Err == nil && r.Wrote && a.Verb == plan.VerbRelease:
+		p.memory.Released(a.Live, r.Live)
+	case r.Err != nil, !r.Accepted, r.Live == nil:
+	case r.Wrote:
+		p.memory.AcceptWritten(a.Want, r.Live, r.Rest, time.Now())
+	default:
+		p.memory.Accept(a.Want, r.Live, r.Rest)
+	}
+	if r.Confirmed {
+		p.memory.Confirm(a.Want)
+	}
+}
+
+// newerHeld says whether the store already holds a newer state of an action's
+// object than the action was planned for, or holds the object no longer.
+func (p *pass) newerHeld(a *plan.Action) bool {
+	if a.Live == nil {
+		return false
+	}
+	held, ok := p.store.Object(a.Ref)
+	return !ok || held.ResourceVersion() != a.Live.ResourceVersion()
+}

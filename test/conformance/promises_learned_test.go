@@ -1,0 +1,79 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/testkit"
+)
+
+func TestC144_LearnedField(t *testing.T) {
+	scenario(t, "C144", "a field that the CRD's schema has pruned and then learned is stored when the desired state changes, and at a restart")
+	for name, restart := range map[string]bool{"change": false, "restart": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kind, plural := "Learner"+name, "learner"+name+"s"
+			crd := func(fields string) string {
+				return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + plural + `.learns.roperator.com"},"spec":{
+					"group":"learns.roperator.com","scope":"Namespaced","names":{"kind":"` + kind + `","plural":"` + plural + `","singular":"` + strings.ToLower(kind) + `"},
+					"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{` + fields + `}}}}}}]}}`
+			}
+			_, untyped := clients(t, "somebody")
+			crds := untyped.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+			learners := schema.GroupVersionResource{Group: "learns.roperator.com", Version: "v1", Resource: plural}
+			install := func(fields string) {
+				_, err := crds.Patch(t.Context(), plural+".learns.roperator.com", types.ApplyPatchType, []byte(crd(fields)), metav1.PatchOptions{FieldManager: "somebody"})
+				require.NoError(t, err)
+			}
+			install(`"size":{"type":"integer"}`)
+			t.Cleanup(func() {
+				require.NoError(t, crds.Delete(context.Background(), plural+".learns.roperator.com", metav1.DeleteOptions{}))
+			})
+			eventually(t, "the type is served", func() bool {
+				_, err := untyped.Resource(learners).Namespace("default").List(t.Context(), metav1.ListOptions{})
+				return err == nil
+			})
+			typ := resource.Type{APIVersion: "learns.roperator.com/v1", Kind: kind}
+			s := newStageWith(t, operator("c144-learned-"+name, childrenBy(config.Replace, typ)...), testkit.KitOptions{FieldValidation: "Warn"})
+			child := func(size int) map[string]any {
+				return manifest(t, fmt.Sprintf(`{apiVersion: learns.roperator.com/v1, kind: %s, metadata: {name: one}, spec: {size: %d, color: red}}`, kind, size))
+			}
+			s.want(child(1))
+			require.Nil(t, s.field(child(1), "spec", "color"), "pruned")
+			from := needsAudit(t).mark(t)
+			install(`"size":{"type":"integer"},"color":{"type":"string"}`)
+			eventually(t, "the API server knows the field", func() bool {
+				probe := child(1)
+				probe["metadata"] = map[string]any{"name": "probe"}
+				made, err := untyped.Resource(learners).Namespace(s.Namespace).Create(t.Context(), &unstructured.Unstructured{Object: probe}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				require.NoError(t, err)
+				color, _, _ := unstructured.NestedString(made.Object, "spec", "color")
+				return color == "red"
+			})
+			if restart {
+				s.rebuild(s.config, nil, child(1))
+			} else {
+				s.want(child(2))
+			}
+			require.Equal(t, "red", s.field(child(1), "spec", "color"))
+			eventually(t, "the operator reads the new schema", func() bool {
+				return slices.ContainsFunc(needsAudit(t).since(t, from, s.config.Name), func(r request) bool {
+					return strings.Contains(r.String(), "/openapi/v3/apis/learns.roperator.com/")
+				})
+			})
+			settle(t, s.Kit)
+			s.silent()
+		})
+	}
+}

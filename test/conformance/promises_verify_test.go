@@ -1,0 +1,348 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// typedService is a Service as most handlers return it: its targetPort is 0,
+// which the API server takes for "the same as port".
+func typedService() *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "typed"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+}
+
+// quantities is a Deployment with quantities that the API server spells otherwise.
+func quantities(t *testing.T, image string) map[string]any {
+	t.Helper()
+	return manifest(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {replicas: 0, selector: {matchLabels: {app: one}}, template: {
+		metadata: {labels: {app: one}}, spec: {containers: [{name: main, image: "example.com/app:`+image+`", resources: {limits: {cpu: 1000m, memory: 1024Mi}}}]}}}}`)
+}
+
+func TestC142_RestartUnderPolicy(t *testing.T) {
+	scenario(t, "C142", "a policy that denies updates, and children that the server normalizes: a restart fails nothing, whether managedFields tell or not")
+	for name, stripped := range map[string]bool{"fields": false, "stripped": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c142-"+name, childrenBy(config.Replace, k8s.Service, k8s.Deployment)...)
+			s.want(typedService(), quantities(t, "1"))
+			s.undisturbed()
+			if stripped {
+				s.strip(servicesResource, "typed")
+				s.strip(deploymentsResource, "one")
+				settle(t, s.Kit)
+			}
+			denyUpdates(t, s.Namespace, "*", "*")
+			s.restart()
+			s.silent()
+		})
+	}
+}
+
+func TestC142_OthersChangeUnderPolicy(t *testing.T) {
+	scenario(t, "C142", "what others change while the operator is down, and a policy denies updates at the restart: no error, and mended once the policy has gone")
+	s := newStage(t, "c142-policy", childrenBy(config.Replace, k8s.Service)...)
+	s.want(typedService())
+	var lift func()
+	s.rebuild(s.config, func() {
+		s.patchAs("somebody", servicesResource, "typed", `{"spec":{"ports":[{"port":80,"protocol":"TCP","targetPort":81}]}}`)
+		lift = denyUpdates(t, s.Namespace, "", "services")
+	}, typedService())
+	s.silent()
+	lift()
+	_, untyped := clients(t, "somebody")
+	eventually(t, "the port is ours again", func() bool {
+		_, err := untyped.Resource(servicesResource).Namespace(s.Namespace).Patch(t.Context(), "typed", types.MergePatchType, []byte(`{"metadata":{"annotations":{"k":"v"}}}`), metav1.PatchOptions{})
+		return err == nil && s.field(typedService(), "spec", "ports").([]any)[0].(map[string]any)["targetPort"] == int64(80)
+	})
+	settle(t, s.Kit)
+	require.Empty(t, s.errors())
+}
+
+func TestC142_RestartAsksNothing(t *testing.T) {
+	scenario(t, "C142", "a restart, and a plan, of children that the server or a webhook has changed at our request asks for nothing but lists")
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c142-nothing-"+lower(strategy), childrenBy(strategy, k8s.Service, k8s.Deployment, k8s.Pod)...)
+			(&webhook{mutate: mirrorImages}).serve(t, s.Namespace)
+			for _, image := range []string{"1", "2"} {
+				s.want(typedService(), quantities(t, image), podWith(t, image))
+				s.undisturbed()
+				s.restartReading()
+			}
+			s.silent()
+		})
+	}
+}
+
+func TestC142_OthersChangeWhileDown(t *testing.T) {
+	scenario(t, "C142", "what others change or remove while the operator is down is mended at the restart, beside what the server has normalized")
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c142-others-"+lower(strategy), childrenBy(strategy, k8s.Service, k8s.Deployment)...)
+			(&webhook{mutate: mirrorImages, creation: true}).serve(t, s.Namespace)
+			want := func() []any {
+				service := typedService()
+				service.Annotations = map[string]string{"ours": "yes"}
+				return []any{service, quantities(t, "1")}
+			}
+			s.want(want()...)
+			s.undisturbed()
+			s.rebuild(s.config, func() {
+				s.patchAs("somebody", servicesResource, "typed", `{"metadata":{"annotations":{"ours":null}},"spec":{"ports":[{"port":80,"protocol":"TCP","targetPort":81}]}}`)
+				s.patchAs("somebody", deploymentsResource, "one", `{"spec":{"replicas":1,"minReadySeconds":7}}`)
+			}, want()...)
+			service, deployment := typedService(), quantities(t, "")
+			require.Equal(t, int64(80), s.field(service, "spec", "ports").([]any)[0].(map[string]any)["targetPort"])
+			require.Equal(t, "yes", s.field(service, "metadata", "annotations", "ours"))
+			require.Equal(t, int64(0), s.field(deployment, "spec", "replicas"))
+			require.Equal(t, int64(7), s.field(deployment, "spec", "minReadySeconds"), "not ours")
+			require.Equal(t, map[string]string{"main": "mirror.example.com/app:1"}, images(s.Get(deployment).Unstructured().Object), "the webhook's word stays")
+			s.silent()
+			s.restartReading()
+		})
+	}
+}
+
+func TestC147_ManyNormalizedFields(t *testing.T) {
+	scenario(t, "C147", "a child with a hundred fields that the server spells otherwise, one of them immutable: a few dry runs at a restart at most, and none where managedFields tell")
+	for name, stripped := range map[string]bool{"fields": false, "stripped": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c147-"+name, childrenBy(config.Replace, k8s.Pod)...)
+			(&webhook{creation: true, mutate: func(o map[string]any) { podSpec(o)["hostname"] = "theirs" }}).serve(t, s.Namespace)
+			pod := func() map[string]any {
+				var containers []string
+				for i := range 50 {
+					containers = append(containers, fmt.Sprintf(`{name: c%d, image: example.com/app, resources: {limits: {cpu: 1000m, memory: 1024Mi}}}`, i))
+				}
+				return manifest(t, `{apiVersion: v1, kind: Pod, metadata: {name: one, labels: {k: v}}, spec: {hostname: ours,
+					tolerations: [{key: example.com/own, operator: Exists, effect: NoSchedule}], containers: [`+strings.Join(containers, ",")+`]}}`)
+			}
+			s.want(pod())
+			if !stripped {
+				s.restartReading()
+				return
+			}
+			s.strip(podsResource, "one")
+			settle(t, s.Kit)
+			uid := s.Get(pod()).UID()
+			from := needsAudit(t).mark(t)
+			s.rebuild(s.config, func() {
+				s.patchAs("somebody", podsResource, "one", `{"metadata":{"labels":{"k":"theirs"}}}`)
+			}, pod())
+			require.LessOrEqual(t, len(s.triedSince(from)), 4, "%v", s.triedSince(from))
+			require.Equal(t, "v", s.field(pod(), "metadata", "labels", "k"), "mended, though fields that can't be changed differ, too")
+			require.Equal(t, uid, s.Get(pod()).UID())
+			s.silent()
+		})
+	}
+}
+
+func TestC144_ExemptedByTheDesiredState(t *testing.T) {
+	scenario(t, "C144", "a webhook that changes our fields and then exempts the object, since the desired state or somebody says so: our values come back")
+	exempt := func(o map[string]any) {
+		meta, _ := o["metadata"].(map[string]any)
+		labels, _ := meta["labels"].(map[string]any)
+		annotations, _ := meta["annotations"].(map[string]any)
+		if labels["mirror"] != "off" && annotations["mirror"] != "off" {
+			mirrorImages(o)
+		}
+	}
+	plain := map[string]string{"main": "example.com/app:1"}
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c144-"+lower(strategy), childrenBy(strategy, k8s.Deployment)...)
+			(&webhook{mutate: exempt}).serve(t, s.Namespace)
+			s.want(deploymentWith(t, "1"))
+			require.Equal(t, "mirror.example.com/app:1", images(s.Get(deploymentWith(t, "")).Unstructured().Object)["main"])
+			exempted := deploymentWith(t, "1")
+			exempted["metadata"].(map[string]any)["annotations"] = map[string]any{"mirror": "off"}
+			s.want(exempted)
+			require.Equal(t, plain, images(s.Get(exempted).Unstructured().Object), "exempted by the desired state")
+			s.undisturbed()
+			s.silent()
+			s.want(deploymentWith(t, "1"))
+			require.Equal(t, "mirror.example.com/app:1", images(s.Get(exempted).Unstructured().Object)["main"])
+			s.patchAs("somebody", deploymentsResource, "one", `{"metadata":{"labels":{"mirror":"off"}}}`)
+			eventually(t, "our image is back", func() bool { return images(s.Get(exempted).Unstructured().Object)["main"] == plain["main"] })
+			settle(t, s.Kit)
+			require.Empty(t, s.errors())
+			s.silent()
+		})
+	}
+}
+
+func TestC144_ExemptedByAnythingDesired(t *testing.T) {
+	scenario(t, "C144", "a webhook that goes by any field of the desired state: after each change the child is what a create would make of it, and a webhook for creations keeps its word")
+	for name, creation := range map[string]bool{"always": false, "creation": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c144-any-"+name, childrenBy(config.Replace, k8s.Deployment)...)
+			(&webhook{creation: creation, mutate: func(o map[string]any) {
+				if spec, _ := o["spec"].(map[string]any); spec["minReadySeconds"] != 9.0 {
+					mirrorImages(o)
+				}
+			}}).serve(t, s.Namespace)
+			want := func(ready int) map[string]any {
+				d := deploymentWith(t, "1")
+				d["spec"].(map[string]any)["minReadySeconds"] = ready
+				return d
+			}
+			image := func() string { return images(s.Get(want(0)).Unstructured().Object)["main"] }
+			s.want(want(1))
+			require.Equal(t, "mirror.example.com/app:1", image())
+			s.want(want(2))
+			require.Equal(t, "mirror.example.com/app:1", image())
+			s.want(want(9))
+			require.Equal(t, "example.com/app:1", image())
+			s.undisturbed()
+			s.silent()
+		})
+	}
+}
+
+func TestC152_ThousandNormalizedFields(t *testing.T) {
+	scenario(t, "C152", "a child with more than 500 normalized fields: what others do to other fields costs no request")
+	s := newStage(t, "c152", childrenBy(config.Replace, k8s.Deployment)...)
+	var calls atomic.Int64
+	(&webhook{mutate: func(o map[string]any) {
+		calls.Add(1)
+		for _, c := range containersOf(o) {
+			for _, e := range c.(map[string]any)["env"].([]any) {
+				e := e.(map[string]any)
+				if value, _ := e["value"].(string); !strings.HasSuffix(value, "!") {
+					e["value"] = value + "!"
+				}
+			}
+		}
+	}}).serve(t, s.Namespace)
+	want := func() map[string]any {
+		d := deploymentWith(t, "1")
+		var env []any
+		for i := range 1000 {
+			env = append(env, map[string]any{"name": fmt.Sprint("V", i), "value": "x"})
+		}
+		containersOf(d)[0].(map[string]any)["env"] = env
+		return d
+	}
+	s.want(want())
+	s.undisturbed()
+	from := needsAudit(t).mark(t)
+	for i := range 3 {
+		s.patchAs("somebody", deploymentsResource, "one", fmt.Sprintf(`{"metadata":{"annotations":{"theirs":"%d"}}}`, i))
+		settle(t, s.Kit)
+	}
+	require.Empty(t, s.writtenSince(from))
+	require.LessOrEqual(t, len(s.triedSince(from)), 1, "%v", s.triedSince(from))
+	s.patchAs("somebody", deploymentsResource, "one", `{"spec":{"replicas":1}}`)
+	eventually(t, "a change of ours is mended", func() bool { return s.field(want(), "spec", "replicas") == int64(0) })
+	settle(t, s.Kit)
+	s.silent()
+	s.restartReading()
+}
+
+func TestC166_BackAfterRefusalAndRestart(t *testing.T) {
+	scenario(t, "C166", "after a refusal and a restart, going back to the state that the child has succeeds, though a webhook for creations has changed the child")
+	for name, stripped := range map[string]bool{"fields": false, "stripped": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c166-"+name, childrenBy(config.Replace, k8s.Pod)...)
+			(&webhook{creation: true, mutate: func(o map[string]any) {
+				mirrorImages(o)
+				podSpec(o)["hostname"] = "theirs"
+			}}).serve(t, s.Namespace)
+			pod := func(hostname string) map[string]any {
+				p := podWith(t, "1")
+				podSpec(p)["hostname"] = hostname
+				return p
+			}
+			s.want(pod("one"))
+			if stripped {
+				s.strip(podsResource, "one")
+				settle(t, s.Kit)
+			}
+			other := pod("one")
+			podSpec(other)["subdomain"] = "other"
+			s.ask(other)
+			settle(t, s.Kit)
+			require.NotEmpty(t, s.errors(), "a Pod's subdomain can't be changed")
+			s.Stop()
+			s.Restart(s.config, s.handler())
+			settle(t, s.Kit)
+			failures := len(s.errors())
+			s.ask(pod("one"))
+			settle(t, s.Kit)
+			require.Len(t, s.errors(), failures, "no further error")
+			require.Equal(t, "mirror.example.com/app:1", images(s.Get(other).Unstructured().Object)["main"])
+			s.silent()
+		})
+	}
+}
+
+func TestC167_CreateOnlyWebhook(t *testing.T) {
+	scenario(t, "C167", "what a webhook for creations has made of a child stays at a restart, whether managedFields tell or not")
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+		for name, stripped := range map[string]bool{"fields": false, "stripped": true} {
+			t.Run(string(strategy)+name, func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, "c167-"+name+"-"+lower(strategy), childrenBy(strategy, k8s.Deployment, k8s.Pod)...)
+				(&webhook{mutate: mirrorImages, creation: true}).serve(t, s.Namespace)
+				s.want(deploymentWith(t, "1"), podWith(t, "1"))
+				s.undisturbed()
+				if stripped {
+					s.strip(deploymentsResource, "one")
+					s.strip(podsResource, "one")
+					settle(t, s.Kit)
+					s.restart()
+				} else {
+					s.restartReading()
+				}
+				for _, child := range s.children() {
+					require.Equal(t, map[string]string{"main": "mirror.example.com/app:1"}, images(child.Unstructured().Object), "%s", child)
+				}
+				s.silent()
+			})
+		}
+	}
+}
+
+func TestC169_RefusedOnceAfterRestart(t *testing.T) {
+	scenario(t, "C169", "a child whose update or creation is refused is sent once after a restart")
+	s := newStage(t, "c169", childrenBy(config.Replace, k8s.Service, k8s.ConfigMap, k8s.Pod)...)
+	s.want(podWith(t, "1"))
+	changed := podWith(t, "1")
+	podSpec(changed)["hostname"] = "other"
+	invalid := configMap("one", "not a key", "v")
+	s.ask(changed, invalid)
+	settle(t, s.Kit)
+	require.NotEmpty(t, s.errors())
+	s.Stop()
+	from := needsAudit(t).mark(t)
+	s.Restart(s.config, s.handler())
+	settle(t, s.Kit)
+	requests := map[string]int{}
+	for _, request := range s.writtenSince(from) {
+		requests[request]++
+	}
+	tries := len(s.errors()) + 1 // one may be under way
+	require.Len(t, requests, 2, "%v", requests)
+	require.LessOrEqual(t, requests["create configmaps/"+s.Namespace+"/one: 422"], tries, "once in each try")
+	require.LessOrEqual(t, requests["update pods/"+s.Namespace+"/one: 422"], tries, "once in each try")
+	require.LessOrEqual(t, len(s.triedSince(from)), 3*tries, "whether a creation would be refused, too: %v", s.triedSince(from))
+}
