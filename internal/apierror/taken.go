@@ -63,7 +63,7 @@ func IsQuotaUsedUp(err error) bool {
 		return false
 	}
 	for name, used := range quota.Used {
-		if limit, ok := quota.Limited[name]; !ok || used.Cmp(limit) > 0 {
+		if used.Cmp(quota.Limited[name]) > 0 {
 			return false
 		}
 	}

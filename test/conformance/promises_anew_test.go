@@ -59,7 +59,7 @@ func TestC132_StaleDefaults(t *testing.T) {
 			[]string{"parallelism: 1", "parallelism: 2", "parallelism: 2, backoffLimit: 3", "parallelism: 3"},
 		},
 		"pod": {
-			"of a Pod hardly anything can be changed", `apiVersion: v1, kind: Pod, spec: {nodeName: none, containers: [{name: main, %s}]}`,
+			"of a Pod hardly anything can be changed", `apiVersion: v1, kind: Pod, spec: {schedulerName: nobody, containers: [{name: main, %s}]}`,
 			[]string{`image: "example.com/app:1.0"`, `image: "example.com/app:2.0"`, `image: "example.com/app:3.0"`},
 		},
 		"probe": {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/resource"
@@ -18,7 +19,8 @@ import (
 // change: a Service's port 8080 must not keep the targetPort 80 that followed from
 // port 80. An update lacks such fields, so that the API server makes them again. What
 // others have set stays, and so does what an update can't make of the words: a value
-// that a webhook injects at a creation alone, or one that the API server allocates. Dry runs tell these apart, once for each field of a type.
+// that a webhook injects at a creation alone, or one that the API server allocates.
+// Dry runs tell these apart, once for each field of a type.
 
 // A remake is an update that makes fields anew.
 type remake struct {
@@ -30,9 +32,9 @@ type remake struct {
 
 // remake returns the update of a child by body, the plan.UpdateBody of a. held keeps
 // the managedFields of the child, if remake has to read them.
-func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]any, held *heldFields) (remake, error) {
+func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]any, held *fieldsOnce) (remake, error) {
 	plain := remake{body: body}
-	fields := x.Lessons.without(a.Kind, plan.Made(a, body), lessonKept)
+	fields := x.Lessons.notKept(a.Kind, plan.Made(a, body))
 	if len(fields) == 0 {
 		return plain, nil
 	}
@@ -106,28 +108,38 @@ func (x *Executor) tryWithout(ctx context.Context, a *plan.Action, body map[stri
 	}
 }
 
-// A heldFields keeps the managedFields of a child once they are read, for one action.
+// A fieldsOnce keeps the managedFields of a child once they are read, for one action.
 // The store doesn't hold them. The zero value has read nothing.
-type heldFields struct {
+type fieldsOnce struct {
 	read    bool
 	entries []metav1.ManagedFieldsEntry
 }
 
 // managedFields returns the managedFields of a child, from held if they were read. It
 // fails with a conflict if the child has changed since the pass saw it.
-func (x *Executor) managedFields(ctx context.Context, a *plan.Action, held *heldFields) ([]metav1.ManagedFieldsEntry, error) {
+func (x *Executor) managedFields(ctx context.Context, a *plan.Action, held *fieldsOnce) ([]metav1.ManagedFieldsEntry, error) {
 	if held.read {
 		return held.entries, nil
 	}
-	live, err := x.Client.ManagedFields(ctx, a.Kind, a.Ref.Key)
+	entries, err := x.readFields(ctx, a.Kind, a.Live)
 	if err != nil {
 		return nil, err
 	}
-	if live.UID != a.Live.UID() || live.ResourceVersion != a.Live.ResourceVersion() {
-		return nil, apierrors.NewConflict(a.Kind.GVR.GroupResource(), a.Ref.Key.Name, errors.New("it has changed"))
+	held.read, held.entries = true, entries
+	return entries, nil
+}
+
+// readFields reads the managedFields of an object. It fails with a conflict if the
+// object isn't the given one any more.
+func (x *Executor) readFields(ctx context.Context, k *catalog.Kind, live *resource.Resource) ([]metav1.ManagedFieldsEntry, error) {
+	meta, err := x.Client.ManagedFields(ctx, k, live.Key())
+	if err != nil {
+		return nil, err
 	}
-	held.read, held.entries = true, live.ManagedFields
-	return held.entries, nil
+	if meta.UID != live.UID() || meta.ResourceVersion != live.ResourceVersion() {
+		return nil, apierrors.NewConflict(k.GVR.GroupResource(), live.Name(), errors.New("it has changed"))
+	}
+	return meta.ManagedFields, nil
 }
 
 // sendRemake replaces a child by the body of a remake, or by its fallback if that
@@ -147,7 +159,7 @@ func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dry
 	}
 	made := live.Unstructured().Object
 	_, changed, lost := merge.SortMade(r.fallback, made, r.lacked)
-	changed, lost = x.Lessons.only(a.Kind, changed, lessonStays), x.Lessons.only(a.Kind, lost, lessonStays)
+	changed, lost = x.Lessons.stay(a.Kind, changed), x.Lessons.stay(a.Kind, lost)
 	if len(changed)+len(lost) == 0 {
 		return live, nil
 	}
@@ -157,5 +169,6 @@ func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dry
 		return live, nil
 	}
 	x.Lessons.learn(a.Kind, kept, lessonKept)
+	x.Store.Wrote(live) // it is there, even if the next request fails
 	return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.TakeMade(made, r.fallback, kept), false)
 }

@@ -15,7 +15,7 @@ import (
 // field, its next apply would remove the field, and the apply of another manager
 // would be refused as a conflict.
 func (x *Executor) disown(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
-	held, err := x.managedFields(ctx, a, &heldFields{})
+	held, err := x.managedFields(ctx, a, &fieldsOnce{})
 	if err != nil {
 		return Result{Err: err}, nil
 	}

@@ -93,9 +93,9 @@ func (x *Executor) rehearsed(ctx context.Context, a *plan.Action) (*resource.Res
 	var r remake
 	var err error
 	if a.Verb == plan.VerbApply {
-		_, r, err = x.applyOrUpdate(ctx, a, &heldFields{})
+		_, r, err = x.applyOrUpdate(ctx, a, &fieldsOnce{})
 	} else {
-		r, err = x.remake(ctx, a, plan.UpdateBody(x.Settings, a, x.Parent), &heldFields{})
+		r, err = x.remake(ctx, a, plan.UpdateBody(x.Settings, a, x.Parent), &fieldsOnce{})
 	}
 	if err != nil {
 		return nil, err

@@ -1,9 +1,12 @@
 package apply_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/apply"
@@ -23,6 +26,11 @@ func saying(value string) func(o map[string]any) {
 // TestFindings: what an action finds out leads to another action, until there is
 // nothing more to do. The API server stores data.k: 1000m as data.k: 1.
 func TestFindings(t *testing.T) {
+	cannot := func(reason string) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New(reason))
+	}
+	frozen, lacks := cannot("frozen"), cannot(`User "op" cannot update resource "configmaps" in API group "" in the namespace "ns"`)
+	broken := apierrors.NewInternalError(errors.New("failed calling webhook"))
 	const trial = "dry create ConfigMap ns/roperator-dry-run" // what a creation would make of the child
 	for name, tc := range map[string]struct {
 		reason   string
@@ -30,13 +38,14 @@ func TestFindings(t *testing.T) {
 		adopt    bool
 		dryRun   bool
 		held     string         // fieldsV1 of the operator's entry in managedFields; empty: there is none
-		denied   bool           // a policy denies updates
+		denied   error          // the answer to updates; nil: they are taken
 		given    map[string]any // the data that the child was created with
 		now      string         // its data.k as it is now
 		planned  plan.Verb
 		asked    []string
 		want     apply.Result // without the action, the live object and its fields
 		verb     plan.Verb    // of the last action
+		failed   string       // what its error says; empty: there is none
 	}{
 		"verify/normalized": {
 			reason: "the dry run comes back unchanged, so there is nothing to write", strategy: config.Replace,
@@ -69,15 +78,42 @@ func TestFindings(t *testing.T) {
 			want: apply.Result{Wrote: true, Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
 		},
 		"verify/denied": {
-			reason: "an error of a verification is none of the child", strategy: config.Replace, denied: true,
+			reason: "an error of a verification is none of the child", strategy: config.Replace, denied: frozen,
 			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
 			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
 			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
 		},
 		"verify/denied, not ours any more": {
-			reason: "the next pass asks again", strategy: config.Replace, denied: true,
+			reason: "the next pass asks again", strategy: config.Replace, denied: frozen,
 			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
 			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
+		},
+		"verify/outage": {
+			reason: "the parent is tried again", strategy: config.Replace, denied: apierrors.NewServiceUnavailable("busy"),
+			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify, failed: "busy",
+		},
+		"verify/no right": {
+			reason: "nobody else has changed the child for all that is known", strategy: config.Replace, denied: lacks,
+			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
+			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
+		},
+		"verify/no right, not ours any more": {
+			reason: "somebody has to grant it", strategy: config.Replace, denied: lacks,
+			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify, failed: `verbs: ["update"]`,
+		},
+		"verify/broken webhook": {
+			reason: "the child is as it was made, for all that is known", strategy: config.Replace, denied: broken,
+			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
+			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
+		},
+		"verify/broken webhook, not ours any more": {
+			reason: "the parent is tried again", strategy: config.Replace, denied: broken,
+			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
+			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify, failed: "failed calling webhook",
 		},
 		"verify/to be recreated": {
 			reason: "the strategy says how a differing child is changed", strategy: config.Recreate,
@@ -141,8 +177,13 @@ func TestFindings(t *testing.T) {
 				require.Subset(t, pathsOf(got.Fields), []string{"data.k", "metadata.ownerReferences"}, tc.reason)
 				got.Fields = nil
 			}
-			got.Action, got.Live = nil, nil
-			require.Equal(t, tc.want, got, tc.reason)
+			if tc.failed == "" {
+				got.Action, got.Live = nil, nil
+				require.Equal(t, tc.want, got, tc.reason)
+			} else {
+				require.ErrorContains(t, got.Err, tc.failed, tc.reason)
+				require.False(t, got.Accepted)
+			}
 			require.Equal(t, got.Wrote, !report.FirstWrite.IsZero())
 		})
 	}

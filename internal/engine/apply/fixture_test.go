@@ -3,7 +3,6 @@ package apply_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -11,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -152,11 +149,11 @@ func key(name string) types.NamespacedName {
 }
 
 // admitting lets the server store data.k: 1000m as data.k: 1, in dry runs too. With
-// denied, the server denies updates.
-func (f *fixture) admitting(denied bool) {
+// denied, the server answers so to updates.
+func (f *fixture) admitting(denied error) {
 	f.server.SetHooks(fakeapi.Hooks{Admit: func(r fakeapi.Request, object map[string]any) error {
-		if denied && r.Verb == "update" {
-			return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New("frozen"))
+		if denied != nil && r.Verb == "update" {
+			return denied
 		}
 		if data, ok := object["data"].(map[string]any); ok && r.Type == k8s.ConfigMap && data["k"] == "1000m" {
 			data["k"] = "1"

@@ -31,29 +31,26 @@ type Lessons struct {
 
 // known says whether there is a lesson of each field.
 func (l *Lessons) known(k *catalog.Kind, fields []merge.MadeField) bool {
-	return len(l.only(k, fields, lessonNone)) == 0
+	return len(l.those(k, fields, func(of lesson) bool { return of == lessonNone })) == 0
 }
 
-// only returns the fields of which this is the lesson.
-func (l *Lessons) only(k *catalog.Kind, fields []merge.MadeField, is lesson) []merge.MadeField {
+// stay returns the fields that so far keep their value.
+func (l *Lessons) stay(k *catalog.Kind, fields []merge.MadeField) []merge.MadeField {
+	return l.those(k, fields, func(of lesson) bool { return of == lessonStays })
+}
+
+// notKept returns the fields that an update may lack.
+func (l *Lessons) notKept(k *catalog.Kind, fields []merge.MadeField) []merge.MadeField {
+	return l.those(k, fields, func(of lesson) bool { return of != lessonKept })
+}
+
+// those returns the fields whose lesson is wanted.
+func (l *Lessons) those(k *catalog.Kind, fields []merge.MadeField, wanted func(lesson) bool) []merge.MadeField {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []merge.MadeField
 	for _, f := range fields {
-		if l.mu.of[lessonKey(k, f)] == is {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// without returns the fields of which this isn't the lesson.
-func (l *Lessons) without(k *catalog.Kind, fields []merge.MadeField, is lesson) []merge.MadeField {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var out []merge.MadeField
-	for _, f := range fields {
-		if l.mu.of[lessonKey(k, f)] != is {
+		if wanted(l.mu.of[lessonKey(k, f)]) {
 			out = append(out, f)
 		}
 	}

@@ -63,7 +63,7 @@ func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Fin
 
 // update replaces a child under its resourceVersion.
 func (x *Executor) update(ctx context.Context, a *plan.Action) Result {
-	body, err := x.remake(ctx, a, plan.UpdateBody(x.Settings, a, x.Parent), &heldFields{})
+	body, err := x.remake(ctx, a, plan.UpdateBody(x.Settings, a, x.Parent), &fieldsOnce{})
 	if err != nil {
 		return Result{Err: err}
 	}

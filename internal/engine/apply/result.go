@@ -8,9 +8,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Result is what became of one action. If Err is nil, and neither Wrote,
-// Redundant, Accepted, Await, HeldBack nor Skipped is set, nothing was done: the namespace
-// of the child is terminating.
+// A Result is what became of one action. If Err is nil, and neither Wrote, Redundant,
+// Accepted, Await, HeldBack nor Skipped is set, nothing was done: the namespace of the
+// child is terminating.
 type Result struct {
 	Action *plan.Action       // the last action: the one planned, or the one that findings led to; read only
 	Live   *resource.Resource // the child by the API server's last answer; nil: gone or not known
@@ -24,7 +24,7 @@ type Result struct {
 	HeldBack  bool // nothing was done, since the child's namespace is a desired child too and isn't the parent's
 	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer
 
-	Untried error // why nobody knows whether the API server takes the new state of a child that was deleted to be created anew; nil: it does
+	Untried error // of a child that was recreated: why the API server wasn't asked first whether it takes the new state
 
 	Rest []merge.Difference // of Accepted: the fields in which Live differs from the desired state
 	Err  error              // starts with the child and the verb, and shows no value of a Secret

@@ -19,7 +19,7 @@ import (
 // can't remove what an update has set, for one. The update has managedFields, too,
 // so that they tell the same as after an apply.
 func (x *Executor) apply(ctx context.Context, a *plan.Action) Result {
-	var held heldFields
+	var held fieldsOnce
 	object, update, err := x.applyOrUpdate(ctx, a, &held)
 	if err != nil {
 		return Result{Err: err}
@@ -53,7 +53,7 @@ func (x *Executor) sendApply(ctx context.Context, a *plan.Action, object map[str
 // applyOrUpdate returns the body of the apply that brings a child in line, nil if no
 // apply does. It returns the update that makes the same of the child, too. If there
 // is no apply, the update has managedFields.
-func (x *Executor) applyOrUpdate(ctx context.Context, a *plan.Action, held *heldFields) (apply map[string]any, update remake, err error) {
+func (x *Executor) applyOrUpdate(ctx context.Context, a *plan.Action, held *fieldsOnce) (apply map[string]any, update remake, err error) {
 	merged := plan.UpdateBody(x.Settings, a, x.Parent)
 	if update, err = x.remake(ctx, a, merged, held); err != nil {
 		return nil, update, err
@@ -76,7 +76,7 @@ func (x *Executor) applyOrUpdate(ctx context.Context, a *plan.Action, held *held
 }
 
 // owning returns an update with the managedFields that it shall lead to.
-func (x *Executor) owning(ctx context.Context, a *plan.Action, r remake, held *heldFields) (remake, error) {
+func (x *Executor) owning(ctx context.Context, a *plan.Action, r remake, held *fieldsOnce) (remake, error) {
 	owned, err := x.ownership(ctx, a, held)
 	if err != nil {
 		return r, err
@@ -94,7 +94,7 @@ func (x *Executor) owning(ctx context.Context, a *plan.Action, r remake, held *h
 }
 
 // ownership returns what the managedFields of a child say, as managedFields does.
-func (x *Executor) ownership(ctx context.Context, a *plan.Action, held *heldFields) (*merge.Ownership, error) {
+func (x *Executor) ownership(ctx context.Context, a *plan.Action, held *fieldsOnce) (*merge.Ownership, error) {
 	entries, err := x.managedFields(ctx, a, held)
 	if err != nil {
 		return nil, err

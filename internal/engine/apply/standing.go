@@ -2,10 +2,8 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -103,14 +101,11 @@ func (x *Executor) restores(ctx context.Context, a *plan.Action, live *resource.
 	if s.owned == x.Config.Name || s.marked {
 		return true, nil
 	}
-	meta, err := x.Client.ManagedFields(ctx, a.Kind, a.Ref.Key)
+	entries, err := x.readFields(ctx, a.Kind, live)
 	if err != nil {
 		return false, err
 	}
-	if meta.UID != live.UID() || meta.ResourceVersion != live.ResourceVersion() {
-		return false, apierrors.NewConflict(a.Kind.GVR.GroupResource(), a.Ref.Key.Name, errors.New("it has changed"))
-	}
-	for _, entry := range meta.ManagedFields {
+	for _, entry := range entries {
 		if entry.Manager == x.Config.Name && entry.Subresource == "" {
 			return true, nil
 		}

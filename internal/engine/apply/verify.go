@@ -34,10 +34,12 @@ type verification struct {
 // did, a dry run of a creation tells what webhooks made of the child when it was
 // created.
 //
-// A dry run that can't be answered is no error of the child. By its mark the child was
-// given this desired state, so all differences pass for normalized, unless
+// A dry run that is refused, by a policy say, is no error of the child. By its mark the
+// child was given this desired state, so all differences pass for normalized, unless
 // managedFields tell that somebody else has changed one: then the child is left alone
-// until its next pass.
+// until its next pass. What may have gone by the next request, such as an outage, is an
+// error, so that the parent is tried again. So is a right that the operator lacks to
+// mend what somebody else has changed.
 func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	v := verification{Executor: x, action: a}
 	entries := x.Store.HeldFields(a.Live)
@@ -45,11 +47,15 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	if len(v.left) > 0 {
 		told := len(entries) > 0 && !slices.ContainsFunc(v.left, func(d merge.Difference) bool { return d.Live == nil })
 		v.created = told
-		switch err := v.ask(ctx); {
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			return Result{Err: err}, nil // a newer state is on the way
-		case isPassing(err), err != nil && told:
-			return Result{}, nil // the next pass asks again: somebody else may have changed the child
+		err := v.ask(ctx)
+		_, lacks := errors.AsType[*apierror.ForbiddenError](err)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err), isPassing(err):
+			return Result{Err: err}, nil // a newer state is on the way, or the next pass asks again
+		case told && (lacks || err != nil && !apierror.IsNo(err)):
+			return Result{Err: err}, nil
+		case told && err != nil:
+			return Result{}, nil
 		case err != nil:
 			v.settle(v.left, nil)
 		}

@@ -28,7 +28,8 @@ func (h *heldFields) read(object []byte) []string {
 	}
 	var out []string
 	for entry := range items(member(member(text, "metadata"), "managedFields")) {
-		if jsonvalue.Unquote(strings.Trim(member(entry, "manager"), `"`)) != h.manager || member(entry, "subresource") != "" {
+		manager := member(entry, "manager")
+		if len(manager) < 2 || jsonvalue.Unquote(manager[1:len(manager)-1]) != h.manager || member(entry, "subresource") != "" {
 			continue
 		}
 		if fields := member(entry, "fieldsV1"); fields != "" {

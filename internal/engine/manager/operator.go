@@ -45,8 +45,8 @@ func (o *operator) running() []*watch.Watcher {
 }
 
 // connect makes the operator's engine. It asks the API server how the types are
-// served and which schemas they have, and registers the metrics. It returns nil without an error if ctx has
-// ended.
+// served and which schemas they have, and registers the metrics. It returns nil
+// without an error if ctx has ended.
 func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engine, error) {
 	counted := observe.NewMetrics()
 	httpClient := l.As(o.cfg.Name, counted)

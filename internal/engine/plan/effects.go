@@ -78,8 +78,9 @@ func StatusEffects(live, want any) []FieldChange {
 }
 
 // FieldsOf lists the differences for which an action was planned, in the order of
-// the paths, but for those that the API server may undo: see foreseeable. It takes the place of Effects where the API server can't be asked
-// what the write would change. The values of a Secret are Hidden.
+// the paths, but for those that the API server may undo: see foreseeable. It takes the
+// place of Effects where the API server can't be asked what the write would change.
+// The values of a Secret are Hidden.
 func FieldsOf(a *Action) []FieldChange {
 	diffs := a.foreseeable()
 	out := make([]FieldChange, 0, len(diffs))

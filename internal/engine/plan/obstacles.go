@@ -118,9 +118,7 @@ func without(v any, path []string, taken apierror.TakenField) any {
 			out[path[0]] = without(v[path[0]], path[1:], taken)
 			return out
 		}
-		if _, has := v[path[0]]; has {
-			delete(out, path[0])
-		}
+		delete(out, path[0])
 		maps.DeleteFunc(out, func(name string, value any) bool {
 			text, isText := value.(string)
 			return strings.HasPrefix(path[0], name) && isText && taken.Mentions(text)

@@ -111,9 +111,9 @@ func heldText(held []plan.Failure) string {
 	return fmt.Sprintf("%d %s held back until the Namespace %s is a child of this parent: nothing is written into a namespace that isn't its own", len(held), noun, joinNames(namespaces))
 }
 
-// waitTexts says, as texts, what the pass waits for, and whether a child isn't as desired
-// since it waits. A newer state of a child that a watch is about to deliver isn't told
-// of the first time.
+// waitTexts says, as texts, what the pass waits for, and whether a child isn't as
+// desired since it waits. A newer state of a child that a watch is about to deliver
+// isn't told of the first time.
 func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
 	for _, w := range planned.Waits {
 		texts = append(texts, w.String())
