@@ -13,7 +13,12 @@ import (
 
 func TestC132_StaleDefaults(t *testing.T) {
 	scenario(t, "C132", "what the server made of our words is made anew when the words change")
-	checkTransitionsBy(t, "c132", map[string]transition{
+	checkTransitionsBy(t, "c132", defaultsTransitions(), config.Replace, config.Apply)
+}
+
+// defaultsTransitions are of fields that the API server makes of others.
+func defaultsTransitions() map[string]transition {
+	return map[string]transition{
 		"target port": {
 			"targetPort follows port", `apiVersion: v1, kind: Service, spec: {selector: {app: one}, ports: [{%s}]}`,
 			[]string{"port: 80", "port: 8080", "port: 8080, name: http", "port: 81, name: http", "port: 81, name: http, targetPort: 9090", "port: 82, name: http"},
@@ -70,11 +75,15 @@ func TestC132_StaleDefaults(t *testing.T) {
 			"requests follow limits in a Pod's template only once a Pod is made of it", aContainer,
 			[]string{`resources: {limits: {cpu: "1"}}`, `resources: {limits: {cpu: "2"}}`},
 		},
+		"update strategy": {
+			"a partition is a default only where no type of strategy is said", aStatefulSet,
+			[]string{"", "updateStrategy: {type: RollingUpdate}", "updateStrategy: {type: RollingUpdate}, minReadySeconds: 1", ""},
+		},
 		"families": {
 			"clusterIP stays, whatever else changes", aService,
 			[]string{"ports: [{port: 80}]", "ports: [{port: 80}], ipFamilyPolicy: PreferDualStack", "ports: [{port: 81}], ipFamilyPolicy: PreferDualStack", "ports: [{port: 82}], ipFamilyPolicy: SingleStack"},
 		},
-	}, config.Replace, config.Apply)
+	}
 }
 
 func TestC132_OthersKeepWhatTheySaid(t *testing.T) {

@@ -75,12 +75,13 @@ func foreseenFields(a *plan.Action) []plan.FieldChange {
 func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {
 	answer, err := x.rehearsed(ctx, a)
 	switch {
-	case apierror.RefusesDryRun(err):
-		return left(a, plan.FieldsOf(a))
-	case err != nil:
+	case err != nil && !apierror.RefusesDryRun(err):
 		return Result{Err: err}
 	}
-	r := left(a, plan.Effects(x.Settings, a.Kind, a.Live, answer))
+	r := left(a, plan.FieldsOf(a))
+	if err == nil {
+		r = left(a, plan.Effects(x.Settings, a.Kind, a.Live, answer))
+	}
 	if len(r.Fields) == 0 {
 		r.Would = plan.VerbMark
 	}

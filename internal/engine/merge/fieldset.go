@@ -1,6 +1,7 @@
 package merge
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 
@@ -206,6 +207,13 @@ func (s *FieldSet) union(other *FieldSet) *FieldSet {
 		return other
 	}
 	return &FieldSet{kind: shapeObject, fields: slices.Concat(s.fields, other.fields).inOrder()}
+}
+
+// EqualExcept says whether two sets are alike but for one field and what is below it.
+func (s *FieldSet) EqualExcept(other *FieldSet, field string) bool {
+	is := func(m member) bool { return m.name == field }
+	a, b := slices.Clone(s.objectFields()), slices.Clone(other.objectFields())
+	return slices.EqualFunc(slices.DeleteFunc(a, is), slices.DeleteFunc(b, is), func(a, b member) bool { return reflect.DeepEqual(a, b) })
 }
 
 // ownsWhole says whether the value is owned whole.

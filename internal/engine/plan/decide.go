@@ -138,7 +138,7 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 		return Action{}, false // the mark, too, depends on the schema
 	case len(a.Diffs) == 0 && mark.hash == d.hash && !outdatedMark(s, d, live):
 		a.Verb = VerbNone
-	case len(a.Diffs) == 0:
+	case len(a.Diffs) == 0 && !a.saysMore:
 		a.Verb = VerbMark
 	case d.kind.Child.Strategy == config.OnDelete:
 		return Action{}, false
@@ -158,6 +158,7 @@ func (a *Action) compare(mark mark, known *childMemory) {
 		a.former, a.unmarked = mark.applied, mark.applied == nil
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Collect(a.decoded, a.Want.object, a.former)
+		a.saysMore = len(diffs) == 0 && saysMore(a.Want, a.former)
 	case !a.Kind.Comparison.Covers(a.Live, a.Want.object):
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Compare(a.decoded, a.Want.object, nil)
@@ -173,6 +174,18 @@ func (a *Action) compare(mark mark, known *childMemory) {
 		a.confirmed = known.exceptions.confirmed
 		a.doubt(mark, known)
 	}
+}
+
+// saysMore says whether a desired state sets other fields than the former one did,
+// outside of the metadata. If no such field differs, the API server has made the
+// values of the new ones before. What it has made beside them may still follow from
+// their absence. Only an update can find that out.
+func saysMore(d *Desired, former *merge.FieldSet) bool {
+	switch d.kind.Child.Strategy {
+	case config.Replace, config.Apply:
+		return former != nil && !d.kind.Comparison.Record(d.object).EqualExcept(former, "metadata")
+	}
+	return false
 }
 
 // withoutAwaiting returns the differences that don't await a schema.

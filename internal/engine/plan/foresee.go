@@ -46,12 +46,13 @@ func (a *Action) foreseeable() []merge.Difference {
 
 // Foresee returns an action as a plan without an API server shows it. It returns
 // false for an action that changes nothing a user would see. VerbMark changes the
-// engine's own mark alone, and VerbMend its owner reference. VerbVerify is about a
-// child that was sent the same desired state before: without an API server, what
-// differs in it counts as what the API server made of that state.
+// engine's own mark alone, and so does an update that only says more. VerbMend
+// changes the owner reference. VerbVerify is about a child that was sent the same
+// desired state before: without an API server, what differs in it counts as what the
+// API server made of that state.
 func Foresee(a *Action) (ForeseenAction, bool) {
 	out := ForeseenAction{Verb: string(a.Verb), Type: a.Ref.Type}
-	if a.Verb == VerbMark || a.Verb == VerbMend || a.Verb == VerbVerify {
+	if a.Verb == VerbMark || a.Verb == VerbMend || a.Verb == VerbVerify || a.saysMore {
 		return out, false
 	}
 	if len(a.Diffs) > 0 {

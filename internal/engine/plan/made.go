@@ -14,7 +14,7 @@ import (
 // the child has the desired state that it was last given, and only somebody else's
 // change is undone.
 func Made(a *Action, body map[string]any) []merge.MadeField {
-	if a.former == nil || !slices.ContainsFunc(a.Diffs, outsideMetadata) {
+	if a.former == nil || !a.saysMore && !slices.ContainsFunc(a.Diffs, outsideMetadata) {
 		return nil
 	}
 	return a.Kind.Comparison.Without(a.settledPaths()).Made(a.LiveObject(), body, a.Want.object)

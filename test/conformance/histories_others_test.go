@@ -1,0 +1,272 @@
+package conformance
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/resource"
+)
+
+// replacedByOthers lets somebody replace a child by another of its states, as with a
+// manifest from elsewhere. What can't be replaced stays.
+func (h *history) replacedByOthers() {
+	h.t.Helper()
+	name, live := h.drawChild()
+	if live == nil || ordered(h.table[name]) {
+		return
+	}
+	state := h.random.IntN(len(h.table[name].states))
+	_, untyped := clients(h.t, "somebody")
+	other := h.dryCreate(untyped, live.Type(), h.table[name].state(h.t, name, state)).Object
+	for {
+		live = h.Get(live)
+		require.NotNil(h.t, live)
+		now := live.Unstructured()
+		for field, value := range other {
+			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
+				now.Object[field] = keepAllocated(now.Object[field], value)
+			}
+		}
+		_, err := untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Update(h.t.Context(), now, metav1.UpdateOptions{})
+		if apierrors.IsConflict(err) {
+			continue
+		}
+		h.note("somebody replaces %s by %s: %v", name, h.table[name].states[state], err)
+		if err == nil {
+			h.theirs[name] = live.UID()
+		} else {
+			require.True(h.t, apierrors.IsInvalid(err), err)
+		}
+		return
+	}
+}
+
+// keepAllocated returns the other's field with what the API server has allocated for
+// a Service that is there.
+func keepAllocated(now, other any) any {
+	live, _ := now.(map[string]any)
+	out, ok := other.(map[string]any)
+	if !ok {
+		return other
+	}
+	for _, field := range []string{"clusterIP", "clusterIPs"} {
+		if out[field] != nil && live[field] != nil {
+			out[field] = live[field]
+		}
+	}
+	return out
+}
+
+// labelledByOthers lets somebody give a child a label and an annotation, which stay.
+func (h *history) labelledByOthers() {
+	h.t.Helper()
+	name, live := h.drawChild()
+	if live == nil {
+		return
+	}
+	h.note("somebody labels %s", name)
+	h.patch(live.Type(), live.Name(), `{"metadata": {"labels": {"theirs": "label"}, "annotations": {"theirs": "annotation"}}}`)
+	h.labelled[name] = live.UID()
+}
+
+// stripped lets somebody take from a child what the operator needs to know it by.
+func (h *history) stripped() {
+	h.t.Helper()
+	name, live := h.drawChild()
+	if live == nil {
+		return
+	}
+	null := func(of map[string]string) string {
+		var out []string
+		for key := range of {
+			if strings.Contains(key, "roperator.com") {
+				out = append(out, `"`+key+`": null`)
+			}
+		}
+		return strings.Join(out, ", ")
+	}
+	what := []string{"owner references", "labels", "annotations", "managedFields"}[h.random.IntN(4)]
+	patch := map[string]string{
+		"owner references": `{"metadata": {"ownerReferences": null}}`,
+		"labels":           `{"metadata": {"labels": {` + null(live.Labels()) + `}}}`,
+		"annotations":      `{"metadata": {"annotations": {` + null(live.Annotations()) + `}}}`,
+		"managedFields":    `{"metadata": {"managedFields": [{}]}}`,
+	}[what]
+	h.note("somebody strips %s of its %s", name, what)
+	h.patch(live.Type(), live.Name(), patch)
+	if what == "annotations" || what == "managedFields" { // nobody knows any more who has said what
+		h.theirs[name] = live.UID()
+	}
+}
+
+// deletedByOthers lets somebody delete a child.
+func (h *history) deletedByOthers() {
+	h.t.Helper()
+	name, live := h.drawChild()
+	if live == nil {
+		return
+	}
+	h.note("somebody deletes %s", name)
+	h.Delete(live)
+	eventually(h.t, "another child is there", func() bool {
+		now := h.Get(live)
+		return now != nil && now.UID() != live.UID()
+	})
+}
+
+// deletedInPassing lets somebody delete a child, and goes on.
+func (h *history) deletedInPassing() {
+	h.t.Helper()
+	if name, live := h.drawChild(); live != nil {
+		h.note("somebody deletes %s in passing", name)
+		h.Delete(live)
+	}
+}
+
+// underPolicy lets a policy deny all updates of children while other states are asked
+// for, or another build starts.
+func (h *history) underPolicy() {
+	h.t.Helper()
+	h.note("a policy denies updates")
+	lift := h.freeze()
+	h.hindered()
+	h.note("the policy goes")
+	lift()
+	h.freed()
+}
+
+// underQuota lets a quota have no room for more objects while other states are asked
+// for, or another build starts.
+func (h *history) underQuota() {
+	h.t.Helper()
+	hard := map[string]any{}
+	for _, c := range h.config.Children {
+		if !strings.Contains(c.Type.APIVersion, "conformance.") {
+			of := plural(c.Type)
+			hard[strings.TrimSuffix("count/"+of.Resource+"."+of.Group, ".")] = "999"
+		}
+	}
+	h.limit(hard)
+	typed, _ := clients(h.t, "somebody")
+	eventually(h.t, "the quota counts", func() bool {
+		quota, err := typed.CoreV1().ResourceQuotas(h.Namespace).Get(h.t.Context(), "quota", metav1.GetOptions{})
+		require.NoError(h.t, err)
+		for name := range hard {
+			used, ok := quota.Status.Used[corev1.ResourceName(name)]
+			if !ok {
+				return false
+			}
+			hard[name] = used.String()
+		}
+		return true
+	})
+	h.limit(hard)
+	h.note("a quota is used up: %v", hard)
+	h.hindered()
+	h.note("the quota goes")
+	require.NoError(h.t, typed.CoreV1().ResourceQuotas(h.Namespace).Delete(h.t.Context(), "quota", metav1.DeleteOptions{}))
+	h.freed()
+}
+
+// hindered asks for other states while something is in the way.
+func (h *history) hindered() {
+	h.t.Helper()
+	switch h.random.IntN(3) {
+	case 0:
+		h.change()
+		settle(h.t, h.Kit)
+	case 1:
+		h.change()
+		settle(h.t, h.Kit)
+		h.note("restart")
+		h.Stop()
+		h.restartWith(false)
+	default:
+		h.note("another build")
+		h.Stop()
+		h.draw()
+		h.restartWith(false)
+	}
+}
+
+// freed waits until the operator has got done what was in the way, on its own.
+func (h *history) freed() {
+	h.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		wrong := ""
+		for _, name := range h.names {
+			if text := h.differs(name); text != "" && !h.replaceByHand(name) {
+				wrong = text
+			}
+		}
+		if wrong == "" {
+			break
+		}
+		require.True(h.t, time.Now().Before(end), wrong)
+		settle(h.t, h.Kit)
+	}
+	settle(h.t, h.Kit)
+	h.told = len(h.errors())
+}
+
+// freeze lets a policy deny all updates of children, until lift is called. Both return
+// when the API server goes by it.
+func (h *history) freeze() (lift func()) {
+	h.t.Helper()
+	typed, _ := clients(h.t, "somebody")
+	policies, bindings := typed.AdmissionregistrationV1().ValidatingAdmissionPolicies(), typed.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	var rules []admissionregistrationv1.NamedRuleWithOperations
+	probed := resource.Type{APIVersion: "v1", Kind: "ConfigMap"}
+	for _, c := range append(slices.Clone(h.config.Children), config.Child{Type: probed}) {
+		of := plural(c.Type)
+		rules = append(rules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{"UPDATE"},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{of.Group}, APIVersions: []string{"*"}, Resources: []string{of.Resource}, Scope: new(admissionregistrationv1.NamespacedScope)},
+		}})
+	}
+	_, err := policies.Create(h.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: h.Namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": h.Namespace}}, ResourceRules: rules,
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "frozen"}},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(h.t, err)
+	_, err = bindings.Create(h.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: h.Namespace},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: h.Namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}, metav1.CreateOptions{})
+	require.NoError(h.t, err)
+	probe := typed.CoreV1().ConfigMaps(h.Namespace)
+	_, err = probe.Create(h.t.Context(), configMapNamed("probe"), metav1.CreateOptions{})
+	require.True(h.t, err == nil || apierrors.IsAlreadyExists(err), err)
+	denied := func() bool {
+		_, err := probe.Patch(h.t.Context(), "probe", types.MergePatchType, []byte(`{"data": {"k": "v"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil
+	}
+	remove := sync.OnceFunc(func() {
+		require.NoError(h.t, bindings.Delete(context.Background(), h.Namespace, metav1.DeleteOptions{}))
+		require.NoError(h.t, policies.Delete(context.Background(), h.Namespace, metav1.DeleteOptions{}))
+	})
+	h.t.Cleanup(remove)
+	eventually(h.t, "updates are denied", denied)
+	return func() {
+		remove()
+		eventually(h.t, "updates are allowed", func() bool { return !denied() })
+	}
+}
