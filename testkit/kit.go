@@ -154,12 +154,13 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 	if err != nil {
 		k.t.Fatalf("testkit: parent: %v", err)
 	}
+	within := ""
 	if k.clusterScoped = mapping.ClusterScoped; k.clusterScoped {
 		own := testLabel + "=" + k.Namespace
 		if cfg.ParentSelector != "" {
 			own = cfg.ParentSelector + "," + own
 		}
-		cfg.ParentSelector = own
+		cfg.ParentSelector, within = own, testLabel+"="+k.Namespace
 	} else {
 		cfg.Namespaces = []string{k.Namespace}
 	}
@@ -169,7 +170,7 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 	// An operator gives an API server some seconds, and ends then. As a
 	// Deployment would, the Kit starts it again.
 	for err = errAPIServerBusy; errors.Is(err, errAPIServerBusy); {
-		if k.op, err = startOperator(cfg, k.calls.wrap(h), k.runnerOptions()); err == nil {
+		if k.op, err = startOperator(cfg, k.calls.wrap(h), within, k.runnerOptions()); err == nil {
 			err = k.op.awaitReady(ctx)
 		}
 	}
