@@ -82,7 +82,8 @@ type KitOptions struct {
 // is restricted to it (cfg.Namespaces is replaced). One with a cluster-scoped
 // parent gets a ParentSelector for a label that is unique to the Kit, in
 // addition to its own, and Create puts that label on parents; so tests can
-// share a cluster.
+// share a cluster. Only parents with that label are looked for that have left the
+// operator's selector while it was stopped.
 //
 // Unknown fields in whatever the operator or the Kit writes are errors, so
 // that a typo can't go unnoticed.

@@ -109,7 +109,7 @@ func TestC160_UnlabelledChildrenAreFound(t *testing.T) {
 			live := s.Get(configMap("wanted-x7k2p", "", ""))
 			require.Equal(t, uid, live.UID())
 			require.Len(t, live.Labels(), 2)
-			require.Equal(t, true, *live.OwnerReferences()[0].BlockOwnerDeletion)
+			require.True(t, *live.OwnerReferences()[0].BlockOwnerDeletion)
 			require.Equal(t, map[string]any{"k": "ours"}, s.field(live, "data"))
 			require.Nil(t, s.Get(configMap("unwanted-q9d4z", "", "")))
 			require.Equal(t, "patch", verbs(s.Writes(), "ConfigMap", "wanted-x7k2p")[0])
@@ -133,7 +133,7 @@ func TestC160_OthersObjectsAreNeverTaken(t *testing.T) {
 	settle(t, s.Kit)
 	s.Stop()
 	before := map[string]string{}
-	make := func(name string, change func(meta map[string]any)) {
+	add := func(name string, change func(meta map[string]any)) {
 		cm := s.controlled(name, "k", "theirs")
 		change(metadata(cm))
 		s.Create(cm)
@@ -147,21 +147,21 @@ func TestC160_OthersObjectsAreNeverTaken(t *testing.T) {
 			meta["annotations"] = map[string]any{key: "v2:" + maker + ":0:" + hash32 + ":data{k}"}
 		}
 	}
-	make("labelled", labels(map[string]any{"roperator.com/operator": "someone", "roperator.com/parent-uid": "u"}))
-	make("half-labelled", labels(map[string]any{"roperator.com/operator": "c160-others"}))
-	make("elsewhere", labels(map[string]any{"example.com/operator": "someone", "example.com/parent-uid": "u"}))
-	make("namesake", labels(map[string]any{"example.com/operator": "c160-others", "example.com/parent-uid": "u"}))
-	make("marked", mark("roperator.com/applied", "someone"))
-	make("marked-elsewhere", mark("example.com/applied", "c160-others"))
-	make("other-controller", func(meta map[string]any) {
+	add("labelled", labels(map[string]any{"roperator.com/operator": "someone", "roperator.com/parent-uid": "u"}))
+	add("half-labelled", labels(map[string]any{"roperator.com/operator": "c160-others"}))
+	add("elsewhere", labels(map[string]any{"example.com/operator": "someone", "example.com/parent-uid": "u"}))
+	add("namesake", labels(map[string]any{"example.com/operator": "c160-others", "example.com/parent-uid": "u"}))
+	add("marked", mark("roperator.com/applied", "someone"))
+	add("marked-elsewhere", mark("example.com/applied", "c160-others"))
+	add("other-controller", func(meta map[string]any) {
 		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}}
 	})
-	make("no-controller", func(meta map[string]any) {
+	add("no-controller", func(meta map[string]any) {
 		ref := s.controller("one")
 		ref["controller"] = false
 		meta["ownerReferences"] = []any{ref}
 	})
-	make("of-the-dead", func(meta map[string]any) { meta["ownerReferences"] = []any{s.controller("gone")} })
+	add("of-the-dead", func(meta map[string]any) { meta["ownerReferences"] = []any{s.controller("gone")} })
 	before["of-the-dead"] = "" // the garbage collector may take it
 	s.Delete(gone)
 	s.EventuallyGone(gone, patience)

@@ -43,7 +43,7 @@ func (x *Executor) standingOf(a *plan.Action, live *resource.Resource) standing 
 	s.owned, _ = live.Label(x.Config.OwnershipLabel)
 	s.ours = s.tracked == string(x.Parent.UID()) && s.owned == x.Config.Name
 	s.controlled = s.controller != nil && s.controller.UID == x.Parent.UID()
-	s.adoptable = a.Kind.Child.Adopt || a.Kind.Child.AdoptOffered && offered(x.Settings, live)
+	s.adoptable = mayAdopt(x.Settings, a.Kind, live)
 	s.holder, s.foreign = x.foreignTo(live, &s)
 	return s
 }
@@ -98,6 +98,12 @@ func operatorsElsewhere(s *catalog.Settings, live *resource.Resource) []string {
 	return names
 }
 
+// mayAdopt says whether the configuration allows the operator to take an object of type
+// k that is nobody's.
+func mayAdopt(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) bool {
+	return k.Child.Adopt || k.Child.AdoptOffered && offered(s, live)
+}
+
 // offered says whether an object is offered to this operator, by an annotation or a
 // label: see config.Child.AdoptOffered.
 func offered(s *catalog.Settings, live *resource.Resource) bool {
@@ -116,7 +122,7 @@ func Adoptable(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) (p
 	if controller == nil || live.IsDeleting() || k == s.Types.Parent || !isOf(s.Types.Parent, controller) {
 		return "", false
 	}
-	if !k.Child.Adopt && !(k.Child.AdoptOffered && offered(s, live)) {
+	if !mayAdopt(s, k, live) {
 		return "", false
 	}
 	_, tracked := live.Label(s.Config.TrackingLabel)

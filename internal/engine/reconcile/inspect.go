@@ -46,8 +46,9 @@ func (e *Engine) Observed(t resource.Type, key types.NamespacedName) (*resource.
 	return e.store.Object(object.Ref{Type: t, Key: key})
 }
 
-// Snapshot returns what the next call of the handler would get for a parent,
-// false if the store doesn't hold the parent.
+// Snapshot returns what the next call of the handler would get for a parent, but for
+// unlabelled objects, which only a pass reads. It returns false if the store doesn't
+// hold the parent.
 func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bool) {
 	held, ok := e.Observed(e.Config.Parent, parent)
 	if !ok {

@@ -181,7 +181,7 @@ func TestUnlabelled_WhatIsSomebodyElsesIsNeitherShownNorTouched(t *testing.T) {
 				}
 				r := rig.Start(t, server, adopting(), handler.SyncFunc(s.sync))
 				rig.Elapse(time.Minute)
-				require.Equal(t, "", s.shown()[0], tc.reason)
+				require.Empty(t, s.shown()[0], tc.reason)
 				require.Equal(t, before.ResourceVersion(), r.Get(k8s.ConfigMap, "theirs").ResourceVersion(), tc.reason)
 				r.Stop()
 			})
@@ -318,7 +318,7 @@ func TestUnlabelled_ListThatFails(t *testing.T) {
 	})
 }
 
-// A read that fails fails the pass: the handler is never shown a part of the children.
+// If a read fails, so does the pass: the handler is never shown a part of the children.
 func TestUnlabelled_ReadThatFails(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		server, s := rig.Server(), &shower{}
