@@ -27,8 +27,10 @@ type Operator struct {
 	Namespaces []string
 	// ParentSelector restricts the operator to the parents that match a label
 	// selector, "tier=gold,!legacy". "" means every parent. A parent that
-	// leaves the selector is released: its finalizer is removed, its children
-	// stay.
+	// leaves the selector, also while no operator runs, is released: its
+	// finalizer is removed, its children stay. So operators with the same Name
+	// and Domain in one cluster must not differ in their selectors alone: each
+	// would release the parents of the other.
 	ParentSelector string
 	// Domain is the prefix of the labels, annotations and the finalizer that
 	// the engine sets. Default: DefaultDomain.
@@ -43,7 +45,8 @@ type Operator struct {
 	// "<Domain>/<Name>". Default: FinalizerAuto.
 	Finalizer FinalizerPolicy
 	// FormerFinalizers are names of finalizers that earlier builds used. They
-	// are removed from parents wherever they are found.
+	// are removed from parents wherever they are found. That of this build may
+	// be among them with FinalizerNever.
 	FormerFinalizers []string
 	// MaxErrorBackoff is the longest time between two tries of a failing
 	// parent. Default: 10 minutes.
@@ -75,6 +78,11 @@ type Child struct {
 	// and no operator has labelled it. Without Adopt such an object is an
 	// error. An object with another controller, or with the labels or the mark
 	// of another operator, is never taken.
+	//
+	// Objects of which the parent is the controller and that nobody has labelled
+	// are also found when the operator starts, whatever their names are. The
+	// handler is shown them as children, and they are taken over, so that they
+	// are deleted if it doesn't return them.
 	Adopt bool
 	// AdoptOffered is Adopt for those objects alone that are offered to this
 	// operator: they carry an annotation or a label "<Domain>/adopt" whose

@@ -178,7 +178,9 @@ func (o *Operator) validateFinalizers(v *mistakes) {
 	eachOnce(v, "FormerFinalizers", o.FormerFinalizers, "remove it", func(field, name string) {
 		switch name {
 		case ours:
-			v.add(field, "%q is the finalizer of this build; remove it, or set FinalizerNever", name)
+			if o.Finalizer != FinalizerNever {
+				v.add(field, "%q is the finalizer of this build; remove it, or set FinalizerNever", name)
+			}
 		case "foregroundDeletion", "orphan", "kubernetes":
 			v.add(field, "%q is Kubernetes' own and must not be removed", name)
 		default:

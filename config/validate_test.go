@@ -40,6 +40,15 @@ func TestValidate(t *testing.T) {
 	require.ErrorContains(t, (*Operator)(nil).Validate(), "nil")
 }
 
+// The finalizer of this build may be that of earlier ones alone.
+func TestValidate_OwnFinalizerAmongTheFormer(t *testing.T) {
+	o := valid()
+	o.FormerFinalizers = []string{o.Domain + "/" + o.Name}
+	require.Error(t, o.Validate())
+	o.Finalizer = FinalizerNever
+	require.NoError(t, o.Validate())
+}
+
 func TestValidateFinds(t *testing.T) {
 	cases := map[string]struct {
 		reason string

@@ -22,7 +22,7 @@ func New(cfg config.Operator, h handler.Handler, opts Options) (*Runner, error) 
 func newRunner(opts Options, specs ...Spec) (*Runner, error) {
 	each := make([]manager.Spec, 0, len(specs))
 	for _, s := range specs {
-		each = append(each, manager.Spec(s))
+		each = append(each, manager.Spec{Config: s.Config, Handler: s.Handler})
 	}
 	m, err := manager.New(opts.manager(), each...)
 	if err != nil {

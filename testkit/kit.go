@@ -82,7 +82,8 @@ type KitOptions struct {
 // is restricted to it (cfg.Namespaces is replaced). One with a cluster-scoped
 // parent gets a ParentSelector for a label that is unique to the Kit, in
 // addition to its own, and Create puts that label on parents; so tests can
-// share a cluster.
+// share a cluster. Only parents with that label are looked for that have left the
+// operator's selector while it was stopped.
 //
 // Unknown fields in whatever the operator or the Kit writes are errors, so
 // that a typo can't go unnoticed.
@@ -154,12 +155,13 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 	if err != nil {
 		k.t.Fatalf("testkit: parent: %v", err)
 	}
+	within := ""
 	if k.clusterScoped = mapping.ClusterScoped; k.clusterScoped {
 		own := testLabel + "=" + k.Namespace
 		if cfg.ParentSelector != "" {
 			own = cfg.ParentSelector + "," + own
 		}
-		cfg.ParentSelector = own
+		cfg.ParentSelector, within = own, testLabel+"="+k.Namespace
 	} else {
 		cfg.Namespaces = []string{k.Namespace}
 	}
@@ -169,7 +171,7 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 	// An operator gives an API server some seconds, and ends then. As a
 	// Deployment would, the Kit starts it again.
 	for err = errAPIServerBusy; errors.Is(err, errAPIServerBusy); {
-		if k.op, err = startOperator(cfg, k.calls.wrap(h), k.runnerOptions()); err == nil {
+		if k.op, err = startOperator(cfg, k.calls.wrap(h), within, k.runnerOptions()); err == nil {
 			err = k.op.awaitReady(ctx)
 		}
 	}

@@ -44,10 +44,12 @@ type operator struct {
 
 // startOperator runs the operator until its stop. It wires the engine as the
 // runner does, and keeps hold of it.
-func startOperator(cfg config.Operator, h handler.Handler, opts runner.Options) (*operator, error) {
+//
+// within selects the parents that are the Kit's, empty: all that the operator may see.
+func startOperator(cfg config.Operator, h handler.Handler, within string, opts runner.Options) (*operator, error) {
 	op := &operator{done: make(chan struct{})}
 	var err error
-	if op.manager, err = manager.New(managerOptions(opts), manager.Spec{Config: cfg, Handler: h}); err != nil {
+	if op.manager, err = manager.New(managerOptions(opts), manager.Spec{Config: cfg, Handler: h, DepartedWithin: within}); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())

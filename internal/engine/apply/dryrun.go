@@ -21,6 +21,8 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 	switch a.Verb {
 	case plan.VerbCreate:
 		return x.rehearseCreate(ctx, a)
+	case plan.VerbAdopt:
+		return x.takeIfParentLives(ctx, a, a.Live)
 	case plan.VerbMend:
 		return x.rehearseMend(ctx, a)
 	case plan.VerbVerify:
@@ -143,9 +145,10 @@ func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, f plan.Findin
 }
 
 // with adds to a result what taking the object over would change. If nothing else is
-// to be done with the object, that is an update.
+// to be done with the object, that is an update. Of an object that would be deleted, it
+// doesn't matter.
 func (c *rehearsedClaim) with(r Result) Result {
-	if !c.claims || r.Err != nil {
+	if !c.claims || r.Err != nil || r.Would == plan.VerbDelete {
 		return r
 	}
 	if !r.Skipped || r.Would == plan.VerbMark {

@@ -61,7 +61,7 @@ func describeImmutable(a *plan.Action, err error, fields []string) error {
 // whether the child could be created anew. If that can't be asked, the words count.
 func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, err error) []string {
 	fields := apierror.ImmutableFields(err)
-	if len(fields) == 0 || a.Live == nil || a.Kind.Child.Strategy == config.Recreate {
+	if len(fields) == 0 || a.Live == nil || a.Want == nil || a.Verb == plan.VerbAdopt || a.Kind.Child.Strategy == config.Recreate {
 		return nil
 	}
 	var kept *keptError

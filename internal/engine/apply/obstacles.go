@@ -21,8 +21,8 @@ func (r *run) deleteObstacles(ctx context.Context, p *plan.Plan, held []plan.Act
 		if len(rest) == 0 || ctx.Err() != nil {
 			return rest
 		}
-		if a.left || !a.refused() || a.action.Verb == plan.VerbDelete {
-			continue
+		if a.left || !a.refused() || a.action.Verb == plan.VerbDelete || a.result.Action.Verb == plan.VerbAdopt {
+			continue // neither wants what another child has
 		}
 		others := rest
 		if r.Config.DryRun {

@@ -193,13 +193,13 @@ func (b holdback) holds(ref object.Ref) bool {
 }
 
 // noteNamespace notes a desired namespace that isn't ours after an attempt to create
-// it, or of which a newer state is awaited: nothing may be written into it.
+// or adopt it, or of which a newer state is awaited: nothing may be written into it.
 func (r *run) noteNamespace(a *attempt) {
 	if !a.action.Kind.IsNamespace() || a.action.Want == nil {
 		return
 	}
 	name := a.action.Ref.Key.Name
-	created := a.action.Verb != plan.VerbCreate || a.result.Wrote || a.result.Accepted || a.result.Skipped
+	created := a.action.Verb != plan.VerbCreate && a.action.Verb != plan.VerbAdopt || a.result.Wrote || a.result.Accepted || a.result.Skipped
 	if created && (a.result.Wrote || !a.result.Await) {
 		delete(r.foreign, name)
 		return

@@ -20,6 +20,8 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	switch a.Verb {
 	case plan.VerbCreate:
 		return x.create(ctx, a)
+	case plan.VerbAdopt:
+		return x.takeIfParentLives(ctx, a, a.Live)
 	case plan.VerbUpdate:
 		return x.unlessCreatedSo(ctx, a, x.update(ctx, a))
 	case plan.VerbApply:

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -42,7 +43,7 @@ func (x *Executor) standingOf(a *plan.Action, live *resource.Resource) standing 
 	s.owned, _ = live.Label(x.Config.OwnershipLabel)
 	s.ours = s.tracked == string(x.Parent.UID()) && s.owned == x.Config.Name
 	s.controlled = s.controller != nil && s.controller.UID == x.Parent.UID()
-	s.adoptable = a.Kind.Child.Adopt || a.Kind.Child.AdoptOffered && x.offered(live)
+	s.adoptable = mayAdopt(x.Settings, a.Kind, live)
 	s.holder, s.foreign = x.foreignTo(live, &s)
 	return s
 }
@@ -73,24 +74,70 @@ func (x *Executor) foreignTo(live *resource.Resource, s *standing) (holder strin
 // elsewhere says whether an object carries the labels that an operator with another
 // Domain gives, and which operator that is.
 func (x *Executor) elsewhere(live *resource.Resource) (holder string, foreign bool) {
-	for name := range live.Labels() {
-		domain, ok := strings.CutSuffix(name, "/parent-uid")
-		if !ok || name == x.Config.TrackingLabel {
-			continue
-		}
-		if other, ok := live.Label(domain + "/operator"); ok && other != x.Config.Name {
+	for _, other := range operatorsElsewhere(x.Settings, live) {
+		if other != x.Config.Name {
 			return "operator " + other + " manages it", true
 		}
 	}
 	return "", false
 }
 
+// operatorsElsewhere returns the names of the operators with other Domains whose labels
+// an object carries.
+func operatorsElsewhere(s *catalog.Settings, live *resource.Resource) []string {
+	var names []string
+	for name := range live.Labels() {
+		domain, ok := strings.CutSuffix(name, "/parent-uid")
+		if !ok || name == s.Config.TrackingLabel {
+			continue
+		}
+		if other, ok := live.Label(domain + "/operator"); ok {
+			names = append(names, other)
+		}
+	}
+	return names
+}
+
+// mayAdopt says whether the configuration allows the operator to take an object of type
+// k that is nobody's.
+func mayAdopt(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) bool {
+	return k.Child.Adopt || k.Child.AdoptOffered && offered(s, live)
+}
+
 // offered says whether an object is offered to this operator, by an annotation or a
 // label: see config.Child.AdoptOffered.
-func (x *Executor) offered(live *resource.Resource) bool {
-	annotation, _ := live.Annotation(x.Offer)
-	label, _ := live.Label(x.Offer)
-	return annotation == x.Config.Name || label == x.Config.Name
+func offered(s *catalog.Settings, live *resource.Resource) bool {
+	annotation, _ := live.Annotation(s.Offer)
+	label, _ := live.Label(s.Offer)
+	return annotation == s.Config.Name || label == s.Config.Name
+}
+
+// Adoptable says whether the operator may take over an object of type k that nobody has
+// labelled, for the parent that is its controller, and returns that parent's UID.
+// Whether there is such a parent isn't looked at. An object that is being deleted can't
+// be taken over. Nor can one with the labels or the mark of any operator but this one
+// in this Domain: another operator may have the same name in another Domain.
+func Adoptable(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) (parent types.UID, ok bool) {
+	controller := object.ControllerOf(live)
+	if controller == nil || live.IsDeleting() || k == s.Types.Parent || !isOf(s.Types.Parent, controller) {
+		return "", false
+	}
+	if !mayAdopt(s, k, live) {
+		return "", false
+	}
+	_, tracked := live.Label(s.Config.TrackingLabel)
+	_, owned := live.Label(s.Config.OwnershipLabel)
+	_, marked := plan.ForeignMark(s, live)
+	if tracked || owned || marked || plan.MarkedElsewhere(s, live) || len(operatorsElsewhere(s, live)) > 0 {
+		return "", false
+	}
+	return controller.UID, true
+}
+
+// isOf says whether an owner reference names an object of type k, in any version.
+func isOf(k *catalog.Kind, ref *metav1.OwnerReference) bool {
+	of := resource.Type{APIVersion: ref.APIVersion, Kind: ref.Kind}.GroupVersionKind()
+	return of.GroupKind() == k.Type.GroupVersionKind().GroupKind()
 }
 
 // restores says whether an object whose controller is the parent is a child from

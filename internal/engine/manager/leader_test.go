@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
@@ -336,5 +337,48 @@ func TestLeaderElection_TakesOverWithTheNewestState(t *testing.T) {
 		mu.Unlock()
 		second.cancel()
 		require.NoError(t, <-second.ended)
+	})
+}
+
+// Which unlabelled objects there are, and which parents have left the selector, is
+// looked up by the replica that leads, and when it begins to.
+func TestLeaderElection_LooksForWhatNoWatchDeliversOnceItLeads(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := electionServer()
+		cfg := rig.Config()
+		cfg.Children[0].Adopt, cfg.ParentSelector, cfg.Finalizer = true, "mine", config.FinalizerAlways
+		start := func(name string) (stop func()) {
+			rc := server.RESTConfig()
+			rc.UserAgent = name
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- rig.RunOne(ctx, cfg, handler.SyncFunc(rig.Copier), manager.Options{
+					RESTConfig: rc, Logger: sample.DiscardLog(), LeaderElection: &lead.Config{Namespace: "ns", Identity: name},
+				})
+			}()
+			synctest.Wait()
+			return func() { cancel(); require.NoError(t, <-ended) }
+		}
+		looked := func(name string) map[string]int {
+			found := map[string]int{}
+			for _, r := range server.Requests() {
+				selector := r.Query.Get("labelSelector")
+				if r.Verb == "list" && r.UserAgent == name && (selector == "" || selector[0] == '!') {
+					found[r.Type.Kind]++
+				}
+			}
+			return found
+		}
+		stopFirst := start("first")
+		stopSecond := start("second")
+		rig.Elapse(time.Minute)
+		once := map[string]int{"ConfigMap": 1, "Parent": 1}
+		require.Equal(t, once, looked("first"))
+		require.Empty(t, looked("second"))
+		stopFirst()
+		rig.Elapse(time.Minute)
+		require.Equal(t, once, looked("second"))
+		stopSecond()
 	})
 }

@@ -40,6 +40,10 @@ type Options struct {
 type Spec struct {
 	Config  config.Operator // as the user wrote it, without defaults
 	Handler handler.Handler
+	// DepartedWithin is a label selector of the parents among which those are looked
+	// for that have left the ParentSelector: see reconcile.Config. It is for tests that
+	// share a cluster.
+	DepartedWithin string
 }
 
 // A Manager runs one operator or several. Its methods may be called concurrently.
@@ -113,7 +117,7 @@ func (m *Manager) addOperators(specs []Spec) error {
 		}
 		names[s.Config.Name] = true
 		m.operators = append(m.operators, &operator{
-			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &m.opts, log: m.log.With("controller", s.Config.Name),
+			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &m.opts, log: m.log.With("controller", s.Config.Name), departedWithin: s.DepartedWithin,
 		})
 	}
 	return errors.Join(errs...)
@@ -244,7 +248,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 		}
 		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) {
 			if lock == nil || m.refresh(ctx, all) {
-				m.work(ctx, passes, engines)
+				m.work(ctx, passes, engines, stop)
 			}
 		})
 	}
@@ -263,11 +267,20 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 }
 
 // work makes the passes of all operators until ctx ends, and cuts the running
-// passes short when passes ends. It returns after the last Event is written.
-func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine) {
+// passes short when passes ends. It returns after the last Event is written. It calls
+// stop with an error that makes a start pointless.
+func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine, stop func(error)) {
 	var wg sync.WaitGroup
 	for _, e := range engines {
-		wg.Go(func() { e.Work(ctx, passes, m.opts.ShutdownTimeout) })
+		wg.Go(func() {
+			switch err := e.FindUnlabelled(ctx); {
+			case ctx.Err() != nil:
+			case err != nil:
+				stop(err)
+			default:
+				e.Work(ctx, passes, m.opts.ShutdownTimeout)
+			}
+		})
 	}
 	wg.Wait()
 }

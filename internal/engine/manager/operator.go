@@ -23,6 +23,8 @@ type operator struct {
 	opts    *Options // the manager's
 	log     *slog.Logger
 
+	departedWithin string // see Spec
+
 	mu struct {
 		sync.Mutex
 		engine   *reconcile.Engine // nil until the watchers start
@@ -73,7 +75,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	}
 	e := reconcile.New(reconcile.Config{
 		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
-		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, KeepHistory: o.opts.KeepHistory,
+		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
 	})
 	e.ReadSchemas(ctx)
 	watched := make([]resource.Type, 0, len(types.All()))

@@ -17,6 +17,7 @@ type Verb string
 // The verbs of actions.
 const (
 	VerbCreate   Verb = "create"   // create the child
+	VerbAdopt    Verb = "adopt"    // make an unlabelled object a child; whether it is desired, and as desired, is found out afterwards
 	VerbUpdate   Verb = "update"   // replace the child under its resourceVersion
 	VerbApply    Verb = "apply"    // send the child as a server-side apply
 	VerbRecreate Verb = "recreate" // delete the child now; a later pass creates it anew
@@ -38,7 +39,7 @@ type Action struct {
 	Kind *catalog.Kind
 	Ref  object.Ref
 	Live *resource.Resource // the child as the pass saw it; nil: it doesn't exist
-	Want *Desired           // the desired child; nil for a delete
+	Want *Desired           // the desired child; nil for a delete, and if an object is adopted that isn't desired
 
 	Diffs    []merge.Difference // the fields for which the child is to be written
 	Unknown  bool               // nothing is remembered of the child

@@ -62,6 +62,7 @@ func (Disowned) isFinding()   {}
 //   - after Unchanged: VerbMark.
 //   - after Disowned: the verb of a, on the child as it is now.
 //   - after memorized: VerbMend if the owner reference isn't as it should be.
+//   - after Claimed: VerbDelete if the object isn't desired.
 //   - else after memorized, and after Normalized or Claimed: whatever a comparison
 //     of the child with the desired state asks for.
 //
@@ -93,6 +94,9 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		known.confirm(f.Confirmed)
 	case Claimed:
 		live = f.Live
+	}
+	if a.Want == nil { // an object that isn't desired was adopted
+		return Action{Verb: VerbDelete, Kind: a.Kind, Ref: a.Ref, Live: live, Repeated: a.Repeated}, true
 	}
 	out, ok := decide(s, a.Want, live, known)
 	out.Repeated = a.Repeated

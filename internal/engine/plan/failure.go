@@ -21,7 +21,8 @@ func (f Failure) ChildError() handler.ChildError {
 	message := strings.TrimPrefix(f.Err.Error(), f.Ref.String()+": ")
 	message = strings.TrimPrefix(message, string(f.Verb)+": ")
 	verb := f.Verb
-	if verb == VerbMark || verb == VerbVerify || verb == VerbRelease {
+	switch verb {
+	case VerbAdopt, VerbMark, VerbVerify, VerbRelease:
 		verb = VerbUpdate // means of an update that no handler knows of
 	}
 	return handler.ChildError{Type: f.Ref.Type, Key: f.Ref.Key, Verb: string(verb), Reason: f.Reason, Message: message}

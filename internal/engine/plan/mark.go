@@ -164,3 +164,14 @@ func ForeignMark(s *catalog.Settings, live *resource.Resource) (maker string, fo
 	}
 	return "", false
 }
+
+// MarkedElsewhere says whether an object carries the mark of an operator with another
+// Domain, whatever that operator's name is.
+func MarkedElsewhere(s *catalog.Settings, live *resource.Resource) bool {
+	for name, text := range live.Annotations() {
+		if _, ok := parseMark(text); ok && name != s.Mark && strings.HasSuffix(name, "/applied") {
+			return true
+		}
+	}
+	return false
+}

@@ -14,27 +14,33 @@ type Input struct {
 	Parent   *resource.Resource   // the parent as the pass saw it
 	Desired  []*Desired           // of Desire; their objects are made on demand, see Desired
 	KeepAll  bool                 // the handler wants all children left as they are
-	Children []*resource.Resource // the live children, in the order of handler.Children
-	Memory   *ParentMemory        // read only
-	Now      time.Time            // refused writes are tried again by then, or postponed
+	Children []*resource.Resource // what the handler was shown as children, in the order of handler.Children
+	// Unlabelled are those of Children that carry no labels yet. They are adopted
+	// before anything else becomes of them.
+	Unlabelled map[object.Ref]struct{}
+	Memory     *ParentMemory // read only
+	Now        time.Time     // refused writes are tried again by then, or postponed
 }
 
 // A Plan is what one pass does to the children of one parent. Each child is in
 // one of the lists at most.
 type Plan struct {
-	Writes  []Action  // of desired children, by the order of their types (catalog.Kind.Order)
+	Writes  []Action  // of desired children and of those to be adopted, by the order of their types (catalog.Kind.Order)
 	Deletes []Action  // of children that are no longer desired: see SplitDeletes
 	Settled []Action  // of children that were compared and are as desired; the verb is VerbNone
 	Refused []Refusal // writes that are left out, since they were refused a moment ago
 	Waits   []Wait    // children that are being deleted and that finalizers hold
 }
 
-// Creates says whether the plan creates a child, or may do so when a refused create
-// is repeated.
+// Creates says whether the plan creates or adopts a child, or may do so when a refused
+// write is repeated.
 func (p *Plan) Creates() bool {
-	return slices.ContainsFunc(p.Writes, func(a Action) bool { return a.Verb == VerbCreate }) ||
-		slices.ContainsFunc(p.Refused, func(r Refusal) bool { return r.Verb == VerbCreate })
+	return slices.ContainsFunc(p.Writes, func(a Action) bool { return a.Verb.makesChild() }) ||
+		slices.ContainsFunc(p.Refused, func(r Refusal) bool { return r.Verb.makesChild() })
 }
+
+// makesChild says whether the action makes a child of what was none.
+func (v Verb) makesChild() bool { return v == VerbCreate || v == VerbAdopt }
 
 // Build decides what has to be done for the children to be as desired. It is a
 // pure function, but that it makes the object of a Desired on demand: see load.
@@ -44,30 +50,25 @@ func Build(s *catalog.Settings, in Input) Plan {
 		return p
 	}
 	wanted := make([]bool, len(in.Children))
-	var byOrder [][]Action // writes by the order of their types
-	hint := 0              // mostly, desired children come in an order like that of the live ones
+	writes := writesByType{of: s.Types}
+	hint := 0 // mostly, desired children come in an order like that of the live ones
 	for _, d := range in.Desired {
 		var live *resource.Resource
 		if i, ok := find(in.Children, d.ref, hint); ok {
 			live, wanted[i], hint = in.Children[i], true, i+1
 		}
 		if a, ok := p.consider(s, in, d, live); ok {
-			if byOrder == nil {
-				byOrder = make([][]Action, len(s.Types.Children))
-			}
-			byOrder[d.kind.Order] = append(byOrder[d.kind.Order], a)
+			writes.add(a)
 		}
-	}
-	for _, actions := range byOrder {
-		p.Writes = append(p.Writes, actions...)
 	}
 	for i, child := range in.Children {
-		if wanted[i] {
-			continue
-		}
 		k := s.Types.Of(child.Type())
 		switch {
-		case k == nil:
+		case wanted[i], k == nil:
+		case in.adopts(child):
+			if a, ok := p.due(in, Action{Verb: VerbAdopt, Kind: k, Ref: object.RefOf(child), Live: child}); ok {
+				writes.add(a)
+			}
 		case child.IsDeleting():
 			p.noteHeld(s, k, child)
 		default:
@@ -76,7 +77,30 @@ func Build(s *catalog.Settings, in Input) Plan {
 			}
 		}
 	}
+	p.Writes = slices.Concat(writes.byOrder...)
 	return p
+}
+
+// A writesByType collects writes by the order of their types.
+type writesByType struct {
+	of      *catalog.Catalog
+	byOrder [][]Action // nil: there is no write
+}
+
+func (w *writesByType) add(a Action) {
+	if w.byOrder == nil {
+		w.byOrder = make([][]Action, len(w.of.Children))
+	}
+	w.byOrder[a.Kind.Order] = append(w.byOrder[a.Kind.Order], a)
+}
+
+// adopts says whether a live object is to be adopted.
+func (in *Input) adopts(live *resource.Resource) bool {
+	if live == nil || len(in.Unlabelled) == 0 {
+		return false
+	}
+	_, ok := in.Unlabelled[object.RefOf(live)]
+	return ok
 }
 
 // consider returns the write that one desired child needs, false if the child
@@ -85,6 +109,9 @@ func Build(s *catalog.Settings, in Input) Plan {
 func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resource.Resource) (Action, bool) {
 	if d.keep {
 		return Action{}, false
+	}
+	if in.adopts(live) {
+		return p.due(in, Action{Verb: VerbAdopt, Kind: d.kind, Ref: d.ref, Live: live, Want: d})
 	}
 	if live != nil && live.IsDeleting() {
 		return p.considerDeleting(s, in, d, live)

@@ -34,7 +34,10 @@
 //
 // Work starts MaxConcurrentSyncs workers. Each ends after its pass once the
 // context has ended. One more goroutine cancels those passes after the shutdown
-// timeout, and ends with the workers. PlanAll and ReleaseAll start as many
+// timeout, and ends with the workers. Another one looks for departed parents, if there
+// may be any: it ends once a list of the parents has succeeded, or with the context. A
+// pass that reads unlabelled objects starts as many goroutines as there are workers at
+// most, which end before the handler is called. PlanAll and ReleaseAll start as many
 // goroutines as there are workers, which end before the call returns.
 //
 // # Imports

@@ -36,6 +36,10 @@ type Config struct {
 	Tracing  *observe.Tracing   // nil: no spans are made
 	Log      *slog.Logger
 	Schemas  *catalog.Schemas // nil: for an engine that reads no schemas
+	// DepartedWithin is a label selector (empty: every object) of the parents among
+	// which those are looked for that have left the ParentSelector while no operator
+	// ran.
+	DepartedWithin string
 	// KeepHistory keeps the newest errors of each parent and the conflict loops,
 	// for Engine.Errors and Engine.Loops.
 	KeepHistory bool
@@ -62,7 +66,10 @@ type Engine struct {
 	lessons *apply.Lessons
 	slots   chan struct{} // one for each write under way
 	listing chan struct{} // has room for one: the pass that lists the parents
-	log     *slog.Logger
+	looking atomic.Bool   // for departed parents, for the first time
+
+	departedWithin string // see Config
+	log            *slog.Logger
 }
 
 // New returns an engine whose store is empty. It starts no goroutine and makes no
@@ -84,6 +91,8 @@ func New(c Config) *Engine {
 		slots:    make(chan struct{}, maxWrites),
 		listing:  make(chan struct{}, 1),
 		log:      c.Log,
+
+		departedWithin: c.DepartedWithin,
 	}
 	e.current.Store(c.Settings)
 	e.keeper.init(c.Schemas)
@@ -118,6 +127,10 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 	passCtx, cancel := context.WithCancel(passes)
 	defer cancel()
 	var workers, killer sync.WaitGroup
+	if e.holdsDeparted() && !e.Config.DryRun {
+		e.looking.Store(true)
+		workers.Go(func() { e.findDeparted(ctx, func() { e.looking.Store(false) }) })
+	}
 	for range e.Config.MaxConcurrentSyncs {
 		workers.Go(func() {
 			for {

@@ -53,7 +53,7 @@ func reasonOf(err error, deleting bool) string {
 // would see what the action has changed.
 func eventOf(v plan.Verb, claimed bool) (reason, note string) {
 	switch {
-	case v == plan.VerbCreate && claimed:
+	case v == plan.VerbAdopt, v == plan.VerbCreate && claimed:
 		return observe.ReasonAdopted, "adopted"
 	case v == plan.VerbCreate:
 		return observe.ReasonCreated, "created"

@@ -113,6 +113,11 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	case nothing:
 		return p.letGo(ctx) // an earlier build may have left a finalizer
 	}
+	if current, err := p.showUnlabelled(ctx); err != nil {
+		return schedule.Outcome{Err: true}, err
+	} else if !current {
+		return schedule.Outcome{Again: true}, nil
+	}
 	resp, err := p.callFinalize(ctx)
 	if resp == nil {
 		return schedule.Outcome{Err: true, Permanent: isPermanent(err)}, err

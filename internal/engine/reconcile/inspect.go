@@ -21,15 +21,19 @@ import (
 // An Activity is what an engine has done and has to do.
 type Activity struct {
 	Running int    // passes under way
-	Due     int    // parents that wait for a worker
+	Due     int    // parents that wait for a worker; one more while departed parents are looked for the first time
 	Passes  uint64 // passes that have ended since the start
 	Events  int    // Events that wait to be written
 }
 
 // Activity returns what the engine has done and has to do.
 func (e *Engine) Activity() Activity {
+	looking := e.looking.Load() // before the parents that are found are due
 	running, due, passes := e.queue.Activity()
 	a := Activity{Running: running, Due: due, Passes: passes}
+	if looking {
+		a.Due++
+	}
 	if e.events != nil {
 		a.Events = e.events.Pending()
 	}
@@ -42,8 +46,9 @@ func (e *Engine) Observed(t resource.Type, key types.NamespacedName) (*resource.
 	return e.store.Object(object.Ref{Type: t, Key: key})
 }
 
-// Snapshot returns what the next call of the handler would get for a parent,
-// false if the store doesn't hold the parent.
+// Snapshot returns what the next call of the handler would get for a parent, but for
+// unlabelled objects, which only a pass reads. It returns false if the store doesn't
+// hold the parent.
 func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bool) {
 	held, ok := e.Observed(e.Config.Parent, parent)
 	if !ok {

@@ -18,6 +18,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -37,11 +38,12 @@ type pass struct {
 	*Engine
 	*catalog.Settings // as the pass began with them
 	syncID            passID
-	parent            *resource.Resource   // its newest state that the pass knows
-	req               *handler.SyncRequest // the snapshot
-	children          []*resource.Resource // of the snapshot, in its order
-	memory            *plan.ParentMemory   // of this parent, from pass to pass
-	results           []apply.Result       // of the actions on children
+	parent            *resource.Resource      // its newest state that the pass knows
+	req               *handler.SyncRequest    // the snapshot
+	children          []*resource.Resource    // of the snapshot, in its order
+	unlabelled        map[object.Ref]struct{} // those of children that aren't children yet
+	memory            *plan.ParentMemory      // of this parent, from pass to pass
+	results           []apply.Result          // of the actions on children
 
 	edited    bool            // somebody has edited the parent since the last pass
 	inputs    plan.Inputs     // what the handler was shown; the zero Inputs before findPrompt
@@ -115,6 +117,11 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	}
 	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
 		return schedule.Outcome{}, nil
+	}
+	if current, err := p.showUnlabelled(ctx); err != nil {
+		return schedule.Outcome{Err: true}, err
+	} else if !current {
+		return schedule.Outcome{Again: true}, nil
 	}
 	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) && !p.parentUnchanged(ctx) {
 		return schedule.Outcome{Resync: watchDelay}, nil // the parent is gone; the watch will say so
@@ -193,7 +200,7 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 		}
 	}
 	return desired, plan.Build(p.Settings, plan.Input{
-		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Memory: p.memory, Now: time.Now(),
+		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Unlabelled: p.unlabelled, Memory: p.memory, Now: time.Now(),
 	}), nil
 }
 

@@ -29,9 +29,16 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 	if err := e.listAll(ctx); err != nil {
 		return nil, err
 	}
-	parents := e.parentsInOrder()
+	parents, err := e.allParents(ctx)
+	if err != nil {
+		return nil, err
+	}
 	changes, errs := make([][]plan.Change, len(parents)), make([]error, len(parents))
 	e.each(len(parents), func(i int) {
+		if _, left := e.store.DepartedParent(parents[i].UID()); left {
+			changes[i] = []plan.Change{e.foreseeRelease(parents[i])}
+			return
+		}
 		var err error
 		if changes[i], err = e.planOne(ctx, parents[i]); err != nil {
 			errs[i] = fmt.Errorf("%s: %w", object.RefOf(parents[i]), err)
@@ -40,27 +47,40 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 	return slices.Concat(changes...), errors.Join(errs...)
 }
 
-// listAll lists every type into the store.
+// listAll lists every type into the store, and notes the unlabelled objects that the
+// operator may adopt.
 func (e *Engine) listAll(ctx context.Context) error {
 	for _, w := range e.Watchers(nil) {
 		if err := w.Refresh(ctx); err != nil {
 			return catalog.Forbidden(w.Kind, "list", err)
 		}
 	}
+	for _, l := range e.adoptableLists() {
+		if err := e.listUnlabelled(ctx, l); err != nil {
+			return catalog.Forbidden(l.kind, "list", err)
+		}
+	}
 	return nil
 }
 
-// parentsInOrder returns every parent that the store holds, by namespace and
-// name.
-func (e *Engine) parentsInOrder() []*resource.Resource {
+// allParents returns every parent that the store holds, and those that have left the
+// ParentSelector with a finalizer of the operator, by namespace and name.
+func (e *Engine) allParents(ctx context.Context) ([]*resource.Resource, error) {
 	var parents []*resource.Resource
 	for _, uid := range e.store.AllParents() {
 		if parent, ok := e.store.Parent(uid); ok {
 			parents = append(parents, parent)
 		}
 	}
+	if e.holdsDeparted() {
+		departed, err := e.listDeparted(ctx)
+		if err != nil {
+			return nil, err
+		}
+		parents = append(parents, departed...)
+	}
 	slices.SortFunc(parents, object.Compare)
-	return parents
+	return parents, nil
 }
 
 // planOne plans a parent, and plans it anew if the parent or a child has changed
@@ -89,6 +109,10 @@ func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan
 func (p *pass) rereadChildren(ctx context.Context) (outdated bool, err error) {
 	for _, r := range p.results {
 		if !r.Await || r.Parked {
+			continue
+		}
+		if r.Action.Verb == plan.VerbAdopt {
+			outdated = true // each try reads the unlabelled objects anew
 			continue
 		}
 		changed, err := p.rereadChild(ctx, r.Action)

@@ -80,23 +80,6 @@ func (s *Store) Object(ref object.Ref) (*resource.Resource, bool) {
 	return res, ok
 }
 
-// DepartedParent returns the last state of a parent that has left the watch,
-// until ForgetDeparted; false if KeepDeparted isn't set.
-func (s *Store) DepartedParent(uid types.UID) (*resource.Resource, bool) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	res, ok := s.mu.departed[uid]
-	return res, ok
-}
-
-// ForgetDeparted drops the last state of a parent that has left the watch. It
-// does nothing if there is none.
-func (s *Store) ForgetDeparted(uid types.UID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.mu.departed, uid)
-}
-
 // Usage returns how many objects of a type are held, and how many bytes their
 // JSON has.
 func (s *Store) Usage(t resource.Type) (objects, bytes int) {
@@ -120,5 +103,6 @@ func (s *Store) Sizes(out map[string]int) {
 	out["floors"] = len(s.mu.floors)
 	out["waiting"] = len(s.mu.waiting)
 	out["departed"] = len(s.mu.departed)
+	out["unlabelled"] = len(s.mu.unlabelled)
 	out["held fields"] = len(s.mu.fields)
 }

@@ -29,18 +29,19 @@ type Store struct {
 
 	mu struct {
 		sync.RWMutex
-		objects  map[resource.Type]map[types.NamespacedName]*resource.Resource
-		bytes    map[resource.Type]int                     // type -> bytes of JSON of its objects
-		parents  map[types.UID]types.NamespacedName        // parent UID -> key
-		children map[types.UID]*siblings                   // parent UID -> its children
-		streams  map[Stream]string                         // watch -> the newest resourceVersion it has delivered
-		deleted  map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
-		floors   map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
-		waiting  map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
-		departed map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
-		asked    map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
-		lost     map[types.UID]int                         // parent UID -> count of missing children
-		fields   map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
+		objects    map[resource.Type]map[types.NamespacedName]*resource.Resource
+		bytes      map[resource.Type]int                     // type -> bytes of JSON of its objects
+		parents    map[types.UID]types.NamespacedName        // parent UID -> key
+		children   map[types.UID]*siblings                   // parent UID -> its children
+		streams    map[Stream]string                         // watch -> the newest resourceVersion it has delivered
+		deleted    map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
+		floors     map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
+		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
+		departed   map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
+		asked      map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
+		lost       map[types.UID]int                         // parent UID -> count of missing children
+		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
+		fields     map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
 	}
 }
 
@@ -84,6 +85,7 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.departed = map[types.UID]*resource.Resource{}
 	s.mu.asked = map[types.UID]*ownDelete{}
 	s.mu.lost = map[types.UID]int{}
+	s.mu.unlabelled = map[types.UID]map[object.Ref]types.UID{}
 	return s
 }
 
@@ -142,6 +144,7 @@ func (s *Store) setLocked(res *resource.Resource) Change {
 		s.missLocked(before)
 	}
 	if owned {
+		s.forgetUnlabelledLocked(owner, ref)
 		family := s.indexLocked(owner, res)
 		if !slices.Contains(c.Parents, family.uid) {
 			c.Parents = append(c.Parents, family.uid)
@@ -164,6 +167,7 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		s.forgetFieldsOfLocked(held.UID())
 		delete(s.mu.parents, held.UID())
 		delete(s.mu.lost, held.UID())
+		delete(s.mu.unlabelled, held.UID())
 		if s.KeepDeparted {
 			s.mu.departed[held.UID()] = held
 		}

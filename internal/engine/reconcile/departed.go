@@ -1,0 +1,92 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/resource"
+)
+
+// A parent that leaves the ParentSelector while no operator runs is delivered by no
+// watch, and would keep the operator's finalizer for ever. So at the start one list of
+// all parents' metadata finds those that don't match the selector and have a finalizer
+// of the operator. From then on they are parents that have left: see release.
+
+// maxFindDelay bounds how long after a failed list of the parents the next one is tried.
+const maxFindDelay = time.Minute
+
+// holdsDeparted says whether a parent that has left the ParentSelector may have a
+// finalizer of the operator.
+func (e *Engine) holdsDeparted() bool {
+	return e.Config.ParentSelector != "" && (e.Finalizes || len(e.Config.FormerFinalizers) > 0)
+}
+
+// findDeparted makes the parents due that have left the ParentSelector while no
+// operator ran. A list that fails is tried again until ctx ends. looked is called after
+// the first attempt.
+func (e *Engine) findDeparted(ctx context.Context, looked func()) {
+	failing := false
+	for delay := listRetry; ; delay = min(2*delay, maxFindDelay) {
+		departed, err := e.listDeparted(ctx)
+		if err == nil {
+			for _, parent := range departed {
+				e.queue.Add(parent.UID(), schedule.Backlog, "left the selector")
+			}
+		}
+		looked()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			if failing || len(departed) > 0 {
+				e.log.InfoContext(ctx, "looked for parents that left the selector while no operator ran", "found", len(departed))
+			}
+			return
+		case !failing:
+			e.log.WarnContext(ctx, "can't look for parents that left the selector while no operator ran, retrying", "error", err)
+		}
+		failing = true
+		if !sleep(ctx, delay) {
+			return
+		}
+	}
+}
+
+// listDeparted lists the metadata of the parents, and returns those that don't match
+// the ParentSelector and have a finalizer of the operator. The store has them as
+// departed.
+func (e *Engine) listDeparted(ctx context.Context) ([]*resource.Resource, error) {
+	var departed []*resource.Resource
+	for _, l := range e.listsOf(e.Types.Parent) {
+		err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.departedWithin, func(res *resource.Resource) {
+			if !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
+				departed = append(departed, res)
+			}
+		})
+		if err != nil {
+			return nil, catalog.Forbidden(l.kind, "list", fmt.Errorf("%s: list: %w", l.kind.Type, err))
+		}
+	}
+	return departed, nil
+}
+
+// hasOurs says whether a parent has a finalizer of the operator, or of one of its
+// earlier builds.
+func (e *Engine) hasOurs(parent *resource.Resource) bool {
+	held := parent.Finalizers()
+	return len(e.WithoutOurs(slices.Clone(held))) < len(held)
+}
+
+// foreseeRelease returns the change that the release of a departed parent would make.
+func (e *Engine) foreseeRelease(parent *resource.Resource) plan.Change {
+	held := parent.Finalizers()
+	return plan.Change{
+		Parent: parent.Key(), Object: parent.Key(), Type: parent.Type(), Verb: string(plan.VerbUpdate),
+		Fields: []plan.FieldChange{{Path: "metadata.finalizers", Live: jsonList(held), Desired: jsonList(e.WithoutOurs(slices.Clone(held)))}},
+	}
+}

@@ -1,0 +1,155 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// Children that another program has made, before this operator came, carry no labels,
+// so no watch delivers them. They are found by one list of each type that the
+// configuration allows the operator to adopt. A pass reads those of its parent, shows
+// them to the handler as children, and makes them children.
+
+// listRetry is how long after a failed list at the start the list is tried again.
+const listRetry = time.Second
+
+// FindUnlabelled finds the unlabelled objects of all parents, before the first pass. A
+// list that fails is tried again until ctx ends, except if the list is forbidden. Types
+// that the operator may not adopt aren't listed.
+func (e *Engine) FindUnlabelled(ctx context.Context) error {
+	for _, l := range e.adoptableLists() {
+		failing := false
+		for {
+			err := e.listUnlabelled(ctx, l)
+			if err == nil {
+				break
+			}
+			if apierrors.IsForbidden(err) {
+				return fmt.Errorf("%w; add the rule %s", err, l.kind.Rule("get", "list", "watch"))
+			}
+			if !failing {
+				e.log.WarnContext(ctx, "can't look for unlabelled children yet, retrying", "type", l.kind.Type.String(), "error", err)
+			}
+			failing = true
+			if !sleep(ctx, listRetry) {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
+}
+
+// A listOf is a list of the objects of a type in a namespace (empty: in all).
+type listOf struct {
+	kind      *catalog.Kind
+	namespace string
+}
+
+// adoptableLists returns the lists in which unlabelled objects may be found that the
+// operator may adopt.
+func (e *Engine) adoptableLists() []listOf {
+	var lists []listOf
+	for _, k := range e.Types.Children {
+		if k.Child.Adopt || k.Child.AdoptOffered {
+			lists = append(lists, e.listsOf(k)...)
+		}
+	}
+	return lists
+}
+
+// listsOf returns the lists that together have all objects of a type that the operator
+// is concerned with: one in each of the configured namespaces, or one in all.
+func (e *Engine) listsOf(k *catalog.Kind) []listOf {
+	if !k.Namespaced || len(e.Config.Namespaces) == 0 {
+		return []listOf{{k, metav1.NamespaceAll}}
+	}
+	lists := make([]listOf, 0, len(e.Config.Namespaces))
+	for _, namespace := range e.Config.Namespaces {
+		lists = append(lists, listOf{k, namespace})
+	}
+	return lists
+}
+
+// listUnlabelled notes the objects in a list that the operator may adopt, by their
+// metadata.
+func (e *Engine) listUnlabelled(ctx context.Context, l listOf) error {
+	selector := "!" + e.Config.TrackingLabel + ",!" + e.Config.OwnershipLabel
+	err := e.client.EachMetadata(ctx, l.kind, l.namespace, selector, func(res *resource.Resource) {
+		if parent, ok := apply.Adoptable(e.Settings, l.kind, res); ok {
+			e.store.NoteUnlabelled(parent, res)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("%s: list: %w", l.kind.Type, err)
+	}
+	return nil
+}
+
+// showUnlabelled reads the unlabelled objects of the parent, and adds those that the
+// operator may adopt to the children of the snapshot. It returns false if the snapshot
+// is outdated: one of them is a child by now, of which the watch hasn't told yet.
+func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
+	noted := p.store.Unlabelled(p.parent.UID())
+	if len(noted) == 0 {
+		return true, nil
+	}
+	found, errs := make([]*resource.Resource, len(noted)), make([]error, len(noted))
+	p.each(len(noted), func(i int) { found[i], errs[i] = p.readUnlabelled(ctx, noted[i]) })
+	current = true
+	p.unlabelled = make(map[object.Ref]struct{}, len(noted))
+	for i, res := range found {
+		switch {
+		case errs[i] != nil:
+			return false, errs[i]
+		case res == nil:
+		case p.isChild(res):
+			p.store.Wrote(res)
+			p.store.ForgetUnlabelled(p.parent.UID(), noted[i].Ref)
+			current = false
+		default:
+			p.unlabelled[noted[i].Ref] = struct{}{}
+			p.children = append(p.children, res)
+		}
+	}
+	slices.SortFunc(p.children, object.Compare)
+	p.req = &handler.SyncRequest{Parent: p.parent, Children: handler.NewChildren(p.children...), LastErrors: p.req.LastErrors}
+	return current, nil
+}
+
+// readUnlabelled reads an unlabelled object of the parent. It returns nil, and forgets
+// the object, if the object is gone or not to be adopted any more. An object that has
+// become a child of the parent is returned.
+func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*resource.Resource, error) {
+	kind := p.Types.Of(noted.Ref.Type)
+	live, err := p.client.Get(ctx, kind, noted.Ref.Key)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)
+	}
+	if err == nil && live.UID() == noted.UID {
+		if parent, ok := apply.Adoptable(p.Settings, kind, live); ok && parent == p.parent.UID() || p.isChild(live) {
+			return live, nil
+		}
+	}
+	p.store.ForgetUnlabelled(p.parent.UID(), noted.Ref)
+	return nil, nil
+}
+
+// isChild says whether an object is a child of the parent: it carries this operator's
+// labels, and the parent is its controller.
+func (p *pass) isChild(res *resource.Resource) bool {
+	tracked, _ := res.Label(p.Config.TrackingLabel)
+	owned, _ := res.Label(p.Config.OwnershipLabel)
+	return owned == p.Config.Name && tracked == string(p.parent.UID()) && p.controls(res)
+}

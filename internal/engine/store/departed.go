@@ -1,0 +1,37 @@
+package store
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
+)
+
+// Depart notes a parent that has left the watch while no operator ran: res is its last
+// known state, of which the metadata are enough. It returns false, and notes nothing,
+// if the parent is held or KeepDeparted isn't set.
+func (s *Store) Depart(res *resource.Resource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, held := s.mu.parents[res.UID()]; held || !s.KeepDeparted {
+		return false
+	}
+	s.mu.departed[res.UID()] = res
+	return true
+}
+
+// DepartedParent returns the last state of a parent that has left the watch,
+// until ForgetDeparted; false if KeepDeparted isn't set.
+func (s *Store) DepartedParent(uid types.UID) (*resource.Resource, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	res, ok := s.mu.departed[uid]
+	return res, ok
+}
+
+// ForgetDeparted drops the last state of a parent that has left the watch. It
+// does nothing if there is none.
+func (s *Store) ForgetDeparted(uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.mu.departed, uid)
+}
