@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/roperator/roperator/internal/apierror"
-	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
@@ -19,21 +18,14 @@ func (x *Executor) unlessCreatedSo(ctx context.Context, a *plan.Action, r Result
 	if !a.Unknown || len(apierror.ImmutableFields(r.Err)) == 0 {
 		return r, nil
 	}
-	rest, ok := x.asCreated(ctx, a)
-	if !ok {
+	made, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
+	if err != nil {
+		return r, nil
+	}
+	rest := a.Kind.Comparison.Compare(made, a.Want.Object(), nil)
+	if !plan.ExplainsAny(a, rest) {
+		r.creatable = true
 		return r, nil
 	}
 	return Result{}, plan.Normalized{Rest: rest}
-}
-
-// asCreated returns the fields in which the child would differ from the desired
-// state if it were created now. It creates the child under another name, as a dry
-// run. It returns false if the dry run fails, or explains no difference of a.
-func (x *Executor) asCreated(ctx context.Context, a *plan.Action) ([]merge.Difference, bool) {
-	answer, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
-	if err != nil {
-		return nil, false
-	}
-	rest := a.Kind.Comparison.Compare(answer, a.Want.Object(), nil)
-	return rest, plan.ExplainsAny(a, rest)
 }
