@@ -75,12 +75,8 @@ func IsNoApply(err error) bool {
 // ImmutableFields returns the paths of the fields that can't be changed, as a 422
 // names them, each once. It returns none for any other error, and for nil.
 func ImmutableFields(err error) []string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity || status.Status().Details == nil {
-		return nil
-	}
 	var fields []string
-	for _, cause := range status.Status().Details.Causes {
+	for _, cause := range causes(err) {
 		immutable := cause.Type == metav1.CauseTypeForbidden ||
 			strings.Contains(cause.Message, "immutable") || strings.Contains(cause.Message, "may not change") ||
 			strings.Contains(cause.Message, "can not be changed") || strings.Contains(cause.Message, "cannot be changed") ||
@@ -90,6 +86,26 @@ func ImmutableFields(err error) []string {
 		}
 	}
 	return fields
+}
+
+// ShareCause says whether two requests are refused (422) for the same field in the same
+// words, whatever else is wrong with either. So what the requests differ in isn't the
+// reason. The object's name is no such field. ShareCause returns false for any other
+// error, and for nil.
+func ShareCause(a, b error) bool {
+	others := causes(b)
+	return slices.ContainsFunc(causes(a), func(c metav1.StatusCause) bool {
+		return c.Field != "" && !strings.HasPrefix(c.Field, "metadata.name") && slices.Contains(others, c)
+	})
+}
+
+// causes returns the causes that a 422 tells, none for any other error, and for nil.
+func causes(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity || status.Status().Details == nil {
+		return nil
+	}
+	return status.Status().Details.Causes
 }
 
 // A RefusedError is an answer of the API server that stays the same until something

@@ -2,11 +2,13 @@ package apierror
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 func TestRefusesDryRun(t *testing.T) {
@@ -30,6 +32,34 @@ func TestRefusesDryRun(t *testing.T) {
 		"no answer":  {"a lost connection says nothing", errors.New(`admission webhook: dry run: connection refused`), false},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, RefusesDryRun(test.err), test.reason) })
+	}
+}
+
+func TestShareCause(t *testing.T) {
+	invalid := func(name string, fields ...string) error {
+		var list field.ErrorList
+		for _, f := range fields {
+			list = append(list, field.Invalid(field.NewPath(f), "v", "is wrong"))
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, name, list)
+	}
+	policy := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "one", errors.New("never"))
+	for name, test := range map[string]struct {
+		reason string
+		a, b   error
+		want   bool
+	}{
+		"same":      {"the objects' names don't matter", invalid("one", "a", "b"), invalid("two", "b", "a"), true},
+		"wrapped":   {"a wrapped answer is one", fmt.Errorf("update: %w", invalid("one", "a")), invalid("two", "a"), true},
+		"more":      {"one of them has a reason of its own, too", invalid("one", "a", "b"), invalid("two", "a"), true},
+		"other":     {"another field", invalid("one", "a"), invalid("two", "b"), false},
+		"name":      {"another name may be accepted", invalid("one", "metadata.name"), invalid("one", "metadata.name"), false},
+		"no causes": {"nothing tells what is wrong", invalid("one"), invalid("one"), false},
+		"policy":    {"who says no may look at the name", policy, policy, false},
+		"nil":       {"no refusal", nil, nil, false},
+		"accepted":  {"one is accepted", invalid("one", "a"), nil, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, ShareCause(test.a, test.b), test.reason) })
 	}
 }
 

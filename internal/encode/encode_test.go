@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
@@ -117,11 +119,50 @@ func TestNumbers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{
 		"int": int64(1), "int8": int64(2), "int32": int64(3), "int64": int64(math.MaxInt64), "uint": int64(4), "uint64": int64(5),
-		"own": int64(6), "float32": 0.5, "float64": 1.5, "whole": float64(7), "json": int64(8), "jsonFloat": float64(100),
+		"own": int64(6), "float32": 0.5, "float64": 1.5, "whole": int64(7), "json": int64(8), "jsonFloat": int64(100),
 		"raw": []any{int64(9), 1.5, int64(0)}, "quantity": "100m", "bytes": "aGk=",
 		"pointer": int64(0), "nil": nil, "nilMap": nil, "nilList": nil, "list": []any{int64(1), "a", true},
 		"ints": []any{int64(1), int64(2)},
 	}, got)
+}
+
+// What the API server makes of a number's text is what Map makes of the number,
+// whatever Go type it has.
+func TestNumbersAreAsTheServerReadsThem(t *testing.T) {
+	for text, tc := range map[string]struct {
+		reason string
+		want   any
+	}{
+		"2.0":                    {"a whole number", int64(2)},
+		"1e3":                    {"a whole number", int64(1000)},
+		"-0.0":                   {"there is one zero", int64(0)},
+		"1.50":                   {"a fraction", 1.5},
+		"9007199254740993.0":     {"the nearest float", int64(9007199254740992)},
+		"1.2345678901234567e18":  {"the digits that are written, not those of the float", int64(1234567890123456800)},
+		"-1.2345678901234567e18": {"the same below zero", int64(-1234567890123456800)},
+		"-9223372036854775808.0": {"what is written is beyond 64 bits", -float64(1 << 63)},
+		"1e19":                   {"beyond 64 bits", 1e19},
+		"12345678901234567890.0": {"beyond 64 bits", 12345678901234567890.0},
+		"1e21":                   {"written with an exponent", 1e21},
+	} {
+		t.Run(text, func(t *testing.T) {
+			float, err := strconv.ParseFloat(text, 64)
+			require.NoError(t, err)
+			for _, value := range []any{float, json.Number(text), json.RawMessage(text), struct{ V float64 }{float}, struct{ V json.RawMessage }{json.RawMessage(text)}} {
+				got, err := Map(map[string]any{"value": value})
+				require.NoError(t, err, "%T", value)
+				if object, ok := got["value"].(map[string]any); ok {
+					got["value"] = object["V"]
+				}
+				require.Equal(t, tc.want, got["value"], "%T: %s", value, tc.reason)
+				written, err := jsonvalue.Append(nil, got)
+				require.NoError(t, err)
+				var read map[string]any
+				require.NoError(t, kjson.Unmarshal(written, &read))
+				require.Equal(t, got, read, "%T: what the API server reads", value)
+			}
+		})
+	}
 }
 
 func TestRefuses(t *testing.T) {
@@ -168,6 +209,7 @@ func TestRefuses(t *testing.T) {
 		"BigInNested": {"the path continues through values that are marshalled", map[string]any{"a": map[string]uint64{"b": big}}, "a.b: the integer"},
 		"BigResource": {"silently rounded otherwise", bigResource, "n: the integer is beyond 64 bits"},
 		"BigNumber":   {"silently rounded otherwise", map[string]any{"a": json.Number("9223372036854775808")}, "a: the integer is beyond 64 bits"},
+		"HugeNumber":  {"an infinity otherwise", map[string]any{"a": json.Number("1e400")}, "a: the number is beyond a float64"},
 		"Huge":        {"an infinity otherwise", []byte(`{"a":1e999}`), "a: the number is beyond a float64"},
 		"NaN":         {"not JSON", map[string]any{"a": math.NaN()}, "a: the number is infinite or not a number"},
 		"Infinity":    {"not JSON", map[string]any{"a": math.Inf(-1)}, "a: the number is infinite"},

@@ -76,7 +76,7 @@ func copyValue(value any, depth int) (any, error) {
 		}
 		return v, nil
 	case float64:
-		return finite(v)
+		return float(v)
 	case int:
 		return int64(v), nil
 	case int32:
@@ -109,12 +109,32 @@ func copyValue(value any, depth int) (any, error) {
 	return decodeMarshalled(data)
 }
 
-func finite(f float64) (any, error) {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
+// exact is the largest float64 below which every whole number has a float64 of its
+// own.
+const exact = 1 << 53
+
+// float returns the number that the API server reads where f is written. That is an
+// int64 if f has no fraction, and 2 and 2.0 are the same. Beyond 2^53 only the digits
+// that tell f from other floats are written, and zeros after them, so that the API
+// server may read another integer than the nearest to f.
+func float(f float64) (any, error) {
+	switch {
+	case math.IsNaN(f) || math.IsInf(f, 0):
 		return nil, errors.New("the number is infinite or not a number")
+	case math.Trunc(f) != f:
+		return f, nil
+	case math.Abs(f) < exact:
+		return int64(f), nil
+	}
+	if i, err := strconv.ParseInt(floatText(f), 10, 64); err == nil {
+		return i, nil
 	}
 	return f, nil
 }
+
+// floatText returns the text of a whole float, as encoding/json has it for those
+// below 1e21.
+func floatText(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 func copyResource(res *resource.Resource) (any, error) {
 	if res == nil {
@@ -296,18 +316,22 @@ func numbers(value any) (any, error) {
 	return value, nil
 }
 
+// number returns the number that the API server reads where n is written. An integer
+// beyond 64 bits is an error, unless it is the text of a float64.
 func number(n json.Number) (any, error) {
 	text := n.String()
-	if !strings.ContainsAny(text, ".eE") {
-		i, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			return nil, errors.New("the integer is beyond 64 bits")
+	whole := !strings.ContainsAny(text, ".eE")
+	if whole {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i, nil
 		}
-		return i, nil
 	}
 	f, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	switch {
+	case whole && (err != nil || floatText(f) != text):
+		return nil, errors.New("the integer is beyond 64 bits")
+	case err != nil:
 		return nil, errors.New("the number is beyond a float64")
 	}
-	return f, nil
+	return float(f)
 }

@@ -480,3 +480,38 @@ func TestC154_FinalizersOfOthers(t *testing.T) {
 	settle(t, s.Kit)
 	s.silent()
 }
+
+func TestC145_DefaultRestatedUnderAQuota(t *testing.T) {
+	scenario(t, "C145", "a new build that states a default needs no new child, though a webhook has changed the child at its creation and a quota leaves no room to ask what a creation would make of it")
+	pod := func(more string) map[string]any {
+		return manifest(t, `{apiVersion: v1, kind: Pod, metadata: {name: one}, spec: {hostname: ours, `+more+` containers: [{name: main, image: example.com/app}]}}`)
+	}
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c145-restated-"+lower(strategy), childrenBy(strategy, k8s.Pod)...)
+			(&webhook{creation: true, mutate: func(o map[string]any) { podSpec(o)["hostname"] = "theirs" }}).serve(t, s.Namespace)
+			s.limit(map[string]any{"pods": "1"})
+			s.want(pod(""))
+			s.used("pods", "1")
+			before := s.Get(pod("")).UID()
+			s.rebuild(s.config, nil, pod("restartPolicy: Always, "))
+			require.Equal(t, before, s.Get(pod("")).UID())
+			require.Equal(t, "theirs", s.field(pod(""), "spec", "hostname"))
+			s.silent()
+			s.restart()
+			s.want(pod("restartPolicy: Always, dnsPolicy: ClusterFirst, "))
+			require.Equal(t, before, s.Get(pod("")).UID())
+			for _, more := range []string{"restartPolicy: Always, dnsPolicy: ClusterFirst, subdomain: more, ", "restartPolicy: Never, "} {
+				if strategy == config.Recreate {
+					s.recreated(pod(more))
+					continue
+				}
+				failures := len(s.errors())
+				s.ask(pod(more))
+				settle(t, s.Kit)
+				require.Greater(t, len(s.errors()), failures, "what the child was given doesn't hide what is asked for now")
+			}
+		})
+	}
+}

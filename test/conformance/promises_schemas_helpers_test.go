@@ -69,19 +69,30 @@ func thingCRD(t *testing.T, group, spec string, versions ...string) *unstructure
 // server serves them. It doesn't wait for their schema.
 func installThing(t *testing.T, group, spec string, versions ...string) {
 	t.Helper()
+	installCRD(t, group, thingCRD(t, group, spec, versions...))
+}
+
+// installCRD is installThing with the given CRD.
+func installCRD(t *testing.T, group string, crd *unstructured.Unstructured) {
+	t.Helper()
 	t.Cleanup(func() {
 		if !t.Failed() {
 			deleteThings(t, group)
 		}
 	})
-	createThing(t, group, spec, versions...)
+	createCRD(t, group, crd)
 }
 
 // createThing is installThing for a CRD that was deleted.
 func createThing(t *testing.T, group, spec string, versions ...string) {
 	t.Helper()
+	createCRD(t, group, thingCRD(t, group, spec, versions...))
+}
+
+func createCRD(t *testing.T, group string, crd *unstructured.Unstructured) {
+	t.Helper()
 	crds, things := crdsOf(t)
-	_, err := crds.Create(t.Context(), thingCRD(t, group, spec, versions...), metav1.CreateOptions{})
+	_, err := crds.Create(t.Context(), crd, metav1.CreateOptions{})
 	require.NoError(t, err)
 	eventually(t, "things are served", func() bool {
 		_, err := things.Resource(plural(thingOf(group))).List(t.Context(), metav1.ListOptions{})

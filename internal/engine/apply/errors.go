@@ -58,11 +58,15 @@ func describeImmutable(a *plan.Action, err error, fields []string) error {
 // child, though it would create the child so. It returns none for any other refusal:
 // another strategy wouldn't help. Words alone don't tell the two apart, since the
 // API server also calls a field forbidden that no object may have. So a dry run asks
-// whether the child could be created anew. If that can't be asked, the words count.
-func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, err error) []string {
-	fields := apierror.ImmutableFields(err)
+// whether the child could be created anew, unless r says that it could. If that can't
+// be asked, the words count.
+func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, r Result) []string {
+	fields := apierror.ImmutableFields(r.answer)
 	if len(fields) == 0 || a.Live == nil || a.Want == nil || a.Verb == plan.VerbAdopt || a.Kind.Child.Strategy == config.Recreate {
 		return nil
+	}
+	if r.creatable {
+		return fields
 	}
 	var kept *keptError
 	if _, err := x.tryAnew(ctx, a, nil); errors.As(err, &kept) {

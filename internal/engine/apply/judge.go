@@ -36,7 +36,7 @@ func (x *Executor) judge(ctx context.Context, a *plan.Action, r Result) Result {
 		err = &apierror.ForbiddenError{Err: err, Rule: rule}
 	}
 	r.Err = describe(a, err)
-	if fields := x.immutableFields(ctx, a, err); len(fields) > 0 {
+	if fields := x.immutableFields(ctx, a, r); len(fields) > 0 {
 		r.Err = describeImmutable(a, err, fields)
 	}
 	if outdated || isKept || apierrors.IsAlreadyExists(err) || apierror.IsNo(err) {

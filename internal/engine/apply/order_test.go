@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,9 +48,20 @@ func taken(field, message string) error {
 	}}
 }
 
-// exclusive lets only one ConfigMap have a value of data.port, and refuses data.bad.
+// exclusive lets only one ConfigMap have a value of data.port, and refuses data.bad. Of
+// updates that are sent at the same time, b's is looked at before a's.
 func (f *fixture) exclusive() {
-	f.server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return nil }, Admit: func(r fakeapi.Request, object map[string]any) error {
+	late := make(chan struct{})
+	looked := sync.OnceFunc(func() { close(late) })
+	f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+		if r.Verb == "update" && r.Key.Name == "a" {
+			<-late
+		}
+		return nil
+	}, Admit: func(r fakeapi.Request, object map[string]any) error {
+		if r.Key.Name == "b" {
+			defer looked()
+		}
 		data, _ := object["data"].(map[string]any)
 		for _, name := range []string{"old", "new", "a", "b"} {
 			other := f.holder[name]
@@ -119,7 +131,6 @@ func TestRefusedForWhatGoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, "ns", tc.dryRun, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-			f.slots = make(chan struct{}, 1)
 			f.holder = map[string]any{}
 			var live []*resource.Resource
 			for _, o := range tc.live {

@@ -19,6 +19,7 @@ import (
 //  3. a create under the child's own name tells whether the API server takes it.
 //     Everything is checked before the name, so the refusal to be hoped for is that
 //     the name is taken. Rules about names hold here as they will for the new child.
+//     If both others were refused for the same cause, this one isn't asked for.
 //
 // The old child may be the reason of a refusal: by its ports and IP addresses, by
 // its share of a quota, or because a webhook names it. Such a refusal ends with it.
@@ -48,6 +49,14 @@ func (x *Executor) recreate(ctx context.Context, a *plan.Action) (Result, plan.F
 	unchanged := updateErr == nil && plan.ChangesNothing(x.Settings, a.Live, updated)
 	if found := anew(a, made, unchanged); found != nil {
 		return Result{}, found
+	}
+	if apierror.ShareCause(updateErr, trialErr) { // which neither the name nor the old child plays a part in
+		return Result{Err: &keptError{updateErr}}, nil
+	}
+	if trialErr != nil {
+		if found, known, err := x.asGiven(ctx, a); known || err != nil {
+			return Result{Err: err}, found
+		}
 	}
 	untried, err := x.tryAnew(ctx, a, trialErr)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	managed "sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
@@ -31,6 +32,18 @@ func ParseHoldings(entries []string) (*Holdings, error) {
 		all = all.Union(fields)
 	}
 	return &Holdings{set: all}, nil
+}
+
+// FieldsOf returns the text of fieldsV1 of each entry of a manager in managedFields, as
+// ParseHoldings reads it. Entries of subresources don't count.
+func FieldsOf(entries []metav1.ManagedFieldsEntry, manager string) []string {
+	var out []string
+	for _, entry := range entries {
+		if entry.Manager == manager && entry.Subresource == "" && entry.FieldsV1 != nil {
+			out = append(out, entry.FieldsV1.GetRawString())
+		}
+	}
+	return out
 }
 
 // Holds says whether the manager still owns the field of a difference. If it does,
