@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,8 +264,8 @@ func (h *history) rebuildChanged() {
 	h.restartWith(true)
 }
 
-// restartWith starts the operator with what is desired now. With exact, the writes
-// must be those that a plan foresees.
+// restartWith starts the operator with what is desired now. With exact, the children
+// that change then must be those that a plan foresees.
 func (h *history) restartWith(exact bool) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -273,11 +274,11 @@ func (h *history) restartWith(exact bool) {
 		return &handler.SyncResponse{Children: children, Status: map[string]any{"phase": "Fine"}}
 	}
 	h.mu.Unlock()
+	before := h.contents()
 	changes, err := h.plan(h.config)
 	if exact {
 		require.NoError(h.t, err)
 	}
-	before := len(h.Writes())
 	h.Restart(h.config, handler.SyncFunc(h.sync))
 	h.told = 0
 	settle(h.t, h.Kit)
@@ -285,16 +286,27 @@ func (h *history) restartWith(exact bool) {
 		return
 	}
 	h.undisturbed()
-	foreseen, written := map[string]bool{}, map[string]bool{}
+	after, foreseen := h.contents(), map[string]bool{}
 	for _, c := range changes {
 		foreseen[c.Type.Kind+" "+c.Object.Name] = true
 	}
-	for _, w := range h.Writes()[before:] {
-		if w.Verb != "patch" { // marks, and finalizers
-			written[w.Type.Kind+" "+w.Key.Name] = true
+	for _, name := range h.names {
+		child := h.table[name].state(h.t, name, 0)
+		object := typeOf(child).Kind + " " + child["metadata"].(map[string]any)["name"].(string) //nolint:forcetypeassert // the test's own
+		require.Equal(h.t, foreseen[object], !reflect.DeepEqual(before[name], after[name]), "%s: foreseen, and changed\nbefore: %v\nafter: %v", object, before[name], after[name])
+	}
+}
+
+// contents returns what is in the children that exist, and which objects they are.
+func (h *history) contents() map[string]any {
+	h.t.Helper()
+	out := map[string]any{}
+	for _, name := range h.names {
+		if live := h.Get(h.table[name].state(h.t, name, 0)); live != nil {
+			out[name] = []any{live.UID(), contentOf(live)}
 		}
 	}
-	require.Equal(h.t, slices.Sorted(maps.Keys(foreseen)), slices.Sorted(maps.Keys(written)), "foreseen and written")
+	return out
 }
 
 // drawChild returns the name of a desired child that exists, and the child.

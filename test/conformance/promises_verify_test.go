@@ -346,3 +346,24 @@ func TestC169_RefusedOnceAfterRestart(t *testing.T) {
 	require.LessOrEqual(t, requests["update pods/"+s.Namespace+"/one: 422"], tries, "once in each try")
 	require.LessOrEqual(t, len(s.triedSince(from)), 3*tries, "whether a creation would be refused, too: %v", s.triedSince(from))
 }
+
+func TestC142_EmptyListFilledByAWebhook(t *testing.T) {
+	scenario(t, "C142", "what a webhook adds to a list that is desired to be empty is no change by others, also where no creation can be tried")
+	for name, quota := range map[string]bool{"room": false, "no room": true} {
+		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+			t.Run(name+"/"+string(strategy), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, "c142-empty-"+strings.ReplaceAll(name, " ", "-")+"-"+lower(strategy), childrenBy(strategy, k8s.Deployment)...)
+				(&webhook{mutate: injectSidecar}).serve(t, s.Namespace)
+				s.want(podsOf(t, `{containers: [{name: a, image: a, env: [], volumeMounts: []}], volumes: []}`))
+				s.undisturbed()
+				if quota {
+					s.limit(map[string]any{"count/deployments.apps": "1"})
+					s.used("count/deployments.apps", "1")
+				}
+				s.restart()
+				s.silent()
+			})
+		}
+	}
+}

@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"errors"
-	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -45,7 +44,7 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	entries := x.Store.HeldFields(a.Live)
 	v.normalized, v.left = plan.Held(a, entries)
 	if len(v.left) > 0 {
-		told := len(entries) > 0 && !slices.ContainsFunc(v.left, func(d merge.Difference) bool { return d.Live == nil })
+		told := len(entries) > 0 && plan.Taken(v.left)
 		v.created = told
 		err := v.ask(ctx)
 		_, lacks := errors.AsType[*apierror.ForbiddenError](err)
@@ -102,12 +101,16 @@ func (v *verification) update(ctx context.Context) ([]merge.Difference, error) {
 }
 
 // create tries to create the child anew, under another name. Differences that the
-// new object has as well are normalized. If it can't be created, that tells nothing.
+// new object has as well are normalized. If it can't be created, managedFields tell
+// what nobody has changed.
 func (v *verification) create(ctx context.Context) {
 	a := v.action
 	v.created = true
 	answer, err := v.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TwinBody(v.Settings, a, v.Parent))
 	if err != nil {
+		if entries, err := v.readFields(ctx, a.Kind, a.Live); err == nil {
+			v.settle(plan.Unowned(v.left, entries, v.Config.Name))
+		}
 		return
 	}
 	v.settle(plan.Explained(v.left, a.Kind.Comparison.Compare(answer, a.Want.Object(), nil)))

@@ -83,6 +83,35 @@ func (c *Comparison) Holds(h *Holdings, d Difference) bool {
 	return false
 }
 
+// Concerns says whether the manager owns the field of a difference, something in it, or
+// a list or an object around it that has one owner. It returns true where the set
+// can't tell.
+func (h *Holdings) Concerns(d Difference) bool {
+	if h == nil {
+		return false
+	}
+	path, err := fieldpath.Parse(d.Path)
+	if err != nil {
+		return true
+	}
+	set := h.set
+	for i, step := range path {
+		element, ok := elementAt(step)
+		if !ok {
+			return true
+		}
+		below, more := set.Children.Get(element)
+		switch last := i == len(path)-1; {
+		case last && more:
+			return true
+		case last, !more:
+			return set.Members.Has(element)
+		}
+		set = below
+	}
+	return false
+}
+
 // stepInto returns the part and the schema of the value to which a step leads.
 func stepInto(step fieldpath.Step, part objectPart, schema *listkeys.Node) (objectPart, *listkeys.Node) {
 	if step.Field == "" {

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
@@ -91,6 +93,46 @@ func Held(a *Action, entries []string) (held, others []merge.Difference) {
 		}
 	}
 	return held, others
+}
+
+// Taken says whether somebody else has changed each of these differences, which Held
+// doesn't find to be the operator's. So it is for a value that the operator has set.
+// managedFields note only what is in a request when admission begins. What isn't there
+// was never noted as the operator's: an empty object or list, to which a webhook may
+// have added something, and a field that live lacks. An order isn't noted either.
+func Taken(others []merge.Difference) bool {
+	return !slices.ContainsFunc(others, func(d merge.Difference) bool {
+		switch d.Desired.(type) {
+		case map[string]any, []any:
+			return true
+		}
+		return d.Live == nil
+	})
+}
+
+// Unowned splits differences into those at fields that by the managedFields of the
+// child nobody has set, though they are there, and the others. A webhook has made the
+// former out of a request, the operator's as a rule. If the operator has no entry in
+// managedFields, that isn't known, and all are others.
+func Unowned(diffs []merge.Difference, entries []metav1.ManagedFieldsEntry, manager string) (unowned, others []merge.Difference) {
+	var theirs []string
+	for _, entry := range entries {
+		if entry.Manager != manager && entry.Subresource != "status" && entry.FieldsV1 != nil {
+			theirs = append(theirs, entry.FieldsV1.GetRawString())
+		}
+	}
+	holdings, err := merge.ParseHoldings(theirs)
+	if err != nil || len(merge.FieldsOf(entries, manager)) == 0 {
+		return nil, diffs
+	}
+	for _, d := range diffs {
+		if d.Live == nil || Taken([]merge.Difference{d}) || holdings.Concerns(d) {
+			others = append(others, d)
+		} else {
+			unowned = append(unowned, d)
+		}
+	}
+	return unowned, others
 }
 
 // SplitIn splits differences into those that are at one of these fields or in it, and
