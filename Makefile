@@ -64,6 +64,10 @@ test-unit: ## The tests that need no API server, in seconds
 conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)
 	go run ./hack/scenarios -timeout 30m $(if $(RUN),-run '$(RUN)_') $(TESTFLAGS) ./test/conformance
 
+.PHONY: histories
+histories: controlplane ## Random histories of children on a real API server, for MINUTES (60), from seed FIRST (1) on
+	HISTORIES_MINUTES=$(or $(MINUTES),60) HISTORIES_SEED=$(FIRST) go test -count=1 -v -timeout 24h -run '^TestC170_Histories$$' $(TESTFLAGS) ./test/conformance | grep -v -E '^ *(===|--- PASS|time=)'
+
 .PHONY: sim
 sim: ## SEEDS (2000) simulated runs full of faults, from seed FIRST (1) on
 	@SIM_SEEDS=$(SEEDS) SIM_FIRST=$(FIRST) go test -count=1 -timeout 60m -v -run '^TestSeeds$$' $(TESTFLAGS) ./test/sim | grep -v -E '^ *(===|--- PASS)'

@@ -270,3 +270,22 @@ func (h *history) freeze() (lift func()) {
 		eventually(h.t, "updates are allowed", func() bool { return !denied() })
 	}
 }
+
+// injectAlways gives every container a variable, and adds a container, whatever is
+// there already: an update gets what a creation gets.
+func injectAlways(object map[string]any) {
+	named := func(items []any, name string) bool {
+		return slices.ContainsFunc(items, func(item any) bool { return item.(map[string]any)["name"] == name }) //nolint:forcetypeassert // the schema says so
+	}
+	containers := containersOf(object)
+	if !named(containers, "sidecar") {
+		containers = append([]any{map[string]any{"name": "sidecar", "image": "example.com/mesh:1"}}, containers...)
+	}
+	for _, c := range containers {
+		c := c.(map[string]any) //nolint:forcetypeassert // the schema says so
+		if env, _ := c["env"].([]any); !named(env, "MESH") {
+			c["env"] = append([]any{map[string]any{"name": "MESH", "value": "on"}}, env...)
+		}
+	}
+	podSpec(object)["containers"] = containers
+}

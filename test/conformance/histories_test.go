@@ -130,7 +130,7 @@ func (h *history) begin(t *testing.T) {
 	switch h.random.IntN(5) {
 	case 0:
 		h.note("a webhook injects a sidecar")
-		h.hook = &webhook{mutate: injectSidecar}
+		h.hook = &webhook{mutate: injectAlways}
 	case 1:
 		h.note("a webhook rewrites images")
 		h.hook = &webhook{mutate: mirrorImages}
