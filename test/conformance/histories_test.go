@@ -135,12 +135,8 @@ func (h *history) begin(t *testing.T) {
 		h.note("a webhook rewrites images")
 		h.hook = &webhook{mutate: mirrorImages}
 	case 2:
-		h.note("a webhook chooses a priority for what is created")
-		h.hook = &webhook{creation: true, mutate: func(object map[string]any) {
-			if spec := podSpec(object); spec["priorityClassName"] == nil {
-				spec["runtimeClassName"] = "injected"
-			}
-		}}
+		h.note("a webhook chooses a runtime for what is created")
+		h.hook = &webhook{creation: true, mutate: func(object map[string]any) { podSpec(object)["runtimeClassName"] = "injected" }}
 	}
 	if h.hook != nil {
 		h.hook.serve(t, h.Namespace)
