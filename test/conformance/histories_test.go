@@ -135,8 +135,8 @@ func (h *history) begin(t *testing.T) {
 		h.note("a webhook rewrites images")
 		h.hook = &webhook{mutate: mirrorImages}
 	case 2:
-		h.note("a webhook chooses a runtime for what is created")
-		h.hook = &webhook{creation: true, mutate: func(object map[string]any) { podSpec(object)["runtimeClassName"] = "injected" }}
+		h.note("a webhook chooses a subdomain for what is created")
+		h.hook = &webhook{creation: true, mutate: func(object map[string]any) { podSpec(object)["subdomain"] = "injected" }}
 	}
 	if h.hook != nil {
 		h.hook.serve(t, h.Namespace)
