@@ -79,6 +79,12 @@ func defaultsTransitions() map[string]transition {
 			"a partition is a default only where no type of strategy is said", aStatefulSet,
 			[]string{"", "updateStrategy: {type: RollingUpdate}", "updateStrategy: {type: RollingUpdate}, minReadySeconds: 1", ""},
 		},
+		"update strategy beside what is normalized": {
+			"cpu is stored in another way, which keeps nothing from being made anew",
+			`apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 0, selector: {matchLabels: {app: one}}, template: {metadata: {labels: {app: one}}, spec: {
+				containers: [{name: main, image: example.com/app, resources: {limits: {cpu: 1000m}}}]}}, %s}`,
+			[]string{"", "updateStrategy: {type: RollingUpdate}", "updateStrategy: {type: RollingUpdate}, minReadySeconds: 1", ""},
+		},
 		"families": {
 			"clusterIP stays, whatever else changes", aService,
 			[]string{"ports: [{port: 80}]", "ports: [{port: 80}], ipFamilyPolicy: PreferDualStack", "ports: [{port: 81}], ipFamilyPolicy: PreferDualStack", "ports: [{port: 82}], ipFamilyPolicy: SingleStack"},

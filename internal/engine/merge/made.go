@@ -74,8 +74,8 @@ func withoutIndexes(path string) string {
 // Made returns the fields of merged that neither the desired object nor an earlier
 // one has said. merged must be the result of Merge for live, desired and former, so
 // that it lacks what only former holds. Fields of metadata aren't among the result.
-// Nor are ignored fields, the keys of list items, items that desired lacks, and what
-// is within lists that are compared whole.
+// Nor are ignored fields and what holds them, the keys of list items, items that
+// desired lacks, and what is within lists that are compared whole.
 func (c *Comparison) Made(live, merged, desired map[string]any) []MadeField {
 	w := madeWalk{}
 	w.object(live, merged, desired, nil, c.root(nil))
@@ -94,12 +94,12 @@ func (w *madeWalk) object(live, merged, desired map[string]any, except []string,
 	for _, key := range slices.Sorted(maps.Keys(merged)) {
 		below := at.child(key)
 		have, ok := live[key]
-		if !ok || slices.Contains(except, key) || at.part.excludes(key) || below.part == partMetadata || len(below.ignore) > 0 {
+		if !ok || slices.Contains(except, key) || at.part.excludes(key) || below.part == partMetadata || below.ignore.here() {
 			continue
 		}
 		steps, path := w.steps, w.live
 		w.steps, w.live = append(steps, madeStep{field: key}), append(path, managed.PathElement{FieldName: &key})
-		if desired[key] == nil && !isTextMap(at.schema) {
+		if desired[key] == nil && !isTextMap(at.schema) && len(below.ignore) == 0 {
 			w.found = append(w.found, MadeField{steps: slices.Clone(w.steps), live: slices.Clone(w.live)})
 		} else if desired[key] != nil {
 			w.value(have, merged[key], desired[key], below)
@@ -145,12 +145,13 @@ func (w *madeWalk) items(live, merged, desired []any, key listKey, at place) {
 		made, _ := step.in(merged).(map[string]any)
 		have, _ := live[j].(map[string]any)
 		said, _ := want.(map[string]any)
-		if made == nil || have == nil {
+		below := at.item(want, i)
+		if made == nil || have == nil || below.ignore.here() {
 			continue
 		}
 		steps, path := w.steps, w.live
 		w.steps, w.live = append(steps, step), append(path, key.element(have))
-		w.object(have, made, said, key.names, at.item(want, i))
+		w.object(have, made, said, key.names, below)
 		w.steps, w.live = steps, path
 	}
 }

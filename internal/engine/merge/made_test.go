@@ -50,6 +50,27 @@ func TestMade(t *testing.T) {
 			ours:    `{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:targetPort":{}}}}`,
 			without: `{"ports":[{` + service + `,"targetPort":80}]}`,
 		},
+		"beside what is ignored": {
+			reason: "an ignored field keeps nothing beside it from being made anew", kind: "Deployment", ignore: "spec.replicas",
+			live: `{"replicas":3,"paused":true,"strategy":{"type":"Recreate"}}`, desired: `{"replicas":1,"paused":false}`, former: `{"replicas":1,"paused":true}`,
+			ours:    `{"f:replicas":{},"f:paused":{},"f:strategy":{"f:type":{}}}`,
+			want:    []string{".spec.strategy"},
+			without: `{"replicas":3,"paused":false}`,
+		},
+		"beside what is ignored in an item": {
+			reason: "an ignored item is left alone; the others aren't", kind: "Service", ignore: `spec.ports[name=a]`,
+			live:    `{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":80},{"name":"b","port":81,"protocol":"TCP","targetPort":81}]}`,
+			desired: `{"ports":[{"name":"a","port":80},{"name":"b","port":82}]}`, former: `{"ports":[{"name":"a","port":80},{"name":"b","port":81}]}`,
+			ours:    `{"f:ports":{"k:{\"port\":80,\"protocol\":\"TCP\"}":{".":{},"f:targetPort":{}},"k:{\"port\":81,\"protocol\":\"TCP\"}":{".":{},"f:targetPort":{}}}}`,
+			want:    []string{".spec.ports[].targetPort"},
+			without: `{"ports":[{"name":"a","port":80,"protocol":"TCP","targetPort":80},{"name":"b","port":82,"protocol":"TCP"}]}`,
+		},
+		"around what is ignored": {
+			reason: "what holds an ignored field stays", kind: "Deployment", ignore: "spec.strategy.rollingUpdate",
+			live: `{"paused":true,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":2}}}`, desired: `{"paused":false}`, former: `{"paused":true}`,
+			ours:    `{"f:strategy":{"f:type":{}}}`,
+			without: `{"paused":false,"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":2}}}`,
+		},
 		"map of texts": {
 			reason: "nobody makes keys among labels", kind: "Deployment",
 			live: `{"template":{"metadata":{"labels":{"a":"1","b":"2"}}}}`, desired: `{"template":{"metadata":{"labels":{"a":"3"}}}}`, former: `{"template":{"metadata":{"labels":{"a":"1"}}}}`,

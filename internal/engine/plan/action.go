@@ -55,7 +55,7 @@ type Action struct {
 	former    *merge.FieldSet    // the fields of an earlier desired state; nil if the desired state is the same
 	unmarked  bool               // nobody knows what an earlier desired state had set
 	explained []merge.Difference // differences that are only what the API server made of the desired values
-	saysMore  bool               // nothing differs, though the desired state sets other fields than the former one
+	saysMore  bool               // Diffs is empty, though the desired state sets other fields than the former one
 	confirmed bool               // an update with the desired values leads to those that are explained
 	decoded   map[string]any     // Live as JSON values; nil if nothing has needed it yet
 }

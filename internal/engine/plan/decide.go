@@ -162,7 +162,6 @@ func (a *Action) compare(mark mark, known *childMemory) {
 		a.former, a.unmarked = mark.applied, mark.applied == nil
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Collect(a.decoded, a.Want.object, a.former)
-		a.saysMore = len(diffs) == 0 && saysMore(a.Want, a.former)
 	case !a.Kind.Comparison.Covers(a.Live, a.Want.object):
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Compare(a.decoded, a.Want.object, nil)
@@ -178,10 +177,11 @@ func (a *Action) compare(mark mark, known *childMemory) {
 		a.confirmed = known.exceptions.confirmed
 		a.doubt(mark, known)
 	}
+	a.saysMore = len(a.Diffs) == 0 && mark.hash != a.Want.hash && saysMore(a.Want, a.former)
 }
 
 // saysMore says whether a desired state sets other fields than the former one did,
-// outside of the metadata. If no such field differs, the API server has made the
+// outside of the metadata. If no such field has to be written, the API server has made the
 // values of the new ones before. What it has made beside them may still follow from
 // their absence. Only an update can find that out.
 func saysMore(d *Desired, former *merge.FieldSet) bool {

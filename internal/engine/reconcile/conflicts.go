@@ -134,10 +134,10 @@ func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
 		return []schedule.LoopWrite{{Path: pathName, To: a.Ref.Key.Name}}
 	case a.Verb == plan.VerbDelete:
 		return []schedule.LoopWrite{{Path: pathName, From: a.Ref.Key.Name}}
-	case a.Verb == plan.VerbMark && a.Restores: // someone takes the mark off
+	case len(a.Diffs) == 0 && a.Restores: // someone takes the mark off, or puts an old one back
 		path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.Mark)}
 		return []schedule.LoopWrite{{Path: path.String()}}
-	case a.Verb == plan.VerbMark:
+	case len(a.Diffs) == 0:
 		return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
 	}
 	writes := make([]schedule.LoopWrite, 0, len(a.Diffs))

@@ -202,6 +202,17 @@ func TestConflicts(t *testing.T) {
 			},
 			path: "data.value",
 		},
+		"Restored mark": {
+			reason: "somebody restores the mark of a desired state that said less",
+			sync: func(_ int, req *handler.SyncRequest) *handler.SyncResponse {
+				child := rig.Copied("a", "v")
+				if live, ok := req.Children.Find(child); ok {
+					child["data"], _ = live.Field("data")
+				}
+				return wants(child)
+			},
+			other: restoresFirstMark(), path: "roperator.com/applied",
+		},
 		"Deleted": {
 			reason: "somebody deletes the child",
 			sync:   func(int, *handler.SyncRequest) *handler.SyncResponse { return wants(rig.Copied("a", "v")) },
@@ -373,6 +384,22 @@ func oneByOne() func(*rig.Rig, *resource.Resource) {
 			last = time.Now()
 			answers(r, child)
 		}
+	}
+}
+
+// restoresFirstMark is a backup that is put back again and again.
+func restoresFirstMark() func(*rig.Rig, *resource.Resource) {
+	const key = "roperator.com/applied"
+	first := ""
+	return func(r *rig.Rig, child *resource.Resource) {
+		now, _ := child.Annotation(key)
+		if first == "" {
+			first = now
+		}
+		change(r, child, func(o map[string]any) {
+			metaOf(o)["annotations"] = map[string]any{key: first}
+			o["data"] = map[string]any{"value": "v", "more": "m"}
+		})
 	}
 }
 

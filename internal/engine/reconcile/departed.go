@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,10 +34,8 @@ func (e *Engine) findDeparted(ctx context.Context, looked func()) {
 	failing := false
 	for delay := listRetry; ; delay = min(2*delay, maxFindDelay) {
 		departed, err := e.listDeparted(ctx)
-		if err == nil {
-			for _, parent := range departed {
-				e.queue.Add(parent.UID(), schedule.Backlog, "left the selector")
-			}
+		for _, parent := range departed {
+			e.queue.Add(parent.UID(), schedule.Backlog, "left the selector")
 		}
 		looked()
 		switch {
@@ -59,9 +58,11 @@ func (e *Engine) findDeparted(ctx context.Context, looked func()) {
 
 // listDeparted lists the metadata of the parents, and returns those that don't match
 // the ParentSelector and have a finalizer of the operator. The store has them as
-// departed.
+// departed. A list that fails leaves out the other namespaces and pages: the result
+// has those that were found, beside the error.
 func (e *Engine) listDeparted(ctx context.Context) ([]*resource.Resource, error) {
 	var departed []*resource.Resource
+	var errs []error
 	for _, l := range e.listsOf(e.Types.Parent) {
 		err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.departedWithin, func(res *resource.Resource) {
 			if !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
@@ -69,10 +70,10 @@ func (e *Engine) listDeparted(ctx context.Context) ([]*resource.Resource, error)
 			}
 		})
 		if err != nil {
-			return nil, catalog.Forbidden(l.kind, "list", fmt.Errorf("%s: list: %w", l.kind.Type, err))
+			errs = append(errs, catalog.Forbidden(l.kind, "list", fmt.Errorf("%s: list: %w", l.kind.Type, err)))
 		}
 	}
-	return departed, nil
+	return departed, errors.Join(errs...)
 }
 
 // hasOurs says whether a parent has a finalizer of the operator, or of one of its

@@ -78,7 +78,7 @@ func (p *pass) emitWrites() {
 			continue
 		}
 		reason, note := eventOf(r.Action.Verb, r.Claimed)
-		if reason == "" {
+		if reason == "" || p.marked(&r) {
 			continue
 		}
 		if written[reason] == nil {
@@ -90,6 +90,13 @@ func (p *pass) emitWrites() {
 	for _, reason := range order {
 		p.event(p.parent, observe.Normal, reason, notes[reason]+" "+joinNames(written[reason]))
 	}
+}
+
+// marked says whether an update for which there was no difference has changed nothing
+// but the engine's mark.
+func (p *pass) marked(r *apply.Result) bool {
+	a := r.Action
+	return a.Live != nil && a.Want != nil && r.Live != nil && len(a.Diffs) == 0 && !r.Claimed && plan.ChangesNothing(p.Settings, a.Live, r.Live)
 }
 
 // tellUntried logs and records the children that are deleted to be created anew,

@@ -22,15 +22,18 @@ import (
 // for an operator that no longer cares.
 func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
 	last, ok := e.store.DepartedParent(uid)
-	if !ok || e.Config.DryRun {
-		e.store.ForgetDeparted(uid)
+	if !ok {
+		return schedule.Outcome{Forget: true}
+	}
+	if e.Config.DryRun {
+		e.store.Released(last)
 		return schedule.Outcome{Forget: true}
 	}
 	if err := e.releaseDeparted(ctx, last); err != nil {
 		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)
 		return schedule.Outcome{Err: true}
 	}
-	e.store.ForgetDeparted(uid)
+	e.store.Released(last)
 	return schedule.Outcome{Forget: true}
 }
 
@@ -42,6 +45,7 @@ func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) e
 	}
 	live, err := e.client.Get(ctx, e.Types.Parent, last.Key())
 	if apierrors.IsNotFound(err) || err == nil && live.UID() != last.UID() {
+		e.store.ForgetDeparted(last.UID())
 		return nil
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/store"
@@ -120,6 +121,14 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 			current = false
 		default:
 			p.unlabelled[noted[i].Ref] = struct{}{}
+		}
+	}
+	p.children = slices.DeleteFunc(p.children, func(child *resource.Resource) bool {
+		_, replaced := p.unlabelled[object.RefOf(child)]
+		return replaced // by an object that was read since
+	})
+	for i, res := range found {
+		if _, ok := p.unlabelled[noted[i].Ref]; ok {
 			p.children = append(p.children, res)
 		}
 	}
@@ -135,6 +144,9 @@ func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*res
 	kind := p.Types.Of(noted.Ref.Type)
 	live, err := p.client.Get(ctx, kind, noted.Ref.Key)
 	if err != nil && !apierrors.IsNotFound(err) {
+		if kind.Secret() {
+			err = apierror.Redacted(err)
+		}
 		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)
 	}
 	if err == nil && live.UID() == noted.UID {

@@ -20,7 +20,7 @@ func (s *Store) Depart(res *resource.Resource) bool {
 }
 
 // DepartedParent returns the last state of a parent that has left the watch,
-// until ForgetDeparted; false if KeepDeparted isn't set.
+// until Released or ForgetDeparted; false if KeepDeparted isn't set.
 func (s *Store) DepartedParent(uid types.UID) (*resource.Resource, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -28,10 +28,22 @@ func (s *Store) DepartedParent(uid types.UID) (*resource.Resource, bool) {
 	return res, ok
 }
 
-// ForgetDeparted drops the last state of a parent that has left the watch. It
-// does nothing if there is none.
+// ForgetDeparted forgets a parent that has left the watch and is known to be gone for
+// good. It does nothing if there is none.
 func (s *Store) ForgetDeparted(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.departed, uid)
+	delete(s.mu.unlabelled, uid)
+}
+
+// Released drops the state of a parent that DepartedParent has returned. It does
+// nothing if that isn't the last state any more: the parent has come back, and perhaps
+// left again.
+func (s *Store) Released(last *resource.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.departed[last.UID()] == last {
+		delete(s.mu.departed, last.UID())
+	}
 }

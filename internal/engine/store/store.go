@@ -22,7 +22,7 @@ type Store struct {
 	parentType    resource.Type
 	trackingLabel string
 	// KeepDeparted says whether the last state of a parent that has left the
-	// watch is held until ForgetDeparted. Operators with a parent selector set it:
+	// watch is held until Released. Operators with a parent selector set it:
 	// such a parent may still exist and have to be released. It must not be
 	// changed once the store is in use.
 	KeepDeparted bool
@@ -167,9 +167,10 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		s.forgetFieldsOfLocked(held.UID())
 		delete(s.mu.parents, held.UID())
 		delete(s.mu.lost, held.UID())
-		delete(s.mu.unlabelled, held.UID())
 		if s.KeepDeparted {
-			s.mu.departed[held.UID()] = held
+			s.mu.departed[held.UID()] = held // and it may come back for its unlabelled objects
+		} else {
+			delete(s.mu.unlabelled, held.UID())
 		}
 		c.Edited = append(c.Edited, held.UID())
 		return c
