@@ -181,13 +181,14 @@ func (a *Action) compare(mark mark, known *childMemory) {
 }
 
 // saysMore says whether a desired state sets other fields than the former one did,
-// outside of the metadata. If no such field has to be written, the API server has made the
-// values of the new ones before. What it has made beside them may still follow from
-// their absence. Only an update can find that out.
+// outside of the metadata. If no such field has to be written, the API server has made
+// the values of the new ones before. What it has made beside them may still follow from
+// their absence. Only an update can find that out. A field that is left to others from
+// now on, or was before, makes no difference.
 func saysMore(d *Desired, former *merge.FieldSet) bool {
 	switch d.kind.Child.Strategy {
 	case config.Replace, config.Apply:
-		return former != nil && !d.kind.Comparison.Record(d.object).EqualExcept(former, "metadata")
+		return former != nil && !d.said().EqualExcept(former, "metadata") && !d.kind.Comparison.Record(d.object).EqualExcept(former, "metadata")
 	}
 	return false
 }

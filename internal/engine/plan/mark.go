@@ -41,7 +41,13 @@ const (
 // same for all desired states of the child that have the same hash.
 func newMark(s *catalog.Settings, d *Desired) string {
 	head := strings.Join([]string{markVersion, s.Config.Name, markedName(d.ref), d.hash.String(), ""}, ":")
-	return head + d.kind.Comparison.Record(d.kind.Comparison.Canonical(d.owned())).Encode(maxMark-len(head))
+	return head + d.said().Encode(maxMark-len(head))
+}
+
+// said returns the fields that d sets, as its mark records them. Fields that are ignored,
+// or left to others, aren't among them.
+func (d *Desired) said() *merge.FieldSet {
+	return d.kind.Comparison.Record(d.kind.Comparison.Canonical(d.owned()))
 }
 
 // outdatedMark says whether the mark of a live child records the desired state d by

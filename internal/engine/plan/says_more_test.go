@@ -6,60 +6,63 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/internal/testing/settings"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// TestSaysMore: a child has all that is desired of it, and was last given another
-// desired state. What the API server made beside the fields that are new may follow
-// from their absence. An update finds that out.
-func TestSaysMore(t *testing.T) {
-	const head = `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"c"`
-	made := func(o map[string]any) { // by the API server
-		meta, _ := o["metadata"].(map[string]any)
-		annotations, _ := meta["annotations"].(map[string]any)
-		annotations["theirs"] = "b"
-		o["spec"] = map[string]any{
-			"serviceName": "s", "updateStrategy": map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"partition": int64(0)}},
+// A desired state that only says more leads to an update, so that defaults are made
+// anew, whether a field is normalized or not.
+func TestPlanSaysMore(t *testing.T) {
+	for strategy, verb := range map[config.UpdateStrategy]Verb{
+		config.Replace: VerbUpdate, config.Apply: VerbApply, config.Recreate: VerbMark, config.OnDelete: VerbMark,
+	} {
+		for _, live := range []string{"v", "normalized"} {
+			t.Run(string(strategy)+"/"+live, func(t *testing.T) {
+				s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: strategy})
+				parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+				less, more := testConfigMap("v"), testConfigMap("v")
+				more.Data["other"] = "x"
+				made := lived(t, s, parent, less, func(o map[string]any) { o["data"] = map[string]any{"k": live, "other": "x"} })
+				in := Input{Parent: parent, Memory: NewMemory().Of("p"), Children: []*resource.Resource{made}}
+				former, err := Desire(s, parent, []any{less}, in.Memory)
+				require.NoError(t, err)
+				in.Memory.Accept(former[0], made, s.Types.Of(k8s.ConfigMap).Comparison.Compare(made.Unstructured().Object, former[0].object, nil))
+				in.Desired, err = Desire(s, parent, []any{more}, in.Memory)
+				require.NoError(t, err)
+				p := Build(s, in)
+				require.Len(t, p.Writes, 1)
+				require.Equal(t, verb, p.Writes[0].Verb)
+				require.Empty(t, p.Writes[0].Diffs)
+				_, foreseen := Foresee(&p.Writes[0])
+				require.False(t, foreseen, "nobody but the engine would see a difference")
+			})
 		}
 	}
-	for name, tc := range map[string]struct {
-		reason   string
-		strategy config.UpdateStrategy
-		desired  string
-		verb     Verb
-		made     []string // what the update is to be tried without
-	}{
-		"replace":   {"the type is said, and beside it a partition was made", config.Replace, head + `},"spec":{"serviceName":"s","updateStrategy":{"type":"RollingUpdate"}}}`, VerbUpdate, []string{".spec.updateStrategy.rollingUpdate"}},
-		"apply":     {"so it is here", config.Apply, head + `},"spec":{"serviceName":"s","updateStrategy":{"type":"RollingUpdate"}}}`, VerbApply, []string{".spec.updateStrategy.rollingUpdate"}},
-		"recreate":  {"nothing is deleted for that", config.Recreate, head + `},"spec":{"serviceName":"s","updateStrategy":{"type":"RollingUpdate"}}}`, VerbMark, nil},
-		"on delete": {"nor written", config.OnDelete, head + `},"spec":{"serviceName":"s","updateStrategy":{"type":"RollingUpdate"}}}`, VerbMark, nil},
-		"metadata":  {"nothing is made of an annotation", config.Replace, head + `,"annotations":{"theirs":"b"}},"spec":{"serviceName":"s"}}`, VerbMark, nil},
-		"same":      {"nothing is new", config.Replace, head + `},"spec":{"serviceName":"s"}}`, VerbNone, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := settings.For(config.Child{Type: k8s.StatefulSet, Strategy: tc.strategy})
+}
+
+// Other values of the same fields, which are there already, are nothing more, whether
+// some fields are left to others or not.
+func TestPlanSaysNoMore(t *testing.T) {
+	for _, left := range []string{"data.k", "data.other"} {
+		t.Run(left, func(t *testing.T) {
+			s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 			parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
-			live := lived(t, s, parent, []byte(head+`},"spec":{"serviceName":"s"}}`), made)
-			desired, err := Desire(s, parent, []any{[]byte(tc.desired)}, &ParentMemory{})
+			want := func(value string) any {
+				child := testConfigMap(value)
+				child.Data["other"], child.Data["third"] = "x", value
+				return encode.Left{Child: child, Paths: []string{left}}
+			}
+			made := lived(t, s, parent, want("v"), func(o map[string]any) {
+				o["data"] = map[string]any{"k": "w", "other": "x", "third": "w"}
+			})
+			desired, err := Desire(s, parent, []any{want("w")}, &ParentMemory{})
 			require.NoError(t, err)
-
-			a, ok := decide(s, desired[0], live, nil)
-
-			require.True(t, ok)
-			require.Equal(t, tc.verb, a.Verb, tc.reason)
-			require.Empty(t, a.Diffs)
-			if tc.verb == VerbNone {
-				return
-			}
-			_, shown := Foresee(&a)
-			require.False(t, shown, "nobody would see that the mark changes")
-			var shapes []string
-			for _, f := range Made(&a, UpdateBody(s, &a, parent)) {
-				shapes = append(shapes, f.Shape())
-			}
-			require.Equal(t, tc.made, shapes, tc.reason)
+			p := Build(s, Input{Parent: parent, Memory: NewMemory().Of("p"), Children: []*resource.Resource{made}, Desired: desired})
+			require.Len(t, p.Writes, 1)
+			require.Equal(t, VerbMark, p.Writes[0].Verb)
 		})
 	}
 }
