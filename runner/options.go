@@ -65,8 +65,9 @@ type LeaderElection struct {
 	// Identity tells this replica from the others. Default: the host's name,
 	// which is the Pod's, and something random.
 	Identity string
-	// LeaseDuration (default 15 s) must be longer than RenewDeadline (10 s), and
-	// that longer than 1.2 times RetryPeriod (2 s).
+	// LeaseDuration (default 15 s) must be in whole seconds, since a Lease counts
+	// so. It must be longer than RenewDeadline (10 s), and that longer than 1.2
+	// times RetryPeriod (2 s).
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 

@@ -128,3 +128,47 @@ func TestRun_WithoutALease(t *testing.T) {
 	})
 	require.NoError(t, err)
 }
+
+// Another replica counts LeaseDuration from a moment at which the request may just
+// have arrived. So this process must count from the moment at which the request began.
+func TestLease_CountsFromWhenItsRequestBegan(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		verb   string // of the request whose answer is late, and after which none is served
+	}{
+		"Create": {"the Lease that is taken first", "create"},
+		"Update": {"a renewal", "update"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const late = 4 * time.Second
+				server := fakeapi.New(fakeapi.Leases())
+				var began time.Time
+				server.SetHooks(fakeapi.Hooks{
+					Before: func(r fakeapi.Request) error {
+						if !began.IsZero() {
+							return errors.New("cut off")
+						}
+						if r.Verb == tc.verb {
+							began = time.Now()
+						}
+						return nil
+					},
+					After: func(r fakeapi.Request) error {
+						if r.Verb == tc.verb {
+							<-time.After(late)
+						}
+						return nil
+					},
+				})
+				lease := newTestLease(t, server, "one")
+				err := Run(t.Context(), nil, lease, func(ctx, _ context.Context) {
+					<-ctx.Done()
+					require.Equal(t, 10*time.Second, time.Since(began), tc.reason)
+					require.False(t, lease.Held())
+				})
+				require.ErrorContains(t, err, "it wasn't renewed for 10s", tc.reason)
+			})
+		})
+	}
+}
