@@ -232,6 +232,9 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	var all []*watch.Watcher
 	for i, e := range engines {
 		e.WarnNoStatus()
+		if lock != nil {
+			e.Standby()
+		}
 		watchers := e.Watchers(stop)
 		m.operators[i].began(e, watchers)
 		wg.Go(func() { e.KeepSchemas(ctx) })
