@@ -40,7 +40,9 @@ type Options struct {
 	// Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string
 	// ShutdownTimeout is how long running passes may go on once the context
-	// has ended; 0: 30 s.
+	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
+	// doesn't return within five seconds more is left behind: Run returns an
+	// error that names it, and the lease isn't released but expires.
 	ShutdownTimeout time.Duration
 }
 

@@ -43,16 +43,14 @@ func unlucky(ctx context.Context, req *handler.SyncRequest) (*handler.SyncRespon
 // Nothing is kept of 10,000 parents that come and go, neither by the replica that
 // leads nor by the one that waits for the lease.
 func TestManager_KeepsNothingOfParentsThatAreGone(t *testing.T) {
-	waves, wave := 20, 500
-	if testing.Short() {
-		waves = 2
-	}
+	const wave = 500
 	for name, tc := range map[string]struct {
 		reason   string
 		selector string
+		waves    int
 	}{
-		"All":      {reason: "every parent is watched"},
-		"Selected": {reason: "the last state of a parent that leaves the watch is held until it is released", selector: "mine=yes"},
+		"All":      {reason: "every parent is watched", waves: 20},
+		"Selected": {reason: "the last state of a parent that leaves the watch is held until it is released", selector: "mine=yes", waves: 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
@@ -96,6 +94,10 @@ func TestManager_KeepsNothingOfParentsThatAreGone(t *testing.T) {
 					return all
 				}
 				before := sizes()
+				waves := tc.waves
+				if testing.Short() {
+					waves = 2
+				}
 				for w := range waves {
 					comeAndGo(t, server, fmt.Sprint("w", w), wave)
 				}

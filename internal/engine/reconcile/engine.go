@@ -69,6 +69,7 @@ type Engine struct {
 	listing chan struct{} // has room for one: the pass that lists the parents
 	looking atomic.Bool   // for departed parents, for the first time
 	standby atomic.Bool   // no pass is made: see Standby
+	stuck   stuckCalls
 
 	departedWithin string // see Config
 	log            *slog.Logger
@@ -98,6 +99,7 @@ func New(c Config) *Engine {
 	}
 	e.current.Store(c.Settings)
 	e.keeper.init(c.Schemas)
+	e.stuck.abandoned = make(chan struct{})
 	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
 	return e
 }
@@ -141,53 +143,6 @@ func (e *Engine) Listed(again bool) {
 	} else {
 		e.store.ForgetOrphanFields()
 	}
-}
-
-// Work makes passes until ctx ends, and returns when the running passes have
-// ended and their Events have been written. passes is the context of the passes:
-// they are cut short when it ends, or shutdownTimeout after ctx has ended. Work is
-// called once.
-func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration) {
-	defer e.Close()
-	e.lead()
-	passCtx, cancel := context.WithCancel(passes)
-	defer cancel()
-	var workers, killer sync.WaitGroup
-	if e.holdsDeparted() && !e.Config.DryRun {
-		e.looking.Store(true)
-		workers.Go(func() { e.findDeparted(ctx, func() { e.looking.Store(false) }) })
-	}
-	for range e.Config.MaxConcurrentSyncs {
-		workers.Go(func() {
-			for {
-				d, ok := e.queue.Next(ctx)
-				if !ok {
-					return
-				}
-				e.queue.Done(d.UID, e.sync(passCtx, d))
-			}
-		})
-	}
-	done := make(chan struct{})
-	killer.Go(func() {
-		select {
-		case <-done:
-			return
-		case <-ctx.Done():
-		}
-		e.queue.Close()
-		timer := time.NewTimer(shutdownTimeout)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-			e.log.Warn("running passes didn't end within the shutdown timeout", "timeout", shutdownTimeout)
-			cancel()
-		}
-	})
-	workers.Wait()
-	close(done)
-	killer.Wait()
 }
 
 // Close returns when the Events that were recorded have been written, or given

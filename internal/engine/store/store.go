@@ -21,7 +21,7 @@ import (
 type Store struct {
 	parentType    resource.Type
 	trackingLabel string
-	mu struct {
+	mu            struct {
 		sync.RWMutex
 		objects    map[resource.Type]map[types.NamespacedName]*resource.Resource
 		bytes      map[resource.Type]int                     // type -> bytes of JSON of its objects
