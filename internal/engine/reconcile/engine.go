@@ -70,6 +70,8 @@ type Engine struct {
 	looking atomic.Bool   // for departed parents, for the first time
 	standby atomic.Bool   // no pass is made: see Standby
 	stuck   stuckCalls
+	// histories counts how often a type has begun a new history of resourceVersions.
+	histories atomic.Uint64
 
 	departedWithin string // see Config
 	log            *slog.Logger

@@ -50,6 +50,10 @@ func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
 func (s *Store) Replace(from Stream, list []*resource.Resource, listVersion string) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.replaceLocked(from, list, listVersion)
+}
+
+func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersion string) Change {
 	var all Change
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {

@@ -112,6 +112,12 @@ func (s *Store) setLocked(res *resource.Resource) Change {
 	if floor, ok := s.mu.floors[ref]; ok && !newer(res.ResourceVersion(), floor) {
 		return Change{} // a predecessor of the object that this operator has deleted
 	}
+	return s.enterLocked(ref, held, res)
+}
+
+// enterLocked stores a state in the place of held, which may be nil, and returns the
+// parents that this concerns.
+func (s *Store) enterLocked(ref object.Ref, held, res *resource.Resource) Change {
 	var c Change
 	var before types.UID // the owner so far
 	if held != nil {
