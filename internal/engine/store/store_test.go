@@ -108,6 +108,22 @@ func TestStoreGate(t *testing.T) {
 			},
 			version: "10", uid: "u",
 		},
+		"deletion of another object of the name": {
+			reason: "an object of the same name has taken its place since",
+			do: func(t *testing.T, s *Store) {
+				s.Wrote(cm(t, "v", 10, "p"))
+				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 20, "p")))
+			},
+			version: "10", uid: "v",
+		},
+		"deletion from before an own write": {
+			reason: "the object has left the selector and come back, as our write tells",
+			do: func(t *testing.T, s *Store) {
+				s.Wrote(cm(t, "u", 10, "p"))
+				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 9, "p")))
+			},
+			version: "10", uid: "u",
+		},
 		"own delete": {
 			reason: "what we deleted is gone at once, and events on their way don't bring it back",
 			do: func(t *testing.T, s *Store) {
