@@ -73,7 +73,7 @@ sim: ## SEEDS (2000) simulated runs full of faults, from seed FIRST (1) on
 	@SIM_SEEDS=$(SEEDS) SIM_FIRST=$(FIRST) go test -count=1 -timeout 60m -v -run '^TestSeeds$$' $(TESTFLAGS) ./test/sim | grep -v -E '^ *(===|--- PASS)'
 
 .PHONY: sim-mutants
-sim-mutants: ## The simulation must notice when a safeguard of the engine is missing
+sim-mutants: ## The simulation, or a unit test, must notice when a safeguard of the engine is missing
 	go run ./hack/mutants
 
 .PHONY: bench

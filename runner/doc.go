@@ -61,7 +61,9 @@
 //	                        when the lease isn't renewed in time
 //	reconcile.Engine.Work   MaxConcurrentSyncs workers, each of which ends after its
 //	                        pass once the context has ended; and one that cuts those
-//	                        passes short after the shutdown timeout
+//	                        passes short after the shutdown timeout; one per call of
+//	                        the handler, until the call returns, and be that after
+//	                        Start has given it up
 //	apply.Executor.Run      at most 16 writes of one pass, 64 of one operator, until
 //	                        the pass ends
 //	observe.EventSink       one per operator, which writes Events until Work returns

@@ -40,7 +40,9 @@ type Options struct {
 	// Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string
 	// ShutdownTimeout is how long running passes may go on once the context
-	// has ended; 0: 30 s.
+	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
+	// doesn't return within five seconds more is left behind: Run returns an
+	// error that names it, and the lease isn't released but expires.
 	ShutdownTimeout time.Duration
 }
 
@@ -65,8 +67,9 @@ type LeaderElection struct {
 	// Identity tells this replica from the others. Default: the host's name,
 	// which is the Pod's, and something random.
 	Identity string
-	// LeaseDuration (default 15 s) must be longer than RenewDeadline (10 s), and
-	// that longer than 1.2 times RetryPeriod (2 s).
+	// LeaseDuration (default 15 s) must be in whole seconds, since a Lease counts
+	// so. It must be longer than RenewDeadline (10 s), and that longer than 1.2
+	// times RetryPeriod (2 s).
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 

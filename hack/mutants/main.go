@@ -1,5 +1,6 @@
 // The command mutants switches off the engine's safeguards, one at a time, and
-// runs the simulation, which must find out:
+// runs the simulation, which must find out. Of safeguards whose loss a simulation
+// meets too rarely, the unit tests of a package must find out:
 //
 //	go run ./hack/mutants
 //
@@ -25,10 +26,14 @@ type edit struct{ file, old, new string }
 type mutant struct {
 	name  string
 	edits []edit
+	tests string // the package whose unit tests must find out; empty: the simulation must
 }
 
-func mutants() []mutant {
-	one := func(name, file, was, is string) mutant { return mutant{name, []edit{{file, was, is}}} }
+func mutants() []mutant { return append(forSimulation(), forUnitTests()...) }
+
+// forSimulation returns the mutants that the simulation must find.
+func forSimulation() []mutant {
+	one := func(name, file, was, is string) mutant { return mutant{name, []edit{{file, was, is}}, ""} }
 	return []mutant{
 		one("read your writes", "internal/engine/apply/requests.go", "	x.Store.Wrote(live)\n	changed :=", "	changed :="),
 		one("newer states only", "internal/engine/store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
@@ -44,7 +49,7 @@ func mutants() []mutant {
 		{"the lease check", []edit{
 			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
 			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
-		}},
+		}, ""},
 		one("no writes after a handler's error", "internal/engine/reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
 		one("removal of dropped fields", "internal/engine/plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
 		one("retry of a failed pass", "internal/engine/reconcile/pass.go", "	out.Err = err != nil\n", ""),
@@ -83,17 +88,20 @@ func run(only []string) error {
 	}
 	fmt.Printf("sim-mutants: %d of %d caught\n", caught, count)
 	if caught < count {
-		return errors.New("the simulation doesn't see what is missing")
+		return errors.New("the tests don't see what is missing")
 	}
 	return nil
 }
 
-// hunt returns the first violation that the simulation finds, with more and
-// more seeds.
+// hunt returns how the mutant was found, "" if it wasn't. The simulation looks for a
+// violation with more and more seeds.
 func (m mutant) hunt(dir string) (string, error) {
 	overlay, err := m.overlay(dir)
 	if err != nil {
 		return "", err
+	}
+	if m.tests != "" {
+		return failingTest(overlay, m.tests)
 	}
 	binary := filepath.Join(dir, "sim.test")
 	build := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, "./test/sim")
@@ -119,6 +127,19 @@ func (m mutant) hunt(dir string) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// failingTest returns the first test of a package that fails with an overlay, "" if
+// none does.
+func failingTest(overlay, pkg string) (string, error) {
+	out, err := exec.Command("go", "test", "-short", "-count=1", "-overlay", overlay, pkg).CombinedOutput()
+	if err == nil {
+		return "", nil
+	}
+	if failed := regexp.MustCompile(`--- FAIL: (\S+)`).FindSubmatch(out); failed != nil {
+		return pkg + ": " + string(failed[1]) + " fails", nil
+	}
+	return "", fmt.Errorf("run: %w\n%s", err, out[max(0, len(out)-2000):])
 }
 
 // overlay writes the changed files and the list that go build wants of them.

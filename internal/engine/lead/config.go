@@ -18,7 +18,7 @@ type Config struct {
 	Namespace, Name string // of the Lease; empty: the Pod's namespace or "default", and the operator's name
 	Identity        string // of this process in the Lease; empty: the host's name and a random UUID
 
-	LeaseDuration time.Duration // how long another replica waits after the last renewal; 0: 15 s
+	LeaseDuration time.Duration // how long another replica waits after the last renewal, in whole seconds; 0: 15 s
 	RenewDeadline time.Duration // how long this process leads after the last renewal; 0: 10 s
 	RetryPeriod   time.Duration // about how often the Lease is renewed; 0: 2 s
 }
@@ -62,8 +62,10 @@ func (c Config) Validate() error {
 	case float64(full.RenewDeadline) <= leaderelection.JitterFactor*float64(full.RetryPeriod):
 		return fmt.Errorf("runner: LeaderElection: RenewDeadline, %v, must be longer than %v times RetryPeriod, %v",
 			full.RenewDeadline, leaderelection.JitterFactor, full.RetryPeriod)
-	case full.LeaseDuration < time.Second:
-		return fmt.Errorf("runner: LeaderElection: LeaseDuration, %v, must be a second or more: a Lease counts in seconds", full.LeaseDuration)
+	case full.LeaseDuration%time.Second != 0:
+		// A Lease would have the duration without its parts of seconds. The other
+		// replicas would wait for less time than this process leads.
+		return fmt.Errorf("runner: LeaderElection: LeaseDuration, %v, must be in whole seconds: a Lease counts in seconds", full.LeaseDuration)
 	}
 	return nil
 }

@@ -23,7 +23,15 @@ func TestConfig(t *testing.T) {
 		"Retry":    {reason: "it must be possible to retry", settings: &Config{RetryPeriod: 9 * time.Second}, err: "RenewDeadline, 10s, must be longer than 1.2 times RetryPeriod, 9s"},
 		"Short": {
 			reason:   "it would be rounded to nothing",
-			settings: &Config{LeaseDuration: 900 * time.Millisecond, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond}, err: "a second or more",
+			settings: &Config{LeaseDuration: 900 * time.Millisecond, RenewDeadline: 500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond}, err: "LeaseDuration, 900ms, must be in whole seconds",
+		},
+		"Parts of seconds": {
+			reason:   "the Lease would say 1 s, and another replica take over while this one leads",
+			settings: &Config{LeaseDuration: 1990 * time.Millisecond, RenewDeadline: 1900 * time.Millisecond, RetryPeriod: 100 * time.Millisecond}, err: "LeaseDuration, 1.99s, must be in whole seconds",
+		},
+		"Others in parts of seconds": {
+			reason:   "only the LeaseDuration is written",
+			settings: &Config{LeaseDuration: 2 * time.Second, RenewDeadline: 1900 * time.Millisecond, RetryPeriod: 100 * time.Millisecond},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

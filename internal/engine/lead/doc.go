@@ -3,7 +3,7 @@
 //
 //	config := lead.Config{}.WithDefaults("op")
 //	lease, err := lead.NewLease(config, restConfig, httpClient, log)
-//	err = lead.Run(ctx, fatal, lease, func(ctx, passes context.Context) {
+//	err = lead.Run(ctx, fatal, lease, func(ctx, passes context.Context) error {
 //		// Leads: begin passes until ctx ends, and cut them short when passes ends.
 //	})
 //

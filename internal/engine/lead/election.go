@@ -2,6 +2,7 @@ package lead
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -18,15 +19,15 @@ import (
 // The first context of work ends when work must begin no more passes: with ctx, or
 // when the lease is lost. The second one, passes, ends when running passes must stop
 // at once: when the lease is lost. The error of Run says why the lease was lost; it
-// is nil if ctx ended. If RBAC forbids the requests about the lease, Run calls fatal
+// is nil if ctx ended. An error of work says that something of the work still runs: Run
+// returns it, and leaves the lease to expire instead of releasing it. If RBAC forbids the requests about the lease, Run calls fatal
 // with that error instead of work, and returns nil.
 //
 // Run must be called once for a lease. The goroutines that it starts end before it
 // returns.
-func Run(ctx context.Context, fatal func(error), l *Lease, work func(ctx, passes context.Context)) error {
+func Run(ctx context.Context, fatal func(error), l *Lease, work func(ctx, passes context.Context) error) error {
 	if l == nil {
-		work(ctx, context.WithoutCancel(ctx))
-		return nil
+		return work(ctx, context.WithoutCancel(ctx))
 	}
 	leading, ended := make(chan struct{}), make(chan struct{})
 	elector, err := l.newElector(ctx, leading)
@@ -78,8 +79,8 @@ func (l *Lease) newElector(ctx context.Context, leading chan<- struct{}) (*leade
 }
 
 // guarded calls work, and ends the contexts of work when the lease is lost. It
-// returns why the lease was lost, nil if it wasn't.
-func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Context)) error {
+// returns why the lease was lost, if it was, and the error of work.
+func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Context) error) error {
 	workCtx, stop := context.WithCancel(ctx)
 	defer stop()
 	passes, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -104,8 +105,12 @@ func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Conte
 		stop()
 		cut(lost)
 	})
-	work(workCtx, passes)
+	unfinished := work(workCtx, passes)
 	close(done)
 	watch.Wait()
-	return lost
+	if unfinished == nil {
+		return lost
+	}
+	l.leave(unfinished)
+	return errors.Join(lost, unfinished)
 }

@@ -27,7 +27,7 @@ func newTestLease(t *testing.T, server *fakeapi.Server, identity string) *Lease 
 }
 
 // untilStopped is work that ends with its context.
-func untilStopped(ctx, _ context.Context) { <-ctx.Done() }
+func untilStopped(ctx, _ context.Context) error { <-ctx.Done(); return nil }
 
 func TestRun_TakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -87,12 +87,13 @@ func TestRun_LosesTheLease(t *testing.T) {
 				lease := newTestLease(t, server, "one")
 				var cause error
 				var took time.Duration
-				err := Run(t.Context(), nil, lease, func(ctx, passes context.Context) {
+				err := Run(t.Context(), nil, lease, func(ctx, passes context.Context) error {
 					tc.lose(t, server)
 					begin := time.Now()
 					<-passes.Done()
 					took, cause = time.Since(begin), context.Cause(passes)
 					<-ctx.Done()
+					return nil
 				})
 				require.ErrorContains(t, err, tc.err, tc.reason)
 				require.Equal(t, err, cause, "running passes learn why they must stop")
@@ -111,8 +112,9 @@ func TestRun_Forbidden(t *testing.T) {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, "op", errors.New("no"))
 		}})
 		var fatal error
-		err := Run(t.Context(), func(err error) { fatal = err }, newTestLease(t, server, "one"), func(context.Context, context.Context) {
+		err := Run(t.Context(), func(err error) { fatal = err }, newTestLease(t, server, "one"), func(context.Context, context.Context) error {
 			t.Error("leads without a lease")
+			return nil
 		})
 		require.NoError(t, err)
 		require.ErrorContains(t, fatal, "Lease ns/op: get: leases \"op\" is forbidden")
@@ -121,10 +123,71 @@ func TestRun_Forbidden(t *testing.T) {
 
 func TestRun_WithoutALease(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := Run(ctx, nil, nil, func(ctx, passes context.Context) {
+	err := Run(ctx, nil, nil, func(ctx, passes context.Context) error {
 		cancel()
 		require.Error(t, ctx.Err())
 		require.NoError(t, passes.Err(), "running passes may end by themselves")
+		return nil
 	})
 	require.NoError(t, err)
+}
+
+// Another replica counts LeaseDuration from a moment at which the request may just
+// have arrived. So this process must count from the moment at which the request began.
+func TestLease_CountsFromWhenItsRequestBegan(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		verb   string // of the request whose answer is late, and after which none is served
+	}{
+		"Create": {"the Lease that is taken first", "create"},
+		"Update": {"a renewal", "update"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const late = 4 * time.Second
+				server := fakeapi.New(fakeapi.Leases())
+				var began time.Time
+				server.SetHooks(fakeapi.Hooks{
+					Before: func(r fakeapi.Request) error {
+						if !began.IsZero() {
+							return errors.New("cut off")
+						}
+						if r.Verb == tc.verb {
+							began = time.Now()
+						}
+						return nil
+					},
+					After: func(r fakeapi.Request) error {
+						if r.Verb == tc.verb {
+							<-time.After(late)
+						}
+						return nil
+					},
+				})
+				lease := newTestLease(t, server, "one")
+				err := Run(t.Context(), nil, lease, func(ctx, _ context.Context) error {
+					<-ctx.Done()
+					require.Equal(t, 10*time.Second, time.Since(began), tc.reason)
+					require.False(t, lease.Held())
+					return nil
+				})
+				require.ErrorContains(t, err, "it wasn't renewed for 10s", tc.reason)
+			})
+		})
+	}
+}
+
+// Work that couldn't be ended may still do something, so the lease isn't released.
+func TestRun_WorkThatStillRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := fakeapi.New(fakeapi.Leases())
+		lease := newTestLease(t, server, "one")
+		unfinished := errors.New("still runs")
+		require.ErrorIs(t, Run(t.Context(), nil, lease, func(context.Context, context.Context) error { return unfinished }), unfinished)
+		require.False(t, lease.Held(), "nothing more is written")
+		require.EqualError(t, lease.Lost(), "Lease ns/op: left to expire: still runs")
+		holder, _ := server.Get(fakeapi.Leases().Type, types.NamespacedName{Namespace: "ns", Name: "op"}).Field("spec", "holderIdentity")
+		require.Equal(t, "one", holder)
+		require.ErrorIs(t, Run(t.Context(), nil, nil, func(context.Context, context.Context) error { return unfinished }), unfinished)
+	})
 }

@@ -31,6 +31,7 @@ type Lease struct {
 		ever    bool      // this process has held the lease
 		gone    bool      // this process has lost the lease for good
 		taker   string    // the identity that took the lease from this process, if one was seen
+		running error     // says what still runs of the work, though the lease was given up; nil: nothing does
 		failure string    // the text of the last request's error; empty: it succeeded
 	}
 	refused chan error    // gets the error with which RBAC forbids this process to take part
@@ -97,6 +98,16 @@ func (l *Lease) lose() {
 	l.mu.gone, l.mu.renewed = true, time.Time{}
 }
 
+// leave gives the lease up although something of the work still runs, as unfinished
+// says. It makes no request: until the lease expires, no other process takes it.
+func (l *Lease) leave(unfinished error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.mu.gone {
+		l.mu.gone, l.mu.renewed, l.mu.running = true, time.Time{}, unfinished
+	}
+}
+
 // takenBy gives the lease up because another process, holder, has it although this
 // process held it. That happens if someone deletes or changes the Lease object.
 func (l *Lease) takenBy(holder string) {
@@ -117,6 +128,8 @@ func (l *Lease) Lost() error {
 	switch {
 	case !l.mu.gone:
 		return nil
+	case l.mu.running != nil:
+		return fmt.Errorf("Lease %s: left to expire: %w", l.Describe(), l.mu.running)
 	case l.mu.taker != "":
 		return fmt.Errorf("Lease %s: lost: %s took it; was the Lease deleted or changed by hand?", l.Describe(), l.mu.taker)
 	default:

@@ -25,6 +25,9 @@
 //     the last pass,
 //   - one reconcile.Engine.Work per operator, which ends when its passes have.
 //
+// A call of a handler that doesn't heed the end of its context outlives Start, whose
+// error names the call.
+//
 // # Imports
 //
 // The package wires the rooms and decides nothing about objects: it imports

@@ -41,18 +41,27 @@ func (m *Manager) checks() []check {
 	return checks
 }
 
-// Healthy returns nil unless the process should be restarted. The only reason for
-// a restart is a lost lease: the process ends by itself then, unless a handler
-// doesn't heed its context. Nothing else that goes wrong in an operator is mended
-// by a restart. Healthy may be called concurrently.
+// Healthy returns nil unless the process should be restarted. The reasons for a
+// restart are a lost lease, and a call of a handler that doesn't heed the end of its
+// context when the operator stops. Start returns soon in both cases. Nothing else that
+// goes wrong in an operator is mended by a restart. Healthy may be called concurrently.
 func (m *Manager) Healthy() error {
 	m.mu.Lock()
 	lease := m.mu.lease
 	m.mu.Unlock()
-	if lease == nil {
-		return nil
+	if lease != nil && lease.Lost() != nil {
+		return lease.Lost()
 	}
-	return lease.Lost()
+	var errs []error
+	for _, o := range m.operators {
+		o.mu.Lock()
+		e := o.mu.engine
+		o.mu.Unlock()
+		if e != nil {
+			errs = append(errs, e.Stuck())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // healthz answers 200 if the manager is healthy, else 500 with the reason.

@@ -230,46 +230,6 @@ func TestLeader_LeaseTaken(t *testing.T) {
 	})
 }
 
-// A handler that doesn't heed its context keeps the process from ending, but
-// not another replica from leading, even if the API server is back.
-func TestLeader_StuckHandler(t *testing.T) {
-	rig.Bubble(t, func(t *testing.T) {
-		server := electionServer()
-		goOn := make(chan struct{})
-		one := startReplica(t, server, "one", handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-			<-goOn
-			return rig.Copier(context.Background(), req)
-		}))
-		rig.CreateParent(t, server, "p", "v")
-		two := startReplica(t, server, "two", handler.SyncFunc(rig.Copier))
-		require.NoError(t, one.runner.Healthy())
-		cut := true
-		var mu sync.Mutex
-		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if cut && r.Type == leaseType && r.UserAgent == "one" {
-				return errors.New("cut off")
-			}
-			return nil
-		}})
-		rig.Elapse(10500 * time.Millisecond) // longer than RenewDeadline, but the election itself would go on
-		mu.Lock()
-		cut = false
-		mu.Unlock()
-		until(t, 10*time.Second, func() bool { return holder(server) == "two" })
-		rig.Elapse(time.Minute)
-		require.Empty(t, one.ended, "it can't")
-		require.ErrorContains(t, one.runner.Healthy(), "Lease ns/op: lost", "it should be restarted")
-		require.NoError(t, two.runner.Healthy())
-		close(goOn)
-		require.ErrorContains(t, <-one.ended, "lost: it wasn't renewed for 10s")
-		require.Empty(t, writesBy(server, "one"))
-		two.cancel()
-		require.NoError(t, <-two.ended)
-	})
-}
-
 func TestLeader_Forbidden(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		server := electionServer()

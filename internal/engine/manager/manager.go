@@ -135,6 +135,9 @@ func (m *Manager) Start(ctx context.Context) error {
 		return errors.New("runner: started before; make a new one")
 	}
 	server, err := m.serve(ctx)
+	if err != nil && ctx.Err() != nil {
+		return nil //nolint:nilerr // told to stop: the look-up of an address may have failed for that alone
+	}
 	if err != nil {
 		return err
 	}
@@ -150,6 +153,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		}
 		l = l.Under(lock)
 	}
+	defer m.unregister()
 	engines, err := m.newEngines(ctx, l)
 	defer closeAll(engines)
 	if err != nil || engines == nil {
@@ -213,6 +217,13 @@ func (m *Manager) newEngines(ctx context.Context, l *client.Link) ([]*reconcile.
 	return engines, err
 }
 
+// unregister takes the metrics of all operators out of the registry.
+func (m *Manager) unregister() {
+	for _, o := range m.operators {
+		o.unregister()
+	}
+}
+
 // closeAll closes the engines that were made.
 func closeAll(engines []*reconcile.Engine) {
 	for _, e := range engines {
@@ -232,6 +243,9 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	var all []*watch.Watcher
 	for i, e := range engines {
 		e.WarnNoStatus()
+		if lock != nil {
+			e.Standby()
+		}
 		watchers := e.Watchers(stop)
 		m.operators[i].began(e, watchers)
 		wg.Go(func() { e.KeepSchemas(ctx) })
@@ -246,10 +260,11 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 			e.LogStart(ctx)
 			e.Listed(lock != nil)
 		}
-		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) {
+		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) error {
 			if lock == nil || m.refresh(ctx, all) {
-				m.work(ctx, passes, engines, stop)
+				return m.work(ctx, passes, engines, stop)
 			}
+			return nil
 		})
 	}
 	stop(nil)
@@ -268,21 +283,24 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 
 // work makes the passes of all operators until ctx ends, and cuts the running
 // passes short when passes ends. It returns after the last Event is written. It calls
-// stop with an error that makes a start pointless.
-func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine, stop func(error)) {
+// stop with an error that makes a start pointless. The error of work names the calls of
+// handlers that still run: see reconcile.Engine.Work.
+func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine, stop func(error)) error {
 	var wg sync.WaitGroup
-	for _, e := range engines {
+	errs := make([]error, len(engines))
+	for i, e := range engines {
 		wg.Go(func() {
 			switch err := e.FindUnlabelled(ctx); {
 			case ctx.Err() != nil:
 			case err != nil:
 				stop(err)
 			default:
-				e.Work(ctx, passes, m.opts.ShutdownTimeout)
+				errs[i] = e.Work(ctx, passes, m.opts.ShutdownTimeout)
 			}
 		})
 	}
 	wg.Wait()
+	return errors.Join(errs...)
 }
 
 // refresh lists every type into the stores, which are up to date then with what

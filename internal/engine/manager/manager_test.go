@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/config"
@@ -327,5 +328,47 @@ func TestRunner_MetricsAreRegisteredOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Error(t, again.Start(t.Context()))
 		r.Stop()
+	})
+}
+
+// Somebody who runs the operator again, after a lost lease say, has one registry.
+func TestRunner_MetricsAreTakenOutOfTheRegistry(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		server := rig.Server()
+		rig.CreateParent(t, server, "one", "v1")
+		opts := manager.Options{RESTConfig: server.RESTConfig(), Metrics: observe.NewRegistry(registry), Logger: sample.DiscardLog()}
+		count := func() int {
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			return len(families)
+		}
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- rig.RunOne(ctx, rig.Config(), handler.SyncFunc(rig.Copier), opts) }()
+			synctest.Wait()
+			require.NotZero(t, count())
+			cancel()
+			require.NoError(t, <-ended)
+			require.Zero(t, count(), "what has ended has no metrics")
+		}
+		dry := rig.Config()
+		dry.DryRun = true
+		for range 2 {
+			m, err := rig.NewOne(dry, handler.SyncFunc(rig.Copier), opts)
+			require.NoError(t, err)
+			_, err = m.Plan(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, count(), "after a plan")
+		}
+		two := rig.Config()
+		two.Name, two.Parent.Kind = "two", "Other"
+		for range 2 {
+			err := rig.RunAll(t.Context(), opts, manager.Spec{Config: rig.Config(), Handler: handler.SyncFunc(rig.Copier)}, manager.Spec{Config: two, Handler: handler.SyncFunc(rig.Copier)})
+			require.ErrorContains(t, err, "the API server doesn't serve this type")
+			require.NotContains(t, err.Error(), "metrics")
+			require.Zero(t, count(), "after a start that failed")
+		}
 	})
 }

@@ -21,6 +21,7 @@ func (m *Manager) Plan(ctx context.Context) ([]plan.Change, error) {
 		return nil, err
 	}
 	e, err := m.operators[0].connect(ctx, l)
+	defer m.operators[0].unregister()
 	switch {
 	case err != nil:
 		return nil, err

@@ -27,8 +27,28 @@ type operator struct {
 
 	mu struct {
 		sync.Mutex
-		engine   *reconcile.Engine // nil until the watchers start
-		watchers []*watch.Watcher
+		engine     *reconcile.Engine // nil until the watchers start
+		watchers   []*watch.Watcher
+		unregister func() // takes the metrics out of the registry; nil: they aren't in it
+	}
+}
+
+// registered notes how to take the operator's metrics out of the registry.
+func (o *operator) registered(unregister func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.mu.unregister = unregister
+}
+
+// unregister takes the operator's metrics out of the registry. It does nothing if they
+// aren't in it.
+func (o *operator) unregister() {
+	o.mu.Lock()
+	unregister := o.mu.unregister
+	o.mu.unregister = nil
+	o.mu.Unlock()
+	if unregister != nil {
+		unregister()
 	}
 }
 
@@ -47,8 +67,8 @@ func (o *operator) running() []*watch.Watcher {
 }
 
 // connect makes the operator's engine. It asks the API server how the types are
-// served and which schemas they have, and registers the metrics. It returns nil
-// without an error if ctx has ended.
+// served and which schemas they have, and registers the metrics, which the caller must
+// unregister in the end. It returns nil without an error if ctx has ended.
 func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engine, error) {
 	counted := observe.NewMetrics()
 	httpClient := l.As(o.cfg.Name, counted)
@@ -82,10 +102,11 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	for _, k := range types.All() {
 		watched = append(watched, k.Type)
 	}
-	err = counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges { return e.Gauges(l.Leading(), o.running()) })
+	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges { return e.Gauges(l.Leading(), o.running()) })
 	if err != nil {
 		e.Close()
 		return nil, err
 	}
+	o.registered(unregister)
 	return e, nil
 }

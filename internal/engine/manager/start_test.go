@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"context"
 	"net/http"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -19,6 +21,22 @@ type deaf struct{}
 func (deaf) RoundTrip(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
+}
+
+// An operator that is told to stop before it begins has nothing to complain about.
+func TestStart_ToldToStopBefore(t *testing.T) {
+	for name, opts := range map[string]manager.Options{
+		"Health":  {HealthAddress: "no-such-host.invalid:8081"},
+		"Metrics": {MetricsAddress: "no-such-host.invalid:8081"},
+		"Lease":   {LeaderElection: &lead.Config{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			opts.RESTConfig, opts.Logger = rig.Server().RESTConfig(), sample.DiscardLog()
+			require.NoError(t, rig.RunOne(ctx, rig.Config(), handler.SyncFunc(rig.Copier), opts))
+		})
+	}
 }
 
 func TestRunner_DeafAPIServer(t *testing.T) {

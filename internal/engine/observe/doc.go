@@ -2,7 +2,8 @@
 // on its parents, and by spans.
 //
 //	metrics := observe.NewMetrics()
-//	err := metrics.Register(registry, operator, types, gauges)
+//	unregister, err := metrics.Register(registry, operator, types, gauges)
+//	defer unregister()
 //	metrics.Passed(observe.Pass{Took: took, Waited: waited})
 //
 //	sink, err := observe.NewEventSink(restConfig, httpClient, operator, metrics, log)

@@ -133,17 +133,18 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.His
 // the operators of a process apart. types are the types that the operator watches.
 // values returns the operator's state. It is called, perhaps concurrently, whenever
 // somebody reads the metrics. Register must be called at most once, before anything
-// is counted concurrently.
-func (m *Metrics) Register(reg prometheus.Registerer, controller string, types []resource.Type, values func() Gauges) error {
+// is counted concurrently. The caller calls unregister when the operator has ended, so
+// that the operator can be run again with the same registry.
+func (m *Metrics) Register(reg prometheus.Registerer, controller string, types []resource.Type, values func() Gauges) (unregister func(), err error) {
 	for _, t := range types {
 		m.types[t] = m.perType.of(t.String())
 	}
 	m.collectors = append(m.collectors, newGaugeCollector(values))
 	reg = prometheus.WrapRegistererWith(prometheus.Labels{"controller": controller}, reg)
 	if err := reg.Register(m); err != nil {
-		return fmt.Errorf("metrics: %w", err)
+		return nil, fmt.Errorf("metrics: %w", err)
 	}
-	return nil
+	return func() { reg.Unregister(m) }, nil
 }
 
 // of returns the counters of the type with this name.

@@ -79,6 +79,7 @@ type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
 	// were.
 	types    *catalog.Catalog
+	history  uint64 // see Within
 	children childMemories
 	status   statusMemory
 	// statusDeferred: the last pass changed children, and left the status to the
@@ -144,6 +145,20 @@ func (p *ParentMemory) Under(types *catalog.Catalog) {
 			p.inputs = Inputs{}
 		}
 	}
+}
+
+// Within makes this the history of resourceVersions of the passes from now on, by its
+// number. A new history may name another state by a resourceVersion that is remembered.
+// So what was learned of children, status and parent is unlearned.
+func (p *ParentMemory) Within(history uint64) {
+	if p.history == history {
+		return
+	}
+	p.history = history
+	for _, c := range p.children.list {
+		c.unlearn()
+	}
+	p.status, p.parentVersion, p.inputs = statusMemory{}, "", Inputs{}
 }
 
 // remembered returns what is remembered of a desired child, nil if nothing is. The

@@ -10,6 +10,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
 )
 
 // callSync calls the handler's Sync with the pass's snapshot.
@@ -34,7 +35,7 @@ func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, err
 // name in errors. The context of the call ends at the handler's timeout. An error
 // comes with the response that the handler returned beside it, which may be nil;
 // a success with a response. A panic is an error, with its stack in the log, and
-// so is a nil response without an error.
+// so is a nil response without an error, and a call that ends its goroutine.
 func call[R any](ctx context.Context, p *pass, method, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (resp *R, err error) {
 	cancel := func() {}
 	if p.Config.HandlerTimeout > 0 {
@@ -47,20 +48,58 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 		span.End(err)
 		p.metrics.Handled(ctx, method, time.Since(start), err)
 	}()
+	if p.client == nil { // a test's own call of the handler, whose assertions must end the test
+		a := answer[R]{}
+		a.ask(ctx, p, name, do)
+		return a.resp, a.err
+	}
+	return await(ctx, p, name, do)
+}
+
+// await asks the handler in a goroutine of its own, since the handler may end its
+// goroutine, or never return. The goroutine ends with the call. await returns before
+// only if the engine has given up waiting, after the end of the call's context.
+func await[R any](ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (*R, error) {
+	answers := make(chan answer[R], 1) // with room for the answer that nobody awaits any more
+	go func() {
+		a := answer[R]{err: fmt.Errorf("handler: %s: ended its goroutine (runtime.Goexit), as a failed assertion of a test does", name)}
+		defer func() { answers <- a }()
+		a.ask(ctx, p, name, do)
+	}()
+	select {
+	case a := <-answers:
+		return a.resp, a.err
+	case <-p.stuck.abandoned:
+		err := p.stuck.giveUp(name, object.RefOf(p.req.Parent).String())
+		p.Logger().ErrorContext(ctx, "gave up a call of the handler", "error", err)
+		return nil, err
+	}
+}
+
+// An answer is what a call of the handler has returned.
+type answer[R any] struct {
+	resp *R
+	err  error
+}
+
+// ask calls do, a method of the handler, and keeps what it returns. A call that ends
+// its goroutine leaves the answer as it was.
+func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.Logger().ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			resp, err = nil, fmt.Errorf("handler: %s: panic: %v", name, v)
+			*a = answer[R]{err: fmt.Errorf("handler: %s: panic: %v", name, v)}
 		}
 	}()
-	resp, err = do(ctx, p.req)
+	resp, err := do(ctx, p.req)
 	switch {
 	case err != nil:
-		return resp, fmt.Errorf("handler: %s: %w", name, err)
+		*a = answer[R]{resp, fmt.Errorf("handler: %s: %w", name, err)}
 	case resp == nil:
-		return nil, fmt.Errorf("handler: %s: returned neither a response nor an error", name)
+		*a = answer[R]{err: fmt.Errorf("handler: %s: returned neither a response nor an error", name)}
+	default:
+		*a = answer[R]{resp: resp}
 	}
-	return resp, nil
 }
 
 // failSync ends a pass in which Sync has failed with err. resp is the response

@@ -8,7 +8,7 @@
 //		go w.Run(ctx) // fills the engine's store
 //	}
 //	// once every Watcher is synced:
-//	e.Work(ctx, passes, shutdownTimeout)
+//	err := e.Work(ctx, passes, shutdownTimeout)
 //
 // [Engine.PlanAll] makes the same passes without a write, [Engine.ReleaseAll]
 // takes the operator's finalizers off, and an [OfflinePlanner] plans a pass
@@ -34,7 +34,10 @@
 //
 // Work starts MaxConcurrentSyncs workers. Each ends after its pass once the
 // context has ended. One more goroutine cancels those passes after the shutdown
-// timeout, and ends with the workers. Another one looks for departed parents, if there
+// timeout, and ends with the workers. Each call of the handler has a goroutine, which
+// ends with the call: a handler may end its goroutine. A call that doesn't heed the end
+// of its context is given up when the operator stops. Its goroutine is the only one
+// that may outlive Work, and nothing takes what it returns. Another one looks for departed parents, if there
 // may be any: it ends once a list of the parents has succeeded, or with the context. A
 // pass that reads unlabelled objects starts as many goroutines as there are workers at
 // most, which end before the handler is called. PlanAll and ReleaseAll start as many

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,6 +68,10 @@ type Engine struct {
 	slots   chan struct{} // one for each write under way
 	listing chan struct{} // has room for one: the pass that lists the parents
 	looking atomic.Bool   // for departed parents, for the first time
+	standby atomic.Bool   // no pass is made: see Standby
+	stuck   stuckCalls
+	// histories counts how often a type has begun a new history of resourceVersions.
+	histories atomic.Uint64
 
 	departedWithin string // see Config
 	log            *slog.Logger
@@ -96,8 +101,32 @@ func New(c Config) *Engine {
 	}
 	e.current.Store(c.Settings)
 	e.keeper.init(c.Schemas)
-	e.store.KeepDeparted = c.Settings.Config.ParentSelector != ""
+	e.stuck.abandoned = make(chan struct{})
+	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
 	return e
+}
+
+// Standby says that no pass will be made before Work, which may come late or never:
+// another replica leads. Until then nothing becomes due, and nothing is remembered of
+// parents that are gone. It is called before the watchers run.
+func (e *Engine) Standby() {
+	e.standby.Store(true)
+	e.store.KeepDeparted(false)
+}
+
+// lead ends the standby: from now on changes make parents due, and so are all
+// parents that are held.
+func (e *Engine) lead() {
+	e.store.KeepDeparted(e.Config.ParentSelector != "")
+	if !e.standby.Swap(false) {
+		return
+	}
+	// A change that still found the standby was in the store before this list.
+	uids := e.store.AllParents()
+	slices.Sort(uids)
+	for _, uid := range uids {
+		e.queue.Add(uid, schedule.Backlog, "begin to lead")
+	}
 }
 
 // LogStart logs that the operator has started. It is called once every watcher is
@@ -116,52 +145,6 @@ func (e *Engine) Listed(again bool) {
 	} else {
 		e.store.ForgetOrphanFields()
 	}
-}
-
-// Work makes passes until ctx ends, and returns when the running passes have
-// ended and their Events have been written. passes is the context of the passes:
-// they are cut short when it ends, or shutdownTimeout after ctx has ended. Work is
-// called once.
-func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration) {
-	defer e.Close()
-	passCtx, cancel := context.WithCancel(passes)
-	defer cancel()
-	var workers, killer sync.WaitGroup
-	if e.holdsDeparted() && !e.Config.DryRun {
-		e.looking.Store(true)
-		workers.Go(func() { e.findDeparted(ctx, func() { e.looking.Store(false) }) })
-	}
-	for range e.Config.MaxConcurrentSyncs {
-		workers.Go(func() {
-			for {
-				d, ok := e.queue.Next(ctx)
-				if !ok {
-					return
-				}
-				e.queue.Done(d.UID, e.sync(passCtx, d))
-			}
-		})
-	}
-	done := make(chan struct{})
-	killer.Go(func() {
-		select {
-		case <-done:
-			return
-		case <-ctx.Done():
-		}
-		e.queue.Close()
-		timer := time.NewTimer(shutdownTimeout)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C:
-			e.log.Warn("running passes didn't end within the shutdown timeout", "timeout", shutdownTimeout)
-			cancel()
-		}
-	})
-	workers.Wait()
-	close(done)
-	killer.Wait()
 }
 
 // Close returns when the Events that were recorded have been written, or given
@@ -187,8 +170,12 @@ func (e *Engine) each(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// changed makes the parents due that a change in the store concerns.
+// changed makes the parents due that a change in the store concerns. In a standby it
+// does nothing.
 func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
+	if e.standby.Load() {
+		return
+	}
 	for _, uid := range c.Edited {
 		e.queue.Edited(uid, why)
 	}

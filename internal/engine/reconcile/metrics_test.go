@@ -150,7 +150,8 @@ func TestMetrics_Reference(t *testing.T) {
 		}
 		descs := make(chan *prometheus.Desc, 100)
 		m := observe.NewMetrics()
-		require.NoError(t, m.Register(prometheus.NewRegistry(), "op", nil, func() observe.Gauges { return observe.Gauges{} }))
+		_, err := m.Register(prometheus.NewRegistry(), "op", nil, func() observe.Gauges { return observe.Gauges{} })
+		require.NoError(t, err)
 		m.Describe(descs)
 		require.Len(t, families, len(descs), "the run has shown all")
 	})

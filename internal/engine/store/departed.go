@@ -6,13 +6,23 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
+// KeepDeparted says whether the store holds the last state of each parent that leaves
+// the watch from now on, until Released or ForgetDeparted. An operator with a parent selector wants
+// that: such a parent may still exist and have to be released. A replica that only
+// waits for the lease must not want it: nobody would forget those states.
+func (s *Store) KeepDeparted(keep bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.keepDeparted = keep
+}
+
 // Depart notes a parent that has left the watch while no operator ran: res is its last
 // known state, of which the metadata are enough. It returns false, and notes nothing,
-// if the parent is held or KeepDeparted isn't set.
+// if the parent is held or the store doesn't keep them: see KeepDeparted.
 func (s *Store) Depart(res *resource.Resource) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, held := s.mu.parents[res.UID()]; held || !s.KeepDeparted {
+	if _, held := s.mu.parents[res.UID()]; held || !s.mu.keepDeparted {
 		return false
 	}
 	s.mu.departed[res.UID()] = res
@@ -20,7 +30,7 @@ func (s *Store) Depart(res *resource.Resource) bool {
 }
 
 // DepartedParent returns the last state of a parent that has left the watch,
-// until Released or ForgetDeparted; false if KeepDeparted isn't set.
+// until Released or ForgetDeparted; false if the store doesn't keep it.
 func (s *Store) DepartedParent(uid types.UID) (*resource.Resource, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

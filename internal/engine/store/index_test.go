@@ -35,7 +35,7 @@ func TestStoreFamilies(t *testing.T) {
 	require.Equal(t, []types.UID{"p"}, s.AllParents())
 
 	// The parent is recreated under its name: that is a new parent. The old one has departed.
-	s.KeepDeparted = true
+	s.KeepDeparted(true)
 	require.Equal(t, Change{Edited: []types.UID{"p"}, Parents: []types.UID{"q"}}, s.Observe(parents, sample.Object(t, sample.ParentType(), "p", "q", 8, "")))
 	_, ok := s.Parent("p")
 	require.False(t, ok)

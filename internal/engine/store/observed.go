@@ -50,6 +50,10 @@ func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
 func (s *Store) Replace(from Stream, list []*resource.Resource, listVersion string) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.replaceLocked(from, list, listVersion)
+}
+
+func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersion string) Change {
 	var all Change
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
@@ -84,23 +88,6 @@ func (s *Store) Bookmark(from Stream, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.advanceLocked(from, version)
-}
-
-// Await makes a parent wait for the end of an object. Once a watch reports that
-// the object is gone, or that it has changed its owner, the Change names the
-// parent in Woken, and the wait is over. Await returns false, and the parent
-// doesn't wait, if the object isn't held.
-func (s *Store) Await(ref object.Ref, parent types.UID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.objects[ref.Type][ref.Key] == nil {
-		return false
-	}
-	if s.mu.waiting[ref] == nil {
-		s.mu.waiting[ref] = map[types.UID]struct{}{}
-	}
-	s.mu.waiting[ref][parent] = struct{}{}
-	return true
 }
 
 // advanceLocked notes the newest resourceVersion that a watch has delivered.
@@ -160,15 +147,4 @@ func isEdit(before, after *resource.Resource) bool {
 	return before.Generation() != after.Generation() || after.Generation() == 0 ||
 		before.IsDeleting() != after.IsDeleting() ||
 		!maps.Equal(before.Labels(), after.Labels()) || !maps.Equal(before.Annotations(), after.Annotations())
-}
-
-// wakeLocked returns the parents that wait for the end of an object, and ends
-// their wait.
-func (s *Store) wakeLocked(ref object.Ref) []types.UID {
-	var woken []types.UID
-	for uid := range s.mu.waiting[ref] {
-		woken = append(woken, uid)
-	}
-	delete(s.mu.waiting, ref)
-	return woken
 }

@@ -21,13 +21,7 @@ import (
 type Store struct {
 	parentType    resource.Type
 	trackingLabel string
-	// KeepDeparted says whether the last state of a parent that has left the
-	// watch is held until Released. Operators with a parent selector set it:
-	// such a parent may still exist and have to be released. It must not be
-	// changed once the store is in use.
-	KeepDeparted bool
-
-	mu struct {
+	mu            struct {
 		sync.RWMutex
 		objects    map[resource.Type]map[types.NamespacedName]*resource.Resource
 		bytes      map[resource.Type]int                     // type -> bytes of JSON of its objects
@@ -37,11 +31,14 @@ type Store struct {
 		deleted    map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
 		floors     map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
 		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
+		awaited    map[types.UID]map[object.Ref]struct{}     // parent UID -> the objects for whose end it waits
 		departed   map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
 		asked      map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
 		lost       map[types.UID]int                         // parent UID -> count of missing children
 		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
 		fields     map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
+
+		keepDeparted bool // see KeepDeparted
 	}
 }
 
@@ -82,6 +79,7 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.deleted = map[resource.Type]map[types.UID]tombstone{}
 	s.mu.floors = map[object.Ref]string{}
 	s.mu.waiting = map[object.Ref]map[types.UID]struct{}{}
+	s.mu.awaited = map[types.UID]map[object.Ref]struct{}{}
 	s.mu.departed = map[types.UID]*resource.Resource{}
 	s.mu.asked = map[types.UID]*ownDelete{}
 	s.mu.lost = map[types.UID]int{}
@@ -114,6 +112,12 @@ func (s *Store) setLocked(res *resource.Resource) Change {
 	if floor, ok := s.mu.floors[ref]; ok && !newer(res.ResourceVersion(), floor) {
 		return Change{} // a predecessor of the object that this operator has deleted
 	}
+	return s.enterLocked(ref, held, res)
+}
+
+// enterLocked stores a state in the place of held, which may be nil, and returns the
+// parents that this concerns.
+func (s *Store) enterLocked(ref object.Ref, held, res *resource.Resource) Change {
 	var c Change
 	var before types.UID // the owner so far
 	if held != nil {
@@ -167,7 +171,8 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		s.forgetFieldsOfLocked(held.UID())
 		delete(s.mu.parents, held.UID())
 		delete(s.mu.lost, held.UID())
-		if s.KeepDeparted {
+		s.endWaitsLocked(held.UID())
+		if s.mu.keepDeparted {
 			s.mu.departed[held.UID()] = held // and it may come back for its unlabelled objects
 		} else {
 			delete(s.mu.unlabelled, held.UID())

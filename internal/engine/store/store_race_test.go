@@ -20,7 +20,7 @@ import (
 func TestStoreConcurrently(t *testing.T) {
 	const parents, rounds = 8, 200
 	s := New(sample.ParentType(), sample.TrackingLabel)
-	s.KeepDeparted = true
+	s.KeepDeparted(true)
 	var wg sync.WaitGroup
 	for p := range parents {
 		uid := types.UID(fmt.Sprint("p", p))

@@ -108,6 +108,22 @@ func TestStoreGate(t *testing.T) {
 			},
 			version: "10", uid: "u",
 		},
+		"deletion of another object of the name": {
+			reason: "an object of the same name has taken its place since",
+			do: func(t *testing.T, s *Store) {
+				s.Wrote(cm(t, "v", 10, "p"))
+				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 20, "p")))
+			},
+			version: "10", uid: "v",
+		},
+		"deletion from before an own write": {
+			reason: "the object has left the selector and come back, as our write tells",
+			do: func(t *testing.T, s *Store) {
+				s.Wrote(cm(t, "u", 10, "p"))
+				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 9, "p")))
+			},
+			version: "10", uid: "u",
+		},
 		"own delete": {
 			reason: "what we deleted is gone at once, and events on their way don't bring it back",
 			do: func(t *testing.T, s *Store) {
@@ -234,8 +250,33 @@ func TestStoreWaiting(t *testing.T) {
 	} {
 		s = New(sample.ParentType(), sample.TrackingLabel)
 		s.Observe(all, sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"))
+		s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "q", "q", 11, ""))
 		require.True(t, s.Await(ref, "q"))
 		require.Equal(t, []types.UID{"q"}, end().Woken, reason)
 		require.Empty(t, s.mu.waiting, reason)
+		require.Empty(t, s.mu.awaited, reason)
 	}
+}
+
+// What a parent waits for may stay for ever. A parent that is gone doesn't wait.
+func TestStoreWaiting_EndsWithTheParent(t *testing.T) {
+	parents := Stream{Type: sample.ParentType()}
+	s := New(sample.ParentType(), sample.TrackingLabel)
+	for i, name := range []string{"c", "d"} {
+		s.Observe(Stream{Type: k8s.ConfigMap}, sample.Object(t, k8s.ConfigMap, name, "u-"+name, 10+i, "other"))
+	}
+	for _, uid := range []string{"q", "r"} {
+		s.Observe(parents, sample.Object(t, sample.ParentType(), uid, uid, 20, ""))
+		require.True(t, s.Await(testRef(k8s.ConfigMap, "c"), types.UID(uid)))
+	}
+	require.True(t, s.Await(testRef(k8s.ConfigMap, "d"), "q"))
+	s.ObserveDeleted(parents, sample.Object(t, sample.ParentType(), "q", "q", 30, ""))
+	require.Equal(t, map[object.Ref]map[types.UID]struct{}{testRef(k8s.ConfigMap, "c"): {"r": {}}}, s.mu.waiting)
+	require.Len(t, s.mu.awaited, 1)
+
+	require.True(t, s.Await(testRef(k8s.ConfigMap, "d"), "q"), "a pass may end after its parent")
+	require.Len(t, s.mu.waiting, 1)
+	s.Replace(parents, nil, "40")
+	require.Empty(t, s.mu.waiting)
+	require.Empty(t, s.mu.awaited)
 }

@@ -49,6 +49,9 @@ type Config struct {
 	// or serves the type no longer (gone). It does so when the CRD of the type
 	// changes or goes, and when it stops itself. Interrupted may be nil.
 	Interrupted func(gone bool)
+	// StartedOver is called before Changed if the API server turns out to have a new
+	// history, so that what was remembered by resourceVersion is void. It may be nil.
+	StartedOver func()
 }
 
 // A Watcher keeps the store up to date with the objects of one type, in one
@@ -66,6 +69,7 @@ type Watcher struct {
 		synced      bool      // a complete list has arrived
 		broken      error     // why there is no watch at present; nil: there is one, or none was tried
 		until       time.Time // when the API server is to end the watch; zero: there was none
+		asked       string    // the resourceVersion that the Reflector's list under way can't be older than
 	}
 	synced chan struct{} // closed with the first complete list
 }
@@ -104,6 +108,7 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 		opts.ResourceVersion = "" // "0" may be answered from a stale cache
 	}
 	opts.LabelSelector = w.Selector
+	w.noteList(opts)
 	list, err := w.Client.List(ctx, w.Kind, w.Namespace, opts)
 	if err != nil {
 		return nil, w.failed(ctx, "list", err)
@@ -114,7 +119,14 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 // watch serves the Reflector, and notes that the watch is back.
 func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.LabelSelector = w.Selector
-	w.noteEnd()
+	early := w.noteEnd()
+	if opts.SendInitialEvents != nil {
+		w.noteList(opts)
+	} else if early {
+		if err := w.checkHistory(ctx, opts.ResourceVersion); err != nil {
+			return nil, w.failed(ctx, "list", err)
+		}
+	}
 	begin := time.Now()
 	events, err := w.Client.Watch(ctx, w.Kind, w.Namespace, opts)
 	if err != nil {
@@ -134,15 +146,16 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 }
 
 // noteEnd notes that the last watch is over, if there was one. It calls Interrupted
-// if the watch had time left.
-func (w *Watcher) noteEnd() {
+// if the watch had time left, and returns true then.
+func (w *Watcher) noteEnd() (early bool) {
 	w.mu.Lock()
-	early := time.Now().Before(w.mu.until)
+	early = time.Now().Before(w.mu.until)
 	w.mu.until = time.Time{}
 	w.mu.Unlock()
 	if early && w.Interrupted != nil {
 		w.Interrupted(false)
 	}
+	return early
 }
 
 // failed notes why there is no watch, and returns err. If no watch has been served
@@ -185,11 +198,12 @@ func (w *Watcher) HeardAt() time.Time {
 // Refresh brings the store up to date with every write that ended before the call.
 // It lists the objects, since the watch may lag behind.
 func (w *Watcher) Refresh(ctx context.Context) error {
+	asked := w.Store.Position(w.stream)
 	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
-	change := w.Store.Replace(w.stream, resourcesOf(listed), version)
+	change := w.replace(ctx, asked, listed, version)
 	w.hold(listed)
 	w.Changed(change, schedule.Backlog, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	return nil
@@ -271,14 +285,14 @@ func (w *Watcher) Replace(list []any, version string) error {
 	w.Metrics.Lists.Inc()
 	w.hear()
 	w.mu.Lock()
-	first := !w.mu.synced
+	first, asked := !w.mu.synced, w.mu.asked
 	w.mu.synced = true
 	w.mu.Unlock()
 	p := schedule.Fresh
 	if first {
 		p = schedule.Backlog
 	}
-	change := w.Store.Replace(w.stream, resourcesOf(listed), version)
+	change := w.replace(context.Background(), asked, listed, version)
 	if first {
 		w.hold(listed)
 	}

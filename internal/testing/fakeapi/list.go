@@ -53,6 +53,9 @@ func (s *Server) list(k *Kind, r Request, selector labels.Selector) (map[string]
 // pageLocked returns what a list has to tell from here on.
 func (s *Server) pageLocked(v *view, r Request) (page, error) {
 	token := r.Query.Get("continue")
+	if token == "" && s.futureLocked(r.Query.Get("resourceVersion")) {
+		return page{}, tooLarge()
+	}
 	if token == "" {
 		return page{*v, s.mu.version, s.selectedLocked(v)}, nil
 	}

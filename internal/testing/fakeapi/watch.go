@@ -76,6 +76,8 @@ func (s *Server) watch(req *http.Request, k *Kind, r Request, selector labels.Se
 	switch {
 	case initial && (s.mu.noStream || !st.bookmarks || r.Query.Get("resourceVersionMatch") != string(metav1.ResourceVersionMatchNotOlderThan)):
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "ListOptions"}, "", nil)
+	case initial && s.futureLocked(version):
+		return nil, tooLarge()
 	case initial || version == "" || version == "0":
 		for _, object := range s.selectedLocked(&st.view) {
 			st.send(watch.Added, object.raw)
@@ -176,10 +178,11 @@ func (st *stream) fill() {
 			st.deliver(&e)
 		}
 	}
-	st.at = s.mu.version
+	future := st.at > s.mu.version // a watch from there is silent until the server gets there
+	st.at = max(st.at, s.mu.version)
 	if st.bookmark != s.mu.bookmark {
 		st.bookmark = s.mu.bookmark
-		if st.bookmarks {
+		if st.bookmarks && !future {
 			st.sendBookmark(nil)
 		}
 	}

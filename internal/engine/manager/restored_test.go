@@ -1,0 +1,72 @@
+package manager_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// After a restore of etcd from a backup the resourceVersions are lower than those that
+// the operator holds. It starts over, and doesn't wait until they have caught up.
+func TestRestored_OperatorStartsOver(t *testing.T) {
+	for name, refuse := range map[string]bool{"WatchList": false, "List": true} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				if refuse {
+					server.RefuseWatchLists()
+				}
+				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
+				r.Create("one", "v1")
+				r.Create("both", "v1")
+				rig.Elapse(time.Second)
+				restore := server.Backup()
+				r.SetSpec("one", "v2")
+				for range 50 {
+					r.Create("two", "v1")
+					synctest.Wait()
+					require.NoError(t, server.Delete(sample.ParentType(), rig.Key("two")))
+					require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("two")))
+					synctest.Wait()
+				}
+				r.Create("two", "v1")
+				rig.Elapse(time.Minute)
+				require.NotNil(t, r.Get(k8s.ConfigMap, "two"))
+
+				restore()
+				rig.Elapse(10 * time.Second)
+				require.NoError(t, r.Manager.Ready())
+				_, held := r.Manager.Engine().Snapshot(rig.Key("two"))
+				require.False(t, held, "it isn't in the backup")
+				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"), "once for each type")
+
+				r.SetSpec("one", "v3")
+				require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("both")))
+				rig.Elapse(time.Second)
+				for name, want := range map[string]string{"one": "v3", "both": "v1"} {
+					child := r.Get(k8s.ConfigMap, name)
+					require.NotNil(t, child, name)
+					value, _ := child.Field("data", "value")
+					require.Equal(t, want, value)
+					observed, _ := r.Get(sample.ParentType(), name).Field("status", "value")
+					require.Equal(t, want, observed)
+				}
+				require.Nil(t, r.Get(k8s.ConfigMap, "two"))
+				rig.Elapse(time.Minute)
+				writes := len(server.Writes())
+				rig.Elapse(time.Minute)
+				require.Len(t, server.Writes(), writes, "it settles")
+				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"))
+				r.Stop()
+			})
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package reconcile_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A write that conflicts awaits the newer state of the child. If no watch delivers one,
+// the parent is due again all the same.
+func TestAwaitedState_ThatNeverComes(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		r := rig.Start(t, server, rig.Config(), handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			value, _ := req.Parent.Field("spec", "value")
+			return &handler.SyncResponse{Children: []any{rig.Copied("one", value)}}, nil // no status, whose write would lead to another pass
+		}))
+		r.Create("one", "v1")
+		rig.Elapse(time.Second)
+		var mu sync.Mutex
+		conflicts := 0
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if req.Verb == "update" && req.Type == k8s.ConfigMap && !req.DryRun && conflicts == 0 {
+				conflicts++
+				return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "one", context.Canceled)
+			}
+			return nil
+		}})
+		r.SetSpec("one", "v2")
+		value, _ := r.Get(k8s.ConfigMap, "one").Field("data", "value")
+		require.Equal(t, "v1", value)
+		rig.Elapse(10 * time.Second)
+		value, _ = r.Get(k8s.ConfigMap, "one").Field("data", "value")
+		require.Equal(t, "v2", value)
+		r.Stop()
+	})
+}
+
+// What counts the suspicious writes of a parent is dropped with the parent.
+func TestConflicts_OfAParentThatIsGone(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(rig.Copier))
+		r.Create("one", "v1")
+		synctest.Wait()
+		for range 3 {
+			r.Change(k8s.ConfigMap, "one", func(o map[string]any) { o["data"] = map[string]any{"value": "theirs"} })
+		}
+		require.Equal(t, 1, r.Manager.Engine().Sizes()["loops"])
+		require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
+		synctest.Wait()
+		require.Zero(t, r.Manager.Engine().Sizes()["loops"])
+		r.Stop()
+	})
+}

@@ -1,0 +1,105 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// abandonAfter is how long a call of the handler is waited for after its context has
+// ended because the operator stops.
+const abandonAfter = 5 * time.Second
+
+// Work makes passes until ctx ends, and returns when the running passes have
+// ended and their Events have been written. passes is the context of the passes:
+// they are cut short when it ends, or shutdownTimeout after ctx has ended. A call of
+// the handler that doesn't heed the end of its context is given up after a few seconds
+// more. The error names such calls, which still run. Work is called once.
+func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration) error {
+	defer e.Close()
+	e.lead()
+	passCtx, cancel := context.WithCancel(passes)
+	defer cancel()
+	var workers, killer sync.WaitGroup
+	if e.holdsDeparted() && !e.Config.DryRun {
+		e.looking.Store(true)
+		workers.Go(func() { e.findDeparted(ctx, func() { e.looking.Store(false) }) })
+	}
+	for range e.Config.MaxConcurrentSyncs {
+		workers.Go(func() {
+			for {
+				d, ok := e.queue.Next(ctx)
+				if !ok {
+					return
+				}
+				e.queue.Done(d.UID, e.sync(passCtx, d))
+			}
+		})
+	}
+	done := make(chan struct{})
+	killer.Go(func() { e.endPasses(ctx, passCtx, cancel, done, shutdownTimeout) })
+	workers.Wait()
+	close(done)
+	killer.Wait()
+	return e.Stuck()
+}
+
+// endPasses ends the running passes in time once ctx has ended: their context is
+// canceled after the shutdown timeout, unless it ends before, and the calls of the
+// handler that don't heed that are given up. It returns when done is closed, which says
+// that all passes have ended, or when there is nothing left to end them by.
+func (e *Engine) endPasses(ctx, passCtx context.Context, cancel func(), done <-chan struct{}, shutdownTimeout time.Duration) {
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	e.queue.Close()
+	timer := time.NewTimer(shutdownTimeout)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return
+	case <-passCtx.Done(): // the lease is lost
+	case <-timer.C:
+		e.log.Warn("running passes didn't end within the shutdown timeout", "timeout", shutdownTimeout)
+		cancel()
+	}
+	timer.Reset(abandonAfter)
+	select {
+	case <-done:
+	case <-timer.C:
+		close(e.stuck.abandoned)
+	}
+}
+
+// The stuckCalls are those calls of the handler that didn't return although their
+// context had ended. It is safe for concurrent use.
+type stuckCalls struct {
+	abandoned chan struct{} // closed when calls are waited for no longer
+
+	mu struct {
+		sync.Mutex
+		errs []error // one for each call that was given up
+	}
+}
+
+// giveUp notes a call that was given up, and returns the error about the call.
+func (s *stuckCalls) giveUp(name, parent string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := fmt.Errorf("handler: %s: %s: didn't return within %v after its context had ended, and still runs", name, parent, abandonAfter)
+	s.mu.errs = append(s.mu.errs, err)
+	return err
+}
+
+// Stuck returns an error that names the calls of the handler which were given up, since
+// they didn't heed the end of their context; nil if there are none. Such a call runs
+// until the process ends.
+func (e *Engine) Stuck() error {
+	e.stuck.mu.Lock()
+	defer e.stuck.mu.Unlock()
+	return errors.Join(e.stuck.mu.errs...)
+}

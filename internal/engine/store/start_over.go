@@ -1,0 +1,80 @@
+package store
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// An etcd that is restored from a backup begins a new history: its resourceVersions go
+// back, and name other states than before. The gate would discard every state of the
+// new history as old. A list tells: a list that was asked for after its stream had come
+// to a resourceVersion can't be older than that, unless the history is a new one.
+
+// Position returns the newest resourceVersion that a stream has delivered, "" if it has
+// delivered nothing.
+func (s *Store) Position(of Stream) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.streams[of]
+}
+
+// ReplaceSince is Replace for a list that was asked for when its stream had come to the
+// resourceVersion asked; "": unknown. If the list is older than that, the API server has
+// a new history. Then every state of the stream's objects is forgotten, also what this
+// process has written and deleted, and the list takes its place.
+func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string) (c Change, startedOver bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !Older(listVersion, asked) {
+		return s.replaceLocked(from, list, listVersion), false
+	}
+	s.mu.streams[from] = listVersion
+	all := s.forgetDeletesLocked(from)
+	listed := make(map[types.UID]struct{}, len(list))
+	for _, res := range list {
+		listed[res.UID()] = struct{}{}
+	}
+	for key, held := range s.mu.objects[from.Type] {
+		if _, ok := listed[held.UID()]; ok || !from.covers(key) {
+			continue
+		}
+		ref := object.Ref{Type: from.Type, Key: key}
+		all.add(s.removeLocked(ref, held))
+		all.Woken = append(all.Woken, s.wakeLocked(ref)...)
+	}
+	for _, res := range list {
+		ref := object.RefOf(res)
+		all.add(s.enterLocked(ref, s.mu.objects[ref.Type][ref.Key], res))
+	}
+	return all, true
+}
+
+// forgetDeletesLocked forgets which objects of a stream this operator has deleted, and
+// wakes the parents that wait for their end.
+func (s *Store) forgetDeletesLocked(from Stream) (c Change) {
+	for uid, stone := range s.mu.deleted[from.Type] {
+		if from.covers(stone.key) {
+			delete(s.mu.deleted[from.Type], uid)
+			c.Woken = append(c.Woken, s.wakeLocked(object.Ref{Type: from.Type, Key: stone.key})...)
+		}
+	}
+	for ref := range s.mu.floors {
+		if ref.Type == from.Type && from.covers(ref.Key) {
+			delete(s.mu.floors, ref)
+		}
+	}
+	return c
+}
+
+// Older says whether resourceVersion a is older than b. It returns false for a pair that
+// can't be ordered.
+func Older(a, b string) bool {
+	if b == "" {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c < 0
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+func TestStoreStartsOver(t *testing.T) {
+	all := Stream{Type: k8s.ConfigMap}
+	cm := func(name string, version int) *resource.Resource {
+		return sample.Object(t, k8s.ConfigMap, name, "u-"+name, version, "p-"+name)
+	}
+	filled := func() *Store {
+		s := New(sample.ParentType(), sample.TrackingLabel)
+		s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "q", "q", 90, ""))
+		s.Replace(all, []*resource.Resource{cm("kept", 80), cm("gone", 81), cm("deleted", 82)}, "100")
+		s.WroteDelete(cm("deleted", 82), nil)
+		return s
+	}
+	for name, tc := range map[string]struct {
+		reason        string
+		asked, listed string
+		startsOver    bool
+	}{
+		"older than asked":  {"etcd was restored from a backup", "100", "50", true},
+		"as old as asked":   {"nothing has happened meanwhile", "100", "100", false},
+		"older than held":   {"the watch has overtaken a list that was asked for before", "40", "50", false},
+		"not asked":         {"the first list", "", "50", false},
+		"can't be ordered":  {"an unusual API server says nothing by its versions", "100", "abc", false},
+		"asked for nothing": {"nor by those of its events", "abc", "50", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := filled()
+			require.True(t, s.Await(testRef(k8s.ConfigMap, "gone"), "q"))
+			c, startedOver := s.ReplaceSince(tc.asked, all, []*resource.Resource{cm("kept", 30), cm("deleted", 31)}, tc.listed)
+			require.Equal(t, tc.startsOver, startedOver, tc.reason)
+			if !tc.startsOver {
+				return
+			}
+			require.ElementsMatch(t, []types.UID{"p-kept", "p-gone", "p-deleted"}, c.Parents, "each has to be looked at")
+			require.Equal(t, []types.UID{"q"}, c.Woken)
+			require.Equal(t, tc.listed, s.Position(all))
+			for name, version := range map[string]string{"kept": "30", "deleted": "31"} {
+				held, ok := s.Object(testRef(k8s.ConfigMap, name))
+				require.True(t, ok, "the list holds it, so it is there again")
+				require.Equal(t, version, held.ResourceVersion())
+			}
+			_, ok := s.Object(testRef(k8s.ConfigMap, "gone"))
+			require.False(t, ok)
+			s.Observe(all, cm("kept", 60))
+			s.Wrote(cm("new", 61))
+			require.Equal(t, 3, configMaps(t, s), "lower versions are accepted from here on")
+			require.Empty(t, s.mu.floors)
+			require.Empty(t, s.mu.deleted[k8s.ConfigMap])
+		})
+	}
+}
+
+// A stream of one namespace starts over alone.
+func TestStoreStartsOver_InItsNamespace(t *testing.T) {
+	s := New(sample.ParentType(), sample.TrackingLabel)
+	ns := Stream{Type: k8s.ConfigMap, Namespace: "ns"}
+	s.Replace(ns, []*resource.Resource{sample.Object(t, k8s.ConfigMap, "c", "u", 80, "p")}, "100")
+	_, startedOver := s.ReplaceSince("100", Stream{Type: k8s.ConfigMap, Namespace: "elsewhere"}, nil, "50")
+	require.True(t, startedOver)
+	require.Equal(t, 1, configMaps(t, s))
+	require.Equal(t, "100", s.Position(ns))
+}
+
+// configMaps returns how many ConfigMaps are held.
+func configMaps(t *testing.T, s *Store) int {
+	t.Helper()
+	n, _ := s.Usage(k8s.ConfigMap)
+	return n
+}
