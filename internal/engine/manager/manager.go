@@ -136,7 +136,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	server, err := m.serve(ctx)
 	if err != nil && ctx.Err() != nil {
-		return nil //nolint:nilerr // told to stop: the look-up of an address may have failed for that alone
+		return nil // told to stop: the look-up of an address may have failed for that alone
 	}
 	if err != nil {
 		return err
