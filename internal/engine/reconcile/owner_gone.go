@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
@@ -42,7 +42,7 @@ func (p *pass) parentGoes(ctx context.Context) (bool, error) {
 // of the pass call it concurrently.
 func (p *pass) Goes(ctx context.Context) (bool, error) {
 	now, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
-	if apierrors.IsNotFound(err) {
+	if apierror.IsMissing(err, p.parent.Name()) {
 		return true, nil
 	}
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/store"
@@ -115,7 +116,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 			return false, errs[i]
 		case res == nil:
 		case p.isChild(res):
-			p.store.Wrote(res)
+			p.Displaced(p.store.Wrote(res), noted[i].Ref)
 			p.store.ForgetUnlabelled(p.parent.UID(), noted[i].Ref)
 			current = false
 		default:
@@ -134,7 +135,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*resource.Resource, error) {
 	kind := p.Types.Of(noted.Ref.Type)
 	live, err := p.client.Get(ctx, kind, noted.Ref.Key)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !apierror.IsMissing(err, noted.Ref.Key.Name) {
 		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)
 	}
 	if err == nil && live.UID() == noted.UID {

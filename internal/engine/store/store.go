@@ -64,6 +64,14 @@ type Change struct {
 	Woken   []types.UID // parents that waited for the end of the object: see Await
 }
 
+// Without returns the change for the parents other than the one with this UID, and
+// whether there are any. It overwrites c.
+func (c Change) Without(parent types.UID) (others Change, some bool) {
+	is := func(uid types.UID) bool { return uid == parent }
+	others = Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is)}
+	return others, len(others.Parents)+len(others.Edited)+len(others.Woken) > 0
+}
+
 func (c *Change) add(other Change) {
 	c.Parents = append(c.Parents, other.Parents...)
 	c.Edited = append(c.Edited, other.Edited...)
