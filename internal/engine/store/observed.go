@@ -60,6 +60,9 @@ func (s *Store) Replace(from Stream, list []*resource.Resource, listVersion stri
 		all.add(s.setAndWakeLocked(res))
 	}
 	s.advanceLocked(from, listVersion)
+	if from.Type != s.parentType && newer(listVersion, s.mu.childrenAsOf) {
+		s.mu.childrenAsOf = listVersion
+	}
 	for key, held := range s.mu.objects[from.Type] {
 		if _, ok := listed[held.UID()]; ok || !from.covers(key) || newer(held.ResourceVersion(), listVersion) {
 			continue

@@ -29,19 +29,20 @@ type Store struct {
 
 	mu struct {
 		sync.RWMutex
-		objects    map[resource.Type]map[types.NamespacedName]*resource.Resource
-		bytes      map[resource.Type]int                     // type -> bytes of JSON of its objects
-		parents    map[types.UID]types.NamespacedName        // parent UID -> key
-		children   map[types.UID]*siblings                   // parent UID -> its children
-		streams    map[Stream]string                         // watch -> the newest resourceVersion it has delivered
-		deleted    map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
-		floors     map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
-		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
-		departed   map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
-		asked      map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
-		lost       map[types.UID]int                         // parent UID -> count of missing children
-		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
-		fields     map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
+		objects      map[resource.Type]map[types.NamespacedName]*resource.Resource
+		bytes        map[resource.Type]int                     // type -> bytes of JSON of its objects
+		parents      map[types.UID]types.NamespacedName        // parent UID -> key
+		children     map[types.UID]*siblings                   // parent UID -> its children
+		streams      map[Stream]string                         // watch -> the newest resourceVersion it has delivered
+		deleted      map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
+		floors       map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
+		waiting      map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
+		departed     map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
+		asked        map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
+		lost         map[types.UID]int                         // parent UID -> count of missing children
+		childrenAsOf string                                    // the resourceVersion of the newest list of children; empty: parents were listed since
+		unlabelled   map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
+		fields       map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
 	}
 }
 
