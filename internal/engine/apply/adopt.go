@@ -44,6 +44,8 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 			x.store(live) // by its labels it is watched, so the store will learn that it is gone
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
+	case s.controlled && s.ours && x.Store.Contradicts(live):
+		return Result{Err: &apierror.RefusedError{Err: ErrStillThere}, Undeleted: true}, nil
 	case s.controlled && s.ours:
 		// An earlier create succeeded, though its answer never arrived.
 		x.store(live)

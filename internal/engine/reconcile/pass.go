@@ -230,6 +230,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	// A pass without writes in the middle of a conflict loop doesn't end the loop.
 	// The deletion of the parent does.
 	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
+	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
 	if p.inputs == (plan.Inputs{}) && (out.Again || out.Err || len(p.did) > 0) {
 		p.inputs = p.memory.InputsOf(p.parent, p.children)
 	}

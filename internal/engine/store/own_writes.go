@@ -99,6 +99,21 @@ func (s *Store) WroteDelete(res, left *resource.Resource) (c Change) {
 	return c
 }
 
+// Contradicts stores the state of an object that was read after the API server had
+// answered that this operator's delete was carried out, and says whether it contradicts
+// the answer: the object is there, and isn't being deleted. Its tombstone falls then.
+func (s *Store) Contradicts(live *resource.Resource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref := object.RefOf(live)
+	if _, ours := s.mu.deleted[ref.Type][live.UID()]; !ours || live.IsDeleting() {
+		return false
+	}
+	s.confirmLocked(ref, live.UID())
+	s.setLocked(live)
+	return true
+}
+
 // goneLocked notes that an object isn't held any more, and says whether this operator
 // has deleted it, or is about to.
 func (s *Store) goneLocked(uid types.UID) (own bool) {
