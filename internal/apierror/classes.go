@@ -41,6 +41,18 @@ func IsNo(err error) bool {
 	}
 }
 
+// IsMissing says whether an API error is the API server's answer that there is no object
+// of this name. A 404 that doesn't name the object is none: it may come from a proxy, or
+// mean that the type isn't served at the moment. IsMissing returns false for nil.
+func IsMissing(err error, name string) bool {
+	status := apierrors.APIStatus(nil)
+	if !errors.As(err, &status) || status.Status().Reason != metav1.StatusReasonNotFound {
+		return false
+	}
+	details := status.Status().Details
+	return details != nil && details.Name == name && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // IsNamespaceTerminating says whether an object couldn't be created since its
 // namespace is being deleted. It returns false for nil.
 func IsNamespaceTerminating(err error) bool {

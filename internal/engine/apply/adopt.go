@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -40,12 +41,14 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	switch {
 	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
 		if s.owned == x.Config.Name && s.tracked != "" {
-			x.Store.Wrote(live) // by its labels it is watched, so the store will learn that it is gone
+			x.store(live) // by its labels it is watched, so the store will learn that it is gone
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
+	case s.controlled && s.ours && x.Store.Contradicts(live):
+		return Result{Err: &apierror.RefusedError{Err: ErrStillThere}, Undeleted: true}, nil
 	case s.controlled && s.ours:
 		// An earlier create succeeded, though its answer never arrived.
-		x.Store.Wrote(live)
+		x.store(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
 	case s.controlled && !s.foreign:
 		return x.takeControlled(ctx, a, live, s)
@@ -107,7 +110,7 @@ func (x *Executor) goingAway(ctx context.Context, live *resource.Resource, contr
 	key := types.NamespacedName{Namespace: x.Parent.Namespace(), Name: controller.Name}
 	other, err := x.Client.Get(ctx, x.Types.Parent, key)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierror.IsMissing(err, controller.Name):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("read the parent of %s: %w", object.RefOf(live), err)
@@ -144,6 +147,6 @@ func (x *Executor) take(ctx context.Context, a *plan.Action, live *resource.Reso
 	if err != nil {
 		return Result{Err: err}, nil
 	}
-	x.Store.Wrote(taken)
+	x.store(taken)
 	return Result{Live: taken, Wrote: true, Claimed: true}, nil
 }

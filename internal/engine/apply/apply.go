@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -28,6 +29,9 @@ type Owner interface {
 	Logger() *slog.Logger
 	// Goes asks the API server whether the parent is being deleted or gone.
 	Goes(ctx context.Context) (bool, error)
+	// Displaced is called after each write of a child, with the parents that the write
+	// concerns: a write may take a name from another parent's child.
+	Displaced(c store.Change, child object.Ref)
 }
 
 // An Executor carries out the plan of one pass. All exported fields must be set,

@@ -20,6 +20,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -75,6 +76,9 @@ func (f *fixture) Logger() *slog.Logger { return f.logger }
 
 // Goes is that of an apply.Owner whose parent stays.
 func (f *fixture) Goes(context.Context) (bool, error) { return false, nil }
+
+// Displaced is that of an apply.Owner without other parents.
+func (f *fixture) Displaced(store.Change, object.Ref) {}
 
 // child returns an object as a handler returns it.
 func child(t resource.Type, name string, data map[string]any) map[string]any {

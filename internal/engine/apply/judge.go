@@ -20,7 +20,8 @@ func (x *Executor) judge(ctx context.Context, a *plan.Action, r Result) Result {
 	var kept *keptError
 	isKept := errors.As(err, &kept)
 	missing := apierrors.IsNotFound(err) && a.Verb != plan.VerbCreate // else the namespace doesn't exist
-	outdated := !isKept && (missing || apierrors.IsConflict(err))
+	_, refused := errors.AsType[*apierror.RefusedError](err)
+	outdated := !isKept && !refused && (missing || apierrors.IsConflict(err))
 	switch {
 	case errors.As(err, &taken):
 		r.Err = &apierror.RefusedError{Err: err}
@@ -39,7 +40,7 @@ func (x *Executor) judge(ctx context.Context, a *plan.Action, r Result) Result {
 	if fields := x.immutableFields(ctx, a, r); len(fields) > 0 {
 		r.Err = describeImmutable(a, err, fields)
 	}
-	if outdated || isKept || apierrors.IsAlreadyExists(err) || apierror.IsNo(err) {
+	if refused || outdated || isKept || apierrors.IsAlreadyExists(err) || apierror.IsNo(err) {
 		r.Err = &apierror.RefusedError{Err: r.Err}
 	}
 	return r

@@ -187,6 +187,6 @@ func (x *Executor) release(ctx context.Context, a *plan.Action) Result {
 		x.Store.WroteDelete(a.Live, nil)
 		return Result{Wrote: true}
 	}
-	x.Store.Wrote(live)
+	x.store(live)
 	return Result{Wrote: true, Live: live}
 }

@@ -7,7 +7,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -42,6 +44,12 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	return Result{Err: fmt.Errorf("unknown verb %q", a.Verb)}, nil
 }
 
+// store puts the API server's answer to a write, or a child that was read, into the
+// store.
+func (x *Executor) store(live *resource.Resource) {
+	x.Owner.Displaced(x.Store.Wrote(live), object.RefOf(live))
+}
+
 // written returns the result of a write of a child, and puts the API server's
 // answer, live, into the store. If the answer has the resourceVersion of before,
 // the API server saw no difference and has persisted nothing.
@@ -49,7 +57,7 @@ func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) R
 	if err != nil {
 		return Result{Err: err}
 	}
-	x.Store.Wrote(live)
+	x.store(live)
 	changed := a.Live == nil || a.Live.ResourceVersion() != live.ResourceVersion()
 	return Result{Live: live, Wrote: changed, Redundant: !changed, Accepted: true, Confirmed: a.Confirms()}
 }
@@ -59,6 +67,9 @@ func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	live, err := x.Client.Create(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	if apierrors.IsAlreadyExists(err) {
 		return x.claim(ctx, a, err)
+	}
+	if apierrors.IsConflict(err) { // there is no newer state to wait for
+		err = &apierror.RefusedError{Err: err}
 	}
 	return x.written(a, live, err), nil
 }
@@ -104,6 +115,6 @@ func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
 		x.Store.FailedDelete(a.Live)
 		return Result{Err: err}
 	}
-	x.Store.WroteDelete(a.Live, left)
+	x.Owner.Displaced(x.Store.WroteDelete(a.Live, left), a.Ref)
 	return Result{Wrote: true, Live: left}
 }

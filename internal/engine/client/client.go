@@ -126,6 +126,9 @@ func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.N
 	if err != nil {
 		return nil, err
 	}
+	if err := checkAnswer(raw); err != nil {
+		return nil, err
+	}
 	var live metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &live); err != nil {
 		return nil, fmt.Errorf("managedFields: decode: %w", err)
@@ -148,6 +151,9 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	}
 	raw, err := res.Raw()
 	if err != nil {
+		return nil, err
+	}
+	if err := checkAnswer(raw); err != nil {
 		return nil, err
 	}
 	var made map[string]any
@@ -211,6 +217,9 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 	}
 	raw, err := res.Raw()
 	if err != nil {
+		return nil, err
+	}
+	if err := checkAnswer(raw); err != nil {
 		return nil, err
 	}
 	// The answer differs between types: a Status, the last state of an object that

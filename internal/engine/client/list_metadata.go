@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,7 @@ func (c *Client) listMetadata(ctx context.Context, k *catalog.Kind, namespace st
 // the metadata alone. next is the token of the next page, "" if this is the last one.
 func decodeMetadata(t resource.Type, raw []byte) (page []*resource.Resource, next string, err error) {
 	var list struct {
+		Kind     string          `json:"kind"`
 		Metadata metav1.ListMeta `json:"metadata"`
 		Items    []struct {
 			Metadata json.RawMessage `json:"metadata"`
@@ -69,6 +71,9 @@ func decodeMetadata(t resource.Type, raw []byte) (page []*resource.Resource, nex
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, "", fmt.Errorf("%s list: decode: %w", t, err)
+	}
+	if !strings.HasSuffix(list.Kind, "List") {
+		return nil, "", fmt.Errorf("%s list: the answer isn't a list of a Kubernetes API server", t)
 	}
 	page = make([]*resource.Resource, 0, len(list.Items))
 	for i, item := range list.Items {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -57,11 +58,15 @@ func (l *WireList) DeepCopyObject() runtime.Object { return l }
 // since those of built-in types come without apiVersion and kind.
 func decodeList(t resource.Type, raw []byte, held *heldFields) (*WireList, error) {
 	var list struct {
+		Kind     string            `json:"kind"`
 		Metadata metav1.ListMeta   `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("%s list: decode: %w", t, err)
+	}
+	if !strings.HasSuffix(list.Kind, "List") {
+		return nil, fmt.Errorf("%s list: the answer isn't a list of a Kubernetes API server", t)
 	}
 	out := &WireList{ListMeta: list.Metadata, Items: make([]*WireObject, 0, len(list.Items))}
 	// Of two members with the same key the later one counts, so an item that has a

@@ -128,6 +128,8 @@ type statusMemory struct {
 	desired, live jsonvalue.Digest
 	refusal       *statusRefusal // nil: the last write wasn't refused
 	awaits        string         // the parent's resourceVersion at the last conflict; empty: there was none
+	ends          string         // the parent's resourceVersion when its end was awaited last; empty: it wasn't
+	endAwaited    time.Duration  // how long the end was awaited then
 }
 
 // Under makes this the catalog of the passes from now on. What was learned of

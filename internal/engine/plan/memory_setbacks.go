@@ -182,5 +182,16 @@ func (p *ParentMemory) AwaitsStatus(version string) (again bool) {
 	return again
 }
 
+// AwaitsEnd notes that the end of the parent is awaited, whose last state has this
+// resourceVersion. It returns how long: least, and twice as long each further time, up
+// to most.
+func (p *ParentMemory) AwaitsEnd(version string, least, most time.Duration) time.Duration {
+	if p.status.ends != version {
+		p.status.ends, p.status.endAwaited = strings.Clone(version), 0
+	}
+	p.status.endAwaited = max(least, min(2*p.status.endAwaited, most))
+	return p.status.endAwaited
+}
+
 // StatusFine notes that no status has to be written.
 func (p *ParentMemory) StatusFine() { p.status.refusal = nil }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -20,6 +22,8 @@ const (
 	maxShown = 100
 	// pathName is the field that stands for a child that comes and goes.
 	pathName = "metadata.name"
+	// pathPass stands for what passes do that nobody has asked for.
+	pathPass = "(passes)"
 )
 
 // findPrompt finds out what has set off the pass, and which children somebody else
@@ -157,6 +161,31 @@ func (p *pass) suspectStatus(want, live any) bool {
 	return p.countLoop(schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}, writes)
 }
 
+// countUndeleted counts a delete of a child that came to nothing, though the API server
+// has answered that it was carried out. It says whether the parent is in a conflict loop.
+func (p *pass) countUndeleted(ref object.Ref) bool {
+	key := schedule.LoopKey{Parent: p.parent.UID(), Type: ref.Type, Object: ref.Key}
+	return p.countLoop(key, []schedule.LoopWrite{{Path: pathName, From: ref.Key.Name}})
+}
+
+// restless counts a pass that nobody has asked for, after too many others, and that is to
+// be followed by yet another one. It says whether that is a conflict loop: what the passes
+// do comes to nothing, for a cause that nothing else has found.
+func (p *pass) restless(d schedule.Due) bool {
+	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: types.NamespacedName{Namespace: p.parent.Namespace()}}
+	if d.Trigger == schedule.TriggerThrottled && !p.loops.Looping(time.Now(), key) {
+		return false // of another loop
+	}
+	if !p.loops.Answered(time.Now(), key) {
+		return false // what is written again and again may be found first, and says more
+	}
+	var writes []schedule.LoopWrite
+	if len(p.did) > 0 {
+		writes = append(writes, schedule.LoopWrite{Path: pathPass, To: observe.Shorten(p.did[0], maxShown)})
+	}
+	return p.countLoop(key, writes)
+}
+
 // countLoop counts a suspicious write. A conflict loop that it completes is
 // logged, counted and recorded as an Event. It says whether the parent is in a
 // conflict loop.
@@ -166,6 +195,9 @@ func (p *pass) countLoop(key schedule.LoopKey, writes []schedule.LoopWrite) bool
 		text := fmt.Sprintf("%s: %s is written again and again: %q", object.Ref{Type: key.Type, Key: key.Object}, found.Path, found.Values)
 		if found.Path == pathName {
 			text = fmt.Sprintf("%s: created or deleted again and again: %s %q", object.Ref{Type: key.Type, Key: key.Object}, found.Path, found.Values)
+		}
+		if found.Path == pathPass || found.Path == "" {
+			text = fmt.Sprintf("%s: looked at again and again, though nobody has asked for it: %q", object.RefOf(p.parent), found.Values)
 		}
 		p.Logger().Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
 		p.metrics.Loop(key.Type)

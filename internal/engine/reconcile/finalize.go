@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -102,7 +103,7 @@ func (e *Engine) patchFinalizers(ctx context.Context, parent *resource.Resource,
 // finalize calls the handler for a parent that is being deleted, and takes the
 // operator's finalizers off when the handler has finalized it.
 func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
-	nothing := !slices.Contains(p.parent.Finalizers(), p.Finalizer) || !p.Finalizes
+	nothing := !p.hasOurs(p.parent) || !p.Finalizes
 	switch {
 	case p.Config.DryRun && nothing:
 		p.foreseeFinalizers(p.WithoutOurs)
@@ -149,8 +150,8 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
 	parent, err := p.setFinalizers(ctx, p.parent, p.WithoutOurs)
 	switch {
-	case apierrors.IsNotFound(err) && !p.parentUnchanged(ctx):
-		return schedule.Outcome{}, nil
+	case apierrors.IsNotFound(err):
+		return p.lookAgain(ctx, fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err))
 	case err != nil:
 		return schedule.Outcome{Err: true}, fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err)
 	case parent != p.parent:
@@ -162,6 +163,21 @@ func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
 		return schedule.Outcome{Forget: true}, nil
 	}
 	return schedule.Outcome{}, nil
+}
+
+// lookAgain ends a pass in which a change of the parent's finalizers was answered with
+// a 404, of which err tells. A proxy, a webhook, or an API server that doesn't serve the
+// version for a moment may have answered so. Gone is a parent of which a read says so,
+// and the watch will tell of it. Until then there is always another pass.
+func (p *pass) lookAgain(ctx context.Context, err error) (schedule.Outcome, error) {
+	live, readErr := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
+	switch {
+	case readErr == nil && live.UID() == p.parent.UID() && live.ResourceVersion() == p.parent.ResourceVersion():
+		return schedule.Outcome{Err: true}, err
+	case readErr == nil, apierror.IsMissing(readErr, p.parent.Name()):
+		return schedule.Outcome{Resync: p.memory.AwaitsEnd(p.parent.ResourceVersion(), watchDelay, p.Config.MaxErrorBackoff)}, nil
+	}
+	return schedule.Outcome{Err: true}, fmt.Errorf("%w; read: %w", err, readErr)
 }
 
 // parentUnchanged says whether the API server has the parent exactly as the pass knows

@@ -61,6 +61,9 @@ func (p *pass) learnOne(r *apply.Result) (out schedule.Outcome) {
 			out.Throttled = p.suspect(r)
 		}
 	}
+	if r.Undeleted {
+		out.Throttled = p.countUndeleted(a.Ref) || out.Throttled
+	}
 	p.remember(r)
 	if r.Skipped && r.Would != plan.VerbMark {
 		p.foreseen = append(p.foreseen, p.changeOfChild(r))

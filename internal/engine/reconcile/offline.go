@@ -111,7 +111,7 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 
 // planFinalize plans a pass over a parent that is being deleted.
 func (p *pass) planFinalize(ctx context.Context) (*Planned, error) {
-	if !p.Finalizes || !slices.Contains(p.parent.Finalizers(), p.Finalizer) {
+	if !p.Finalizes || !p.hasOurs(p.parent) {
 		return &Planned{}, nil
 	}
 	resp, err := p.callFinalize(ctx)

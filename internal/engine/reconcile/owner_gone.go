@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
@@ -15,13 +15,16 @@ import (
 // child's end before it hears of the parent's deletion. So before a pass creates a
 // child of a parent that has lost children by someone else's doing, it asks the
 // API server whether the parent stays.
+// The first lists of the two types aren't in step either: a parent may go after the
+// parents were listed, and its child before the children were.
 
 // parentGoes says whether the parent is being deleted, or gone. It asks the API
-// server only if the parent has lost children that nothing explains.
+// server only if the parent has lost children that nothing explains, or may have lost
+// them before the children were listed.
 func (p *pass) parentGoes(ctx context.Context) (bool, error) {
 	uid := p.parent.UID()
 	lost := p.store.Lost(uid)
-	if lost > 0 && p.store.LostMany() {
+	if lost > 0 && p.store.LostMany() || p.store.ParentsBehind() {
 		if err := p.listParents(ctx, uid); err != nil {
 			return false, err
 		}
@@ -42,7 +45,7 @@ func (p *pass) parentGoes(ctx context.Context) (bool, error) {
 // of the pass call it concurrently.
 func (p *pass) Goes(ctx context.Context) (bool, error) {
 	now, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
-	if apierrors.IsNotFound(err) {
+	if apierror.IsMissing(err, p.parent.Name()) {
 		return true, nil
 	}
 	if err != nil {
@@ -61,10 +64,10 @@ func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if e.store.Lost(uid) == 0 {
+	if e.store.Lost(uid) == 0 && !e.store.ParentsBehind() {
 		return nil
 	}
-	losses := e.store.Losses()
+	losses, asOf := e.store.Losses(), e.store.ChildrenAsOf()
 	for _, w := range e.Watchers(nil) {
 		if w.Kind != e.Types.Parent {
 			continue
@@ -76,5 +79,6 @@ func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
 	for uid, n := range losses {
 		e.store.Acknowledge(uid, n)
 	}
+	e.store.ParentsListed(asOf)
 	return nil
 }

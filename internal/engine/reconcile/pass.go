@@ -18,6 +18,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -124,8 +125,8 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	} else if !current {
 		return schedule.Outcome{Again: true}, nil
 	}
-	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) && !p.parentUnchanged(ctx) {
-		return schedule.Outcome{Resync: watchDelay}, nil // the parent is gone; the watch will say so
+	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) {
+		return p.lookAgain(ctx, err)
 	} else if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
@@ -230,6 +231,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	// A pass without writes in the middle of a conflict loop doesn't end the loop.
 	// The deletion of the parent does.
 	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
+	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
 	if p.inputs == (plan.Inputs{}) && (out.Again || out.Err || len(p.did) > 0) {
 		p.inputs = p.memory.InputsOf(p.parent, p.children)
 	}
@@ -237,6 +239,14 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 		p.memory.Leave(p.inputsLeft())
 	}
 	return out
+}
+
+// Displaced makes the other parents due that a write of this pass concerns. Writes of
+// the pass call it concurrently.
+func (p *pass) Displaced(c store.Change, child object.Ref) {
+	if others, some := c.Without(p.req.Parent.UID()); some {
+		p.changed(others, schedule.Fresh, schedule.Trigger(child.String()))
+	}
 }
 
 // wrote notes a write of the parent itself, such as "update status".

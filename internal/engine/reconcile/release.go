@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/object"
@@ -44,7 +45,7 @@ func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) e
 		return nil
 	}
 	live, err := e.client.Get(ctx, e.Types.Parent, last.Key())
-	if apierrors.IsNotFound(err) || err == nil && live.UID() != last.UID() {
+	if apierror.IsMissing(err, last.Name()) || err == nil && live.UID() != last.UID() {
 		e.store.ForgetDeparted(last.UID())
 		return nil
 	}
@@ -55,10 +56,21 @@ func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) e
 		return nil // the parent is back; its watch event is on the way
 	}
 	_, err = e.setFinalizers(ctx, live, e.WithoutOurs)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !(apierrors.IsNotFound(err) && e.hasLeft(ctx, live)) {
 		return fmt.Errorf("%s: finalizer: %w", object.RefOf(last), err)
 	}
 	return nil
+}
+
+// hasLeft says whether a read tells that a parent has gone, or that nothing of the
+// operator's is left to release: it has lost the finalizers, or the ParentSelector has
+// come to match it, or has ceased to.
+func (e *Engine) hasLeft(ctx context.Context, parent *resource.Resource) bool {
+	live, err := e.client.Get(ctx, e.Types.Parent, parent.Key())
+	if err != nil {
+		return apierror.IsMissing(err, parent.Name())
+	}
+	return live.UID() != parent.UID() || !e.hasOurs(live) || e.Selects(live) != e.Selects(parent)
 }
 
 // ReleaseAll takes the operator's finalizers off every parent in a namespace
@@ -96,7 +108,7 @@ func (e *Engine) releaseOne(ctx context.Context, parent *resource.Resource) (str
 	}
 	_, err := e.setFinalizers(ctx, parent, e.WithoutOurs)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) && e.hasLeft(ctx, parent):
 		return "", nil // the parent has gone since
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", what, err)

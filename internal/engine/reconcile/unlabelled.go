@@ -116,7 +116,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 			return false, errs[i]
 		case res == nil:
 		case p.isChild(res):
-			p.store.Wrote(res)
+			p.Displaced(p.store.Wrote(res), noted[i].Ref)
 			p.store.ForgetUnlabelled(p.parent.UID(), noted[i].Ref)
 			current = false
 		default:
@@ -143,7 +143,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*resource.Resource, error) {
 	kind := p.Types.Of(noted.Ref.Type)
 	live, err := p.client.Get(ctx, kind, noted.Ref.Key)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil && !apierror.IsMissing(err, noted.Ref.Key.Name) {
 		if kind.Secret() {
 			err = apierror.Redacted(err)
 		}

@@ -17,6 +17,12 @@ const (
 	// failed pass. Later ones are retried in the backlog. One short outage must
 	// not put a user's change behind 100,000 parents that wait since the start.
 	promptRetries = 3
+
+	// unaskedInterval is the least time between two passes that nothing but the pass
+	// before has asked for, and unaskedBurst how much of that time may be owed. So a
+	// parent has at most ten such passes a second, after the first ten.
+	unaskedInterval = 100 * time.Millisecond
+	unaskedBurst    = time.Second
 )
 
 // count counts the failures and throttled passes in a row, on which the backoffs
@@ -59,7 +65,7 @@ func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 	retried := !o.Permanent || o.Again || o.RetryAfter > 0
 	switch {
 	case o.Throttled && retried:
-		s.startTimerLocked(e, now.Add(retry), retryAs, triggerThrottled)
+		s.startTimerLocked(e, now.Add(retry), retryAs, TriggerThrottled)
 	case retried:
 		s.startTimerLocked(e, now.Add(retry), retryAs, triggerRetry)
 	case o.Resync > 0:
@@ -93,11 +99,28 @@ func (s *Scheduler) bringForwardLocked(e *parentEntry) {
 // repeatLocked makes a parent due again at once after its pass.
 func (s *Scheduler) repeatLocked(e *parentEntry, again bool, now time.Time) {
 	p := e.priority
+	if again && e.reasons == 0 {
+		if wait := e.unasked(now); wait > 0 {
+			e.restless = true
+			s.startTimerLocked(e, now.Add(wait), e.ranAs, triggerOwnWrites)
+			return
+		}
+	}
 	if again {
 		e.note(triggerOwnWrites, time.Time{})
 		p = max(p, e.ranAs)
 	}
 	s.enqueueLocked(e, p, now)
+}
+
+// unasked counts a pass that nothing but the pass before has asked for, and returns how
+// long it has to wait.
+func (e *parentEntry) unasked(now time.Time) time.Duration {
+	if e.paid.Before(now) {
+		e.paid = now
+	}
+	e.paid = e.paid.Add(unaskedInterval)
+	return e.paid.Sub(now) - unaskedBurst
 }
 
 // restLocked starts the timer that the outcome asks for. Without one it forgets

@@ -5,6 +5,14 @@ import "time"
 // Creates are part of a conflict loop if somebody deletes what is created, or takes
 // it away from the operator.
 
+// Looping says whether an object is in a conflict loop that hasn't ended.
+func (d *ConflictDetector) Looping(now time.Time, key LoopKey) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.mu.parents[key.Parent][key]
+	return h != nil && h.count > 0 && !d.expired(now, h)
+}
+
 // Lost notes that somebody has deleted an object, or has taken it away from the
 // operator. since is how long ago the operator last wrote the object. If that was
 // long ago, and there is no loop, Lost does nothing: many objects may be deleted

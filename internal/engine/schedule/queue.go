@@ -36,6 +36,9 @@ type parentEntry struct {
 	notBefore time.Time // no pass starts earlier; zero unless failed or throttled
 	// unthrottled is what notBefore becomes if an edit ends the throttle.
 	unthrottled time.Time
+
+	paid     time.Time // what the passes that nobody asked for have used up: see unasked
+	restless bool      // the next pass was held back by unaskedInterval
 }
 
 func (e *parentEntry) queued() bool   { return e.elem != nil }

@@ -36,8 +36,10 @@ const (
 	triggerOwnWrites Trigger = "own writes"
 	triggerResync    Trigger = "resync"
 	triggerRetry     Trigger = "retry"
-	triggerThrottled Trigger = "throttle ended"
 )
+
+// TriggerThrottled is the Trigger of a pass that was throttled, and now begins.
+const TriggerThrottled Trigger = "throttle ended"
 
 // A Due is a parent whose pass starts now.
 type Due struct {
@@ -47,6 +49,9 @@ type Due struct {
 	Event    time.Time     // when the first trigger came that was a call of Add; zero: there was none
 	Waited   time.Duration // since the pass could have started
 	Priority Priority      // the class in which the parent waited
+	// Unasked says that nobody has asked for this pass, but passes that nobody had
+	// asked for either: it has waited since they were too many.
+	Unasked bool
 }
 
 // A Scheduler decides which parent has its next pass. Its methods may be called
@@ -71,6 +76,9 @@ type Due struct {
 // In a conflict loop the parent waits 1 s, doubled and jittered the same way with
 // each further throttled pass. Only an edit of the parent itself shortens this
 // wait: see Edited. The first pass that isn't throttled resets it.
+//
+// Passes that nothing but the pass before has asked for (Outcome.Again) wait, too, if
+// they are more than ten a second for longer than a second: see Due.Unasked.
 type Scheduler struct {
 	maxBackoff time.Duration
 	rnd        func() float64
@@ -206,7 +214,8 @@ func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 	}
 	s.stopTimerLocked(e)
 	d := Due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Event: e.event, Waited: now.Sub(e.since), Priority: e.priority}
-	e.running, e.ranAs = true, e.priority
+	d.Unasked = e.event.IsZero() && (e.restless || e.why == TriggerThrottled)
+	e.running, e.ranAs, e.restless = true, e.priority, false
 	e.priority, e.why, e.reasons, e.event, e.edited = Backlog, "", 0, time.Time{}, false
 	s.mu.running++
 	return d, true

@@ -43,6 +43,41 @@ func (s *Store) LostMany() bool {
 	return len(s.mu.lost) >= max(manyLost, len(s.mu.parents)/listedPerRead)
 }
 
+// ParentsBehind says whether children were listed at a newer resourceVersion than the
+// watches of the parents have delivered. What such a list lacks may have gone along with
+// a parent that is still held, and that nobody has counted a missing child for.
+func (s *Store) ParentsBehind() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.mu.childrenAsOf == "" {
+		return false
+	}
+	for from, at := range s.mu.streams {
+		if from.Type == s.parentType && newer(s.mu.childrenAsOf, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// ChildrenAsOf returns the resourceVersion of the newest list of children, for
+// ParentsListed.
+func (s *Store) ChildrenAsOf() string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.mu.childrenAsOf
+}
+
+// ParentsListed notes that all parents have been listed since the newest list of
+// children was that of asOf, whatever the two resourceVersions say.
+func (s *Store) ParentsListed(asOf string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.childrenAsOf == asOf {
+		s.mu.childrenAsOf = ""
+	}
+}
+
 // Miss adds one to a parent's count of missing children, for a child that the
 // store doesn't hold. It does nothing if the parent isn't held.
 func (s *Store) Miss(parent types.UID) {

@@ -64,6 +64,9 @@ func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersio
 		all.add(s.setAndWakeLocked(res))
 	}
 	s.advanceLocked(from, listVersion)
+	if from.Type != s.parentType && newer(listVersion, s.mu.childrenAsOf) {
+		s.mu.childrenAsOf = listVersion
+	}
 	for key, held := range s.mu.objects[from.Type] {
 		if _, ok := listed[held.UID()]; ok || !from.covers(key) || newer(held.ResourceVersion(), listVersion) {
 			continue
@@ -115,9 +118,9 @@ func (s *Store) passedLocked(ref object.Ref, version string) bool {
 	return false
 }
 
-// setAndWakeLocked is setLocked for a state that a watch delivered. It also finds
-// out whether someone has edited a parent. If the object has changed its owner, it
-// wakes the parents that wait for the object's end.
+// setAndWakeLocked is setLocked that also finds out whether someone has edited a
+// parent. If the object has changed its owner, or has taken the name of another object,
+// it wakes the parents that wait for an end.
 func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
 	ref := object.RefOf(res)
 	waited := len(s.mu.waiting[ref]) > 0
@@ -130,10 +133,10 @@ func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
 	if ref.Type == s.parentType && len(c.Parents) > 0 && held != nil && held.UID() == res.UID() && isEdit(held, res) {
 		c.Edited, c.Parents = append(c.Edited, c.Parents...), nil
 	}
-	if !waited || held == nil {
+	if !waited || s.mu.objects[ref.Type][ref.Key] != res {
 		return c
 	}
-	if after, _ := s.ownerOf(res); after != before {
+	if after, _ := s.ownerOf(res); held == nil || held.UID() != res.UID() || after != before {
 		c.Woken = append(c.Woken, s.wakeLocked(ref)...)
 	}
 	return c

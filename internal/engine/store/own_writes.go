@@ -17,17 +17,20 @@ type tombstone struct {
 }
 
 // Wrote stores the state that the API server returned for a write of this
-// operator, unless a newer one is held or the object is known to be gone.
-func (s *Store) Wrote(res *resource.Resource) {
+// operator, unless a newer one is held or the object is known to be gone. The Change
+// names the parents that the write concerns, the object's own among them. The watch
+// won't name them again: of a state that is held it tells nothing, nor of the end of
+// an object whose name another one has by now.
+func (s *Store) Wrote(res *resource.Resource) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.RefOf(res)
 	if s.mu.objects[ref.Type][ref.Key] == nil && s.passedLocked(ref, res.ResourceVersion()) {
 		// The watch has come further than this write, and the object isn't held:
 		// the object was deleted after the write.
-		return
+		return Change{}
 	}
-	s.setLocked(res)
+	return s.setAndWakeLocked(res)
 }
 
 // An ownDelete is a delete by this operator, of an object that is held. It is noted
@@ -68,10 +71,10 @@ func (s *Store) FailedDelete(res *resource.Resource) {
 
 // WroteDelete notes that this operator has deleted the object res. left is the
 // state that the API server returned if the object still has to be finalized,
-// nil if the object is gone.
-func (s *Store) WroteDelete(res, left *resource.Resource) {
+// nil if the object is gone. The Change is that of Wrote for what is left.
+func (s *Store) WroteDelete(res, left *resource.Resource) (c Change) {
 	if left != nil {
-		s.Wrote(left)
+		c = s.Wrote(left)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,11 +82,11 @@ func (s *Store) WroteDelete(res, left *resource.Resource) {
 	held := s.mu.objects[ref.Type][ref.Key]
 	if held == nil || held.UID() != res.UID() { // the watch was faster
 		delete(s.mu.asked, res.UID())
-		return
+		return c
 	}
 	s.mu.asked[types.UID(strings.Clone(string(res.UID())))] = &ownDelete{answered: true}
 	if left != nil {
-		return
+		return c
 	}
 	gone := s.mu.deleted[ref.Type]
 	if gone == nil {
@@ -93,6 +96,22 @@ func (s *Store) WroteDelete(res, left *resource.Resource) {
 	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}
 	s.mu.floors[ref] = held.ResourceVersion()
 	s.removeLocked(ref, held)
+	return c
+}
+
+// Contradicts stores the state of an object that was read after the API server had
+// answered that this operator's delete was carried out, and says whether it contradicts
+// the answer: the object is there, and isn't being deleted. Its tombstone falls then.
+func (s *Store) Contradicts(live *resource.Resource) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ref := object.RefOf(live)
+	if _, ours := s.mu.deleted[ref.Type][live.UID()]; !ours || live.IsDeleting() {
+		return false
+	}
+	s.confirmLocked(ref, live.UID())
+	s.setLocked(live)
+	return true
 }
 
 // goneLocked notes that an object isn't held any more, and says whether this operator

@@ -38,7 +38,8 @@ type Store struct {
 		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
 		fields     map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
 
-		keepDeparted bool // see KeepDeparted
+		keepDeparted bool   // see KeepDeparted
+		childrenAsOf string // the resourceVersion of the newest list of children; empty: parents were listed since
 	}
 }
 
@@ -59,6 +60,14 @@ type Change struct {
 	Parents []types.UID // parents that are new or whose status or children changed; one may be named twice
 	Edited  []types.UID // parents that someone has edited, deleted or taken out of the watch; none of Parents
 	Woken   []types.UID // parents that waited for the end of the object: see Await
+}
+
+// Without returns the change for the parents other than the one with this UID, and
+// whether there are any. It overwrites c.
+func (c Change) Without(parent types.UID) (others Change, some bool) {
+	is := func(uid types.UID) bool { return uid == parent }
+	others = Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is)}
+	return others, len(others.Parents)+len(others.Edited)+len(others.Woken) > 0
 }
 
 func (c *Change) add(other Change) {

@@ -196,7 +196,8 @@ func (w *Watcher) HeardAt() time.Time {
 }
 
 // Refresh brings the store up to date with every write that ended before the call.
-// It lists the objects, since the watch may lag behind.
+// It lists the objects, since the watch may lag behind. The parents that have changed
+// are fresh: the watch will bring the same states, and tell of none of them again.
 func (w *Watcher) Refresh(ctx context.Context) error {
 	asked := w.Store.Position(w.stream)
 	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.Selector)
@@ -205,7 +206,7 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 	}
 	change := w.replace(ctx, asked, listed, version)
 	w.hold(listed)
-	w.Changed(change, schedule.Backlog, "list of "+schedule.Trigger(w.Kind.Type.Kind))
+	w.Changed(change, schedule.Fresh, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	return nil
 }
 

@@ -129,8 +129,8 @@ func TestWatcher_FillsTheStore(t *testing.T) {
 			require.Equal(t, time.Now().UnixNano(), m.watcher.HeardAt().UnixNano())
 		})
 		require.Equal(t, []string{
-			"backlog: list of Parent: 1", "fresh: Parent ns/second: 1", "fresh: Parent ns/first: 1", "backlog: list of Parent: 0",
-		}, m.changes(), "the first list and a refresh are the backlog, events are fresh")
+			"backlog: list of Parent: 1", "fresh: Parent ns/second: 1", "fresh: Parent ns/first: 1", "fresh: list of Parent: 0",
+		}, m.changes(), "the first list is the backlog, a refresh and events are fresh")
 		require.Empty(t, m.fatal())
 	})
 }

@@ -167,11 +167,16 @@ func (s *Server) Hold(held ...resource.Type) {
 	}
 }
 
-// Release lets every watch go on.
-func (s *Server) Release() {
+// Release lets the watches of these types go on; without a type, every watch.
+func (s *Server) Release(released ...resource.Type) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.mu.held)
+	if len(released) == 0 {
+		clear(s.mu.held)
+	}
+	for _, t := range released {
+		delete(s.mu.held, t)
+	}
 	s.wake.all()
 }
 

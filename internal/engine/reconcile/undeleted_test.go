@@ -1,0 +1,135 @@
+package reconcile_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A deaf transport answers every DELETE with 200 and a body of its own, and deletes
+// nothing.
+type deaf struct {
+	next http.RoundTripper
+	body string
+	asks int
+}
+
+func (d *deaf) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodDelete {
+		return d.next.RoundTrip(req)
+	}
+	d.asks++
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(d.body)), ContentLength: int64(len(d.body)),
+	}, nil
+}
+
+// A delete is answered with success and deletes nothing. The operator tells of it, and
+// tries less and less often.
+func TestUndeleted(t *testing.T) {
+	for name, tc := range map[string]struct {
+		body     string
+		recreate bool
+		told     string
+	}{
+		"SignInPage":         {"<html>sign in</html>", false, "isn't a Kubernetes API server's"},
+		"SignInPageRecreate": {"<html>sign in</html>", true, "isn't a Kubernetes API server's"},
+		"NoKind":             {`{"ok":true}`, false, "isn't a Kubernetes API server's"},
+		"Failure":            {`{"kind":"Status","apiVersion":"v1","status":"Failure"}`, false, "is a Status that doesn't"},
+		"Later":              {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, true, "still has it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				rest := server.RESTConfig()
+				d := &deaf{next: server, body: tc.body}
+				rest.Transport = d
+				cfg := rig.Config()
+				if tc.recreate {
+					cfg.Children[0].Strategy = config.Recreate
+				}
+				r := rig.StartWith(t, server, cfg, handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					if req.Parent.Generation() > 1 && !tc.recreate {
+						return &handler.SyncResponse{}, nil
+					}
+					return rig.Copier(ctx, req)
+				}), manager.Options{RESTConfig: rest})
+				r.Create("one", "v1")
+				rig.Elapse(time.Second)
+				r.SetSpec("one", "v2")
+				rig.Elapse(time.Minute)
+				require.NotEmpty(t, r.Errors("one"))
+				require.ErrorContains(t, r.Errors("one")[0], tc.told)
+				rig.Elapse(time.Hour)
+				require.Less(t, d.asks, 150)
+				require.Less(t, len(server.Requests()), 800)
+				require.NotNil(t, r.Get(k8s.ConfigMap, "one"))
+				r.Stop()
+			})
+		})
+	}
+}
+
+// A stale cache stands between the operator and the API server: it has a child that is
+// gone, so that a create is answered with a conflict, and a read with the child. Nobody
+// has asked for the passes that follow, and nothing of what they do has an effect.
+func TestRestless(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		rest := server.RESTConfig()
+		s := &stale{next: server}
+		rest.Transport = s
+		r := rig.StartWith(t, server, rig.Config(), handler.SyncFunc(rig.Copier), manager.Options{RESTConfig: rest})
+		r.Create("one", "v1")
+		rig.Elapse(time.Second)
+		child, err := r.Get(k8s.ConfigMap, "one").MarshalJSON()
+		require.NoError(t, err)
+		s.child = string(child)
+		require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("one")))
+		rig.Elapse(2 * time.Second)
+		require.Less(t, s.asks, 2*35, "ten passes at once, then ten a second")
+		rig.Elapse(time.Hour)
+		require.Less(t, s.asks, 2*60, "throttled")
+		require.NotEmpty(t, slicesOf(recorded(r), "ConflictLoop"))
+		require.Contains(t, slicesOf(recorded(r), "ConflictLoop")[0], "though nobody has asked for it")
+
+		s.child = ""
+		rig.Elapse(15 * time.Minute)
+		require.NotNil(t, r.Get(k8s.ConfigMap, "one"))
+		r.Stop()
+	})
+}
+
+// A stale transport has a ConfigMap that the API server no longer has.
+type stale struct {
+	next  http.RoundTripper
+	child string // empty: it has none
+	asks  int    // requests that it has answered
+}
+
+func (s *stale) RoundTrip(req *http.Request) (*http.Response, error) {
+	if s.child == "" || !strings.Contains(req.URL.Path, "/configmaps") || req.URL.Query().Get("watch") != "" {
+		return s.next.RoundTrip(req)
+	}
+	s.asks++
+	code, body := http.StatusOK, s.child
+	if req.Method == http.MethodPost {
+		code, body = http.StatusConflict, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409,"message":"already exists"}`
+	}
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}, nil
+}
