@@ -65,7 +65,7 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 	x.Lessons.learn(a.Kind, follow, lessonFollows)
 	out := remake{body: merge.WithoutMade(body, follow), kept: append(fixed, kept...)}
 	if !sure {
-		out.kept, out.fallback = fixed, merge.WithoutMade(out.body, kept)
+		out.kept, out.fallback, out.body = fixed, out.body, merge.WithoutMade(out.body, kept)
 	}
 	return out, nil
 }
@@ -73,7 +73,9 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 // asIfCreated tells which of the fields that an update would change or lose follow from
 // the desired state: a creation makes the same of them as the update, whose answer is
 // given. The others are to be kept: they are made at a creation alone, or allocated. If
-// a creation can't be tried, changed fields count as following, and sure is false.
+// a creation can't be tried, changed fields count as following, lost ones as kept, and
+// sure is false. Lost fields are most likely to follow, too: managedFields don't note
+// as the operator's what a webhook has added to a creation.
 func (x *Executor) asIfCreated(ctx context.Context, a *plan.Action, answer *resource.Resource, changed, lost []merge.MadeField) (follow, kept []merge.MadeField, sure bool) {
 	fresh, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
 	if err != nil {

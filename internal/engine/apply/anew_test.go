@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"strings"
 	"testing"
@@ -40,6 +41,7 @@ func TestRemake(t *testing.T) {
 		live   map[string]any // data, beside what the server makes
 		refuse func(data map[string]any) bool
 		create map[string]any // data that a webhook sets at a creation alone
+		full   bool           // a quota lets nothing be created
 		first  string         // the size of the first change; empty: 2
 		want   map[string]any // data in the end
 		asked  []string       // for the first change, and for the second
@@ -73,6 +75,10 @@ func TestRemake(t *testing.T) {
 			refuse: func(data map[string]any) bool { return data["fixed"] == nil },
 			asked:  []string{read, ask, ask, create, update}, again: []string{read, update},
 		},
+		"no creation can be tried": {
+			reason: "what the API server doesn't make of these words goes", live: size("1", "bound"), want: made("3"), full: true,
+			asked: []string{read, ask, create, update}, again: []string{read, update},
+		},
 		"must go": {
 			reason: "what nothing makes again goes", live: size("1", "bound"), want: made("3"),
 			refuse: func(data map[string]any) bool { return data["bound"] != nil && data["size"] != "1" },
@@ -93,6 +99,9 @@ func TestRemake(t *testing.T) {
 				}
 				if r.Verb == "create" {
 					maps.Copy(data, tc.create)
+				}
+				if r.Verb == "create" && r.DryRun && tc.full {
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "c", errors.New("exceeded quota"))
 				}
 				if data["made"] == nil {
 					data["made"] = "of " + data["size"].(string)[:1]
