@@ -56,10 +56,11 @@ func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) e
 		return nil // the parent is back; its watch event is on the way
 	}
 	_, err = e.setFinalizers(ctx, live, e.WithoutOurs)
-	if err != nil && !(apierrors.IsNotFound(err) && e.hasLeft(ctx, live)) {
-		return fmt.Errorf("%s: finalizer: %w", object.RefOf(last), err)
+	switch {
+	case err == nil, apierrors.IsNotFound(err) && e.hasLeft(ctx, live):
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: finalizer: %w", object.RefOf(last), err)
 }
 
 // hasLeft says whether a read tells that a parent has gone, or that nothing of the
