@@ -132,6 +132,8 @@ func TestC160_OthersObjectsAreNeverTaken(t *testing.T) {
 	s.Create(gone)
 	settle(t, s.Kit)
 	s.Stop()
+	other := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "other"}} // a controller that is there, or else its child is garbage
+	s.Create(other)
 	before := map[string]string{}
 	add := func(name string, change func(meta map[string]any)) {
 		cm := s.controlled(name, "k", "theirs")
@@ -154,7 +156,7 @@ func TestC160_OthersObjectsAreNeverTaken(t *testing.T) {
 	add("marked", mark("roperator.com/applied", "someone"))
 	add("marked-elsewhere", mark("example.com/applied", "c160-others"))
 	add("other-controller", func(meta map[string]any) {
-		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": true}}
+		meta["ownerReferences"] = []any{map[string]any{"apiVersion": "v1", "kind": "Secret", "name": "other", "uid": string(s.Get(other).UID()), "controller": true}}
 	})
 	add("no-controller", func(meta map[string]any) {
 		ref := s.controller("one")

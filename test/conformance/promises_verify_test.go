@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -249,7 +250,8 @@ func TestC152_ThousandNormalizedFields(t *testing.T) {
 		settle(t, s.Kit)
 	}
 	require.Empty(t, s.writtenSince(from))
-	require.LessOrEqual(t, len(s.triedSince(from)), 1, "%v", s.triedSince(from))
+	tried := slices.DeleteFunc(s.triedSince(from), func(request string) bool { return strings.HasSuffix(request, ": 409") }) // a controller was faster
+	require.LessOrEqual(t, len(tried), 1, "%v", tried)
 	s.patchAs("somebody", deploymentsResource, "one", `{"spec":{"replicas":1}}`)
 	eventually(t, "a change of ours is mended", func() bool { return s.field(want(), "spec", "replicas") == int64(0) })
 	settle(t, s.Kit)

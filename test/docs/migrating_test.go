@@ -46,7 +46,7 @@ func testMigrating(t *testing.T, cluster *testkit.Cluster) {
 		"Controller":    {"Another operator's, unless it may be adopted.", operator, false, true, false, false},
 		"NoController":  {"Anybody's, unless it may be adopted.", operator, false, false, false, false},
 		"MayBeAdopted":  {"It may.", adopting, false, false, true, false},
-		"Both":          {"By name; who isn't wanted has no label to be found by.", adopting, false, true, true, false},
+		"Both":          {"Those that the parent controls are found, whatever their names.", adopting, false, true, true, true},
 		"RustNewLabels": {"Then as any other.", operator, true, true, false, false},
 	}
 	for name, tc := range cases {
@@ -89,7 +89,7 @@ func testMigrating(t *testing.T, cluster *testkit.Cluster) {
 			require.Equal(t, before, kit.Get(both).UID(), tc.reason)
 			require.Equal(t, tc.found, kit.Get(child("unwanted")) == nil, tc.reason)
 			require.Equal(t, len(tc.operator.FormerFinalizers) > 0, len(kit.Get(parent).Finalizers()) == 0, "the former finalizer")
-			if !tc.found {
+			if !tc.labelled {
 				return
 			}
 			require.Equal(t, "caches", kit.Get(both).Labels()["app.kubernetes.io/managed-by"])

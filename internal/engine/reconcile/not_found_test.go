@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,18 +103,17 @@ func TestFinalize_ForAFormerFinalizer(t *testing.T) {
 		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
 		cfg := rig.Config()
 		cfg.FormerFinalizers = []string{"example.com/former"}
-		calls := 0
+		var calls atomic.Int32
 		r := rig.Start(t, server, cfg, handler.Funcs{
 			SyncFunc: rig.Copier,
 			FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-				calls++
-				return &handler.FinalizeResponse{Finalized: calls > 1, Retry: time.Second}, nil
+				return &handler.FinalizeResponse{Finalized: calls.Add(1) > 1, Retry: time.Second}, nil
 			},
 		})
-		require.Equal(t, 1, calls)
+		require.EqualValues(t, 1, calls.Load())
 		require.NotNil(t, r.Get(sample.ParentType(), "one"), "it isn't finalized yet")
 		rig.Elapse(time.Minute)
-		require.Equal(t, 2, calls)
+		require.EqualValues(t, 2, calls.Load())
 		require.Nil(t, r.Get(sample.ParentType(), "one"))
 		r.Stop()
 	})

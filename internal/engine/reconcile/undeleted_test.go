@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,16 +97,16 @@ func TestRestless(t *testing.T) {
 		rig.Elapse(time.Second)
 		child, err := r.Get(k8s.ConfigMap, "one").MarshalJSON()
 		require.NoError(t, err)
-		s.child = string(child)
+		s.child.Store(string(child))
 		require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("one")))
 		rig.Elapse(2 * time.Second)
-		require.Less(t, s.asks, 2*35, "ten passes at once, then ten a second")
+		require.Less(t, s.asks.Load(), int32(2*35), "ten passes at once, then ten a second")
 		rig.Elapse(time.Hour)
-		require.Less(t, s.asks, 2*60, "throttled")
+		require.Less(t, s.asks.Load(), int32(2*60), "throttled")
 		require.NotEmpty(t, slicesOf(recorded(r), "ConflictLoop"))
 		require.Contains(t, slicesOf(recorded(r), "ConflictLoop")[0], "though nobody has asked for it")
 
-		s.child = ""
+		s.child.Store("")
 		rig.Elapse(15 * time.Minute)
 		require.NotNil(t, r.Get(k8s.ConfigMap, "one"))
 		r.Stop()
@@ -115,16 +116,17 @@ func TestRestless(t *testing.T) {
 // A stale transport has a ConfigMap that the API server no longer has.
 type stale struct {
 	next  http.RoundTripper
-	child string // empty: it has none
-	asks  int    // requests that it has answered
+	child atomic.Value // the object as text; empty: it has none
+	asks  atomic.Int32 // requests that it has answered
 }
 
 func (s *stale) RoundTrip(req *http.Request) (*http.Response, error) {
-	if s.child == "" || !strings.Contains(req.URL.Path, "/configmaps") || req.URL.Query().Get("watch") != "" {
+	child, _ := s.child.Load().(string)
+	if child == "" || !strings.Contains(req.URL.Path, "/configmaps") || req.URL.Query().Get("watch") != "" {
 		return s.next.RoundTrip(req)
 	}
-	s.asks++
-	code, body := http.StatusOK, s.child
+	s.asks.Add(1)
+	code, body := http.StatusOK, child
 	if req.Method == http.MethodPost {
 		code, body = http.StatusConflict, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409,"message":"already exists"}`
 	}
