@@ -97,6 +97,11 @@ func TestC34_ReplaceImmutable(t *testing.T) {
 			require.NotEmpty(t, s.Kit.Events(parent("one", nil)))
 
 			s.ask(immutables(t, 0)...)
+			eventually(t, "the pass is over that the retry's backoff may hold back", func() bool {
+				it := s.Get(s.it())
+				seen, _ := it.Field("status", "observedGeneration")
+				return seen == it.Generation()
+			})
 			settle(t, s.Kit)
 			failures := len(s.errors()) // a retry may have come before the change
 			s.silent()
