@@ -45,8 +45,9 @@ type Operator struct {
 	// "<Domain>/<Name>". Default: FinalizerAuto.
 	Finalizer FinalizerPolicy
 	// FormerFinalizers are names of finalizers that earlier builds used. They
-	// are removed from parents wherever they are found. That of this build may
-	// be among them with FinalizerNever.
+	// are removed from parents wherever they are found. A parent that is being
+	// deleted with one of them is finalized first, if the handler has Finalize.
+	// That of this build may be among them with FinalizerNever.
 	FormerFinalizers []string
 	// MaxErrorBackoff is the longest time between two tries of a failing
 	// parent. Default: 10 minutes.

@@ -35,7 +35,7 @@ func mutants() []mutant { return append(forSimulation(), forUnitTests()...) }
 func forSimulation() []mutant {
 	one := func(name, file, was, is string) mutant { return mutant{name, []edit{{file, was, is}}, ""} }
 	return []mutant{
-		one("read your writes", "internal/engine/apply/requests.go", "	x.store(live)\n	changed :=", "	changed :="),
+		one("read your writes", "internal/engine/apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
 		one("newer states only", "internal/engine/store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
 		one("tombstones of own deletes", "internal/engine/store/own_writes.go", "	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}\n", ""),
 		one("relist deletion", "internal/engine/store/observed.go", "		all.add(s.removeLocked(ref, held))\n", "		continue\n"),

@@ -41,14 +41,14 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	switch {
 	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
 		if s.owned == x.Config.Name && s.tracked != "" {
-			x.store(live) // by its labels it is watched, so the store will learn that it is gone
+			x.keep(live) // by its labels it is watched, so the store will learn that it is gone
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
 	case s.controlled && s.ours && x.Store.Contradicts(live):
-		return Result{Err: &apierror.RefusedError{Err: ErrStillThere}, Undeleted: true}, nil
+		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
 	case s.controlled && s.ours:
 		// An earlier create succeeded, though its answer never arrived.
-		x.store(live)
+		x.keep(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
 	case s.controlled && !s.foreign:
 		return x.takeControlled(ctx, a, live, s)
@@ -147,6 +147,6 @@ func (x *Executor) take(ctx context.Context, a *plan.Action, live *resource.Reso
 	if err != nil {
 		return Result{Err: err}, nil
 	}
-	x.store(taken)
+	x.keep(taken)
 	return Result{Live: taken, Wrote: true, Claimed: true}, nil
 }

@@ -64,7 +64,7 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 	follow, kept, sure := x.asIfCreated(ctx, a, answer, changed, lost)
 	x.Lessons.learn(a.Kind, follow, lessonFollows)
 	out := remake{body: merge.WithoutMade(body, follow), kept: append(fixed, kept...)}
-	if !sure {
+	if !sure { // lost fields follow, too, as a rule: what a webhook adds to a creation isn't the operator's by managedFields
 		out.kept, out.fallback, out.body = fixed, out.body, merge.WithoutMade(out.body, kept)
 	}
 	return out, nil
@@ -74,8 +74,7 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 // the desired state: a creation makes the same of them as the update, whose answer is
 // given. The others are to be kept: they are made at a creation alone, or allocated. If
 // a creation can't be tried, changed fields count as following, lost ones as kept, and
-// sure is false. Lost fields are most likely to follow, too: managedFields don't note
-// as the operator's what a webhook has added to a creation.
+// sure is false.
 func (x *Executor) asIfCreated(ctx context.Context, a *plan.Action, answer *resource.Resource, changed, lost []merge.MadeField) (follow, kept []merge.MadeField, sure bool) {
 	fresh, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
 	if err != nil {
@@ -171,6 +170,6 @@ func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dry
 		return live, nil
 	}
 	x.Lessons.learn(a.Kind, kept, lessonKept)
-	x.store(live) // it is there, even if the next request fails
+	x.keep(live) // it is there, even if the next request fails
 	return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.TakeMade(made, r.fallback, kept), false)
 }

@@ -22,9 +22,9 @@ type NameTakenError struct {
 	holder   string // whose the object is, as text; empty: not known
 }
 
-// ErrStillThere is the error about a child that the API server has answered to have
+// errStillThere is the error about a child that the API server has answered to have
 // deleted, and still has.
-var ErrStillThere = errors.New("the API server has answered that it is deleted, and still has it")
+var errStillThere = errors.New("the API server has answered that it is deleted, and still has it")
 
 // Error names the child, the operator and, if it is known, whose the object is.
 func (e *NameTakenError) Error() string {

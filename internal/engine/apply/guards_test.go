@@ -1,11 +1,15 @@
 package apply_test
 
 import (
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -53,4 +57,18 @@ func TestClaim_AnotherOperatorsChild(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A proxy that answers every request about a child with a page isn't the API server's
+// word that the child is gone. The repeated write fails; it doesn't wait for news.
+func TestJudge_AProxysNotFound(t *testing.T) {
+	f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	live := f.given(configMap(map[string]any{"k": "1"}), nil)
+	p := f.plan([]*resource.Resource{live}, configMap(map[string]any{"k": "2"}))
+	p.Writes[0].Repeated = true
+	gone := apierrors.NewGenericServerResponse(http.StatusNotFound, "any", schema.GroupResource{}, "", "no such page", 0, true)
+	f.server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return gone }})
+	r := f.run(t.Context(), p).Results[0]
+	require.ErrorContains(t, r.Err, "ConfigMap ns/c")
+	require.False(t, r.Await)
 }

@@ -52,7 +52,7 @@ func (x *Executor) judge(ctx context.Context, a *plan.Action, r Result) Result {
 func (x *Executor) changed(ctx context.Context, a *plan.Action) bool {
 	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierror.IsMissing(err, a.Ref.Key.Name):
 		return a.Live != nil
 	case err != nil:
 		return false

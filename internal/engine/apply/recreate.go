@@ -187,6 +187,6 @@ func (x *Executor) release(ctx context.Context, a *plan.Action) Result {
 		x.Store.WroteDelete(a.Live, nil)
 		return Result{Wrote: true}
 	}
-	x.store(live)
+	x.keep(live)
 	return Result{Wrote: true, Live: live}
 }

@@ -44,9 +44,9 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	return Result{Err: fmt.Errorf("unknown verb %q", a.Verb)}, nil
 }
 
-// store puts the API server's answer to a write, or a child that was read, into the
+// keep puts the API server's answer to a write, or a child that was read, into the
 // store.
-func (x *Executor) store(live *resource.Resource) {
+func (x *Executor) keep(live *resource.Resource) {
 	x.Owner.Displaced(x.Store.Wrote(live), object.RefOf(live))
 }
 
@@ -57,7 +57,7 @@ func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) R
 	if err != nil {
 		return Result{Err: err}
 	}
-	x.store(live)
+	x.keep(live)
 	changed := a.Live == nil || a.Live.ResourceVersion() != live.ResourceVersion()
 	return Result{Live: live, Wrote: changed, Redundant: !changed, Accepted: true, Confirmed: a.Confirms()}
 }

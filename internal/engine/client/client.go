@@ -118,20 +118,20 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, 
 // ManagedFields reads the metadata of an object, with the managedFields that a
 // resource.Resource leaves out.
 func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
-	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
+	res := c.do(ctx, c.request(http.MethodGet).SetHeader("Accept", metadataOnly).AbsPath(k.Path(key.Namespace, key.Name, "")...))
 	if err := res.Error(); err != nil {
-		return nil, err
+		return nil, apierror.WithRule(err)
 	}
 	raw, err := res.Raw()
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAnswer(raw); err != nil {
-		return nil, err
-	}
 	var live metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &live); err != nil {
 		return nil, fmt.Errorf("managedFields: decode: %w", err)
+	}
+	if err := checkObject(live.Kind); err != nil {
+		return nil, fmt.Errorf("managedFields: %w", err)
 	}
 	return &live, nil
 }
@@ -153,14 +153,12 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	if err != nil {
 		return nil, err
 	}
-	if err := checkAnswer(raw); err != nil {
-		return nil, err
-	}
 	var made map[string]any
 	if err := kjson.Unmarshal(raw, &made); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
-	return made, nil
+	kind, _ := made["kind"].(string)
+	return made, checkObject(kind)
 }
 
 // Update replaces an object, or a subresource of it (empty: the object itself). If

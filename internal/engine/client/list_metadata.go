@@ -15,9 +15,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// metadataOnly asks for a list whose objects have nothing but their metadata. An API
+// metadataList asks for a list whose objects have nothing but their metadata. An API
 // server that can't leave the rest out sends it.
-const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+const metadataList = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 // EachMetadata reads the newest state of all objects of a type in a namespace (empty:
 // in all) that match a label selector (empty: every object), page by page, and calls
@@ -47,7 +47,7 @@ func (c *Client) EachMetadata(ctx context.Context, k *catalog.Kind, namespace, s
 // listMetadata reads one page of the metadata of the objects of a type. next is the
 // token of the next page, "" after the last one.
 func (c *Client) listMetadata(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (page []*resource.Resource, next string, err error) {
-	req := c.request(http.MethodGet).SetHeader("Accept", metadataOnly)
+	req := c.request(http.MethodGet).SetHeader("Accept", metadataList)
 	res := c.do(ctx, req.AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
 	if err := res.Error(); err != nil {
 		return nil, "", err

@@ -112,6 +112,10 @@ type ParentMemory struct {
 	waits []string
 	// lastError is the text of the last failure; empty: the last pass succeeded.
 	lastError string
+	// ends is the parent's resourceVersion when its end was awaited last (empty: it
+	// wasn't), and endAwaited how long the end was awaited then.
+	ends       string
+	endAwaited time.Duration
 	// setbacks are the writes of the last pass that came to nothing. Nil: there are
 	// none.
 	setbacks map[object.Ref]*setback
@@ -128,8 +132,6 @@ type statusMemory struct {
 	desired, live jsonvalue.Digest
 	refusal       *statusRefusal // nil: the last write wasn't refused
 	awaits        string         // the parent's resourceVersion at the last conflict; empty: there was none
-	ends          string         // the parent's resourceVersion when its end was awaited last; empty: it wasn't
-	endAwaited    time.Duration  // how long the end was awaited then
 }
 
 // Under makes this the catalog of the passes from now on. What was learned of
@@ -160,7 +162,7 @@ func (p *ParentMemory) Within(history uint64) {
 	for _, c := range p.children.list {
 		c.unlearn()
 	}
-	p.status, p.parentVersion, p.inputs = statusMemory{}, "", Inputs{}
+	p.status, p.parentVersion, p.inputs, p.ends = statusMemory{}, "", Inputs{}, ""
 }
 
 // remembered returns what is remembered of a desired child, nil if nothing is. The

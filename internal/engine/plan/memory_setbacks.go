@@ -186,11 +186,11 @@ func (p *ParentMemory) AwaitsStatus(version string) (again bool) {
 // resourceVersion. It returns how long: least, and twice as long each further time, up
 // to most.
 func (p *ParentMemory) AwaitsEnd(version string, least, most time.Duration) time.Duration {
-	if p.status.ends != version {
-		p.status.ends, p.status.endAwaited = strings.Clone(version), 0
+	if p.ends != version {
+		p.ends, p.endAwaited = strings.Clone(version), 0
 	}
-	p.status.endAwaited = max(least, min(2*p.status.endAwaited, most))
-	return p.status.endAwaited
+	p.endAwaited = max(least, min(2*p.endAwaited, most))
+	return p.endAwaited
 }
 
 // StatusFine notes that no status has to be written.
