@@ -68,6 +68,10 @@ conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for
 histories: controlplane ## Random histories of children on a real API server, for MINUTES (60), from seed FIRST (1) on
 	HISTORIES_MINUTES=$(or $(MINUTES),60) HISTORIES_SEED=$(FIRST) go test -count=1 -v -timeout 24h -run '^TestC170_Histories$$' $(TESTFLAGS) ./test/conformance | grep -v -E '^ *(===|--- PASS|time=)'
 
+.PHONY: stress
+stress: ## COUNT (20000) short histories full of races against an API server in the process, from seed FIRST (1) on
+	@STRESS_COUNT=$(or $(COUNT),20000) STRESS_FIRST=$(or $(FIRST),1) go test -count=1 -timeout 24h -v -run '^TestHistories$$' $(TESTFLAGS) ./test/histories | grep -v -E '^ *(===|--- PASS|PASS|ok)'
+
 .PHONY: sim
 sim: ## SEEDS (2000) simulated runs full of faults, from seed FIRST (1) on
 	@SIM_SEEDS=$(SEEDS) SIM_FIRST=$(FIRST) go test -count=1 -timeout 60m -v -run '^TestSeeds$$' $(TESTFLAGS) ./test/sim | grep -v -E '^ *(===|--- PASS)'

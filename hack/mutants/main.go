@@ -37,7 +37,7 @@ func forSimulation() []mutant {
 	return []mutant{
 		one("read your writes", "internal/engine/apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
 		one("newer states only", "internal/engine/store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
-		one("tombstones of own deletes", "internal/engine/store/own_writes.go", "	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}\n", ""),
+		one("tombstones of own deletes", "internal/engine/store/own_writes.go", "	gone[res.UID()] = tombstone{key: ref.Key, version: held.ResourceVersion()}\n", ""),
 		one("relist deletion", "internal/engine/store/observed.go", "		all.add(s.removeLocked(ref, held))\n", "		continue\n"),
 		one("UID guard", "internal/engine/client/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
 		one("test operations", "internal/engine/plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),

@@ -9,7 +9,7 @@ func forUnitTests() []mutant {
 		one("a standby queues nothing", "./internal/engine/manager", "internal/engine/reconcile/engine.go",
 			"	if e.standby.Load() {\n", "	if false {\n"),
 		one("a parent that is gone waits for nothing", "./internal/engine/store", "internal/engine/store/store.go",
-			"		s.endWaitsLocked(held.UID())\n", ""),
+			"		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])\n", ""),
 		one("the lease isn't released while something still runs", "./internal/engine/manager", "internal/engine/lead/election.go",
 			"	l.leave(unfinished)\n", ""),
 		one("a new history is noticed by a list", "./internal/engine/manager", "internal/engine/store/start_over.go",

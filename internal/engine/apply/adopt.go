@@ -44,7 +44,7 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 			x.keep(live) // by its labels it is watched, so the store will learn that it is gone
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
-	case s.controlled && s.ours && x.Store.Contradicts(live):
+	case s.controlled && s.ours && x.contradicts(live):
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
 	case s.controlled && s.ours:
 		// An earlier create succeeded, though its answer never arrived.

@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,17 @@ type Desired struct {
 
 	returned any          // what the handler returned; nil once object is made
 	known    *childMemory // what is remembered of the child; nil: not looked up
+}
+
+// Refs returns which objects are desired.
+func Refs(desired []*Desired) iter.Seq[object.Ref] {
+	return func(yield func(object.Ref) bool) {
+		for _, d := range desired {
+			if !yield(d.ref) {
+				return
+			}
+		}
+	}
 }
 
 // Object returns the desired state as JSON values, without what the engine sets:

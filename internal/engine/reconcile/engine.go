@@ -67,6 +67,7 @@ type Engine struct {
 	lessons *apply.Lessons
 	slots   chan struct{} // one for each write under way
 	listing chan struct{} // has room for one: the pass that lists the parents
+	deleted chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
 	looking atomic.Bool   // for departed parents, for the first time
 	standby atomic.Bool   // no pass is made: see Standby
 	stuck   stuckCalls
@@ -95,6 +96,7 @@ func New(c Config) *Engine {
 		lessons:  &apply.Lessons{},
 		slots:    make(chan struct{}, maxWrites),
 		listing:  make(chan struct{}, 1),
+		deleted:  make(chan struct{}, 1),
 		log:      c.Log,
 
 		departedWithin: c.DepartedWithin,

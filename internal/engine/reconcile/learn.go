@@ -91,6 +91,7 @@ func (p *pass) remember(r *apply.Result) {
 	switch {
 	case r.Err == nil && r.Wrote && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbRecreate):
 		p.memory.Deleted(a.Live, r.Live)
+		p.confirmLater()
 	case r.Err == nil && r.Wrote && a.Verb == plan.VerbRelease:
 		p.memory.Released(a.Live, r.Live)
 	case r.Err != nil, !r.Accepted, r.Live == nil:

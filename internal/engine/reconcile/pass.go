@@ -155,6 +155,9 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 			return schedule.Outcome{Resync: watchDelay}, nil // the watch will say so
 		}
 	}
+	if !resp.KeepChildren {
+		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
+	}
 	p.apply(ctx, &planned)
 	p.emitWrites()
 	p.tellUntried()

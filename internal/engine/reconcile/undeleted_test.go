@@ -49,7 +49,8 @@ func TestUndeleted(t *testing.T) {
 		"SignInPageRecreate": {"<html>sign in</html>", true, "isn't a Kubernetes API server's"},
 		"NoKind":             {`{"ok":true}`, false, "isn't a Kubernetes API server's"},
 		"Failure":            {`{"kind":"Status","apiVersion":"v1","status":"Failure"}`, false, "is a Status that doesn't"},
-		"Later":              {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, true, "still has it"},
+		"LaterRecreate":      {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, true, "still has it"},
+		"Later":              {`{"kind":"Status","apiVersion":"v1","status":"Success"}`, false, "still has it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {

@@ -27,6 +27,7 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 		e.looking.Store(true)
 		workers.Go(func() { e.findDeparted(ctx, func() { e.looking.Store(false) }) })
 	}
+	workers.Go(func() { e.confirmDeletes(ctx) })
 	for range e.Config.MaxConcurrentSyncs {
 		workers.Go(func() {
 			for {

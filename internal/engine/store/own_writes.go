@@ -14,6 +14,8 @@ import (
 type tombstone struct {
 	key     types.NamespacedName
 	version string // the object's last resourceVersion
+	overdue bool   // Overdue was called since the delete
+	read    bool   // the object was read since then, and is gone
 }
 
 // Wrote stores the state that the API server returned for a write of this
@@ -25,6 +27,9 @@ func (s *Store) Wrote(res *resource.Resource) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.RefOf(res)
+	if wrote := s.mu.wrote[ref.Type]; wrote == "" || Older(wrote, res.ResourceVersion()) {
+		s.mu.wrote[ref.Type] = res.ResourceVersion()
+	}
 	if s.mu.objects[ref.Type][ref.Key] == nil && s.passedLocked(ref, res.ResourceVersion()) {
 		// The watch has come further than this write, and the object isn't held:
 		// the object was deleted after the write.
@@ -93,25 +98,70 @@ func (s *Store) WroteDelete(res, left *resource.Resource) (c Change) {
 		gone = map[types.UID]tombstone{}
 		s.mu.deleted[ref.Type] = gone
 	}
-	gone[res.UID()] = tombstone{ref.Key, held.ResourceVersion()}
+	gone[res.UID()] = tombstone{key: ref.Key, version: held.ResourceVersion()}
 	s.mu.floors[ref] = held.ResourceVersion()
 	s.removeLocked(ref, held)
 	return c
 }
 
+// Overdue returns the objects that this operator has deleted, and whose end no watch has
+// confirmed between the last call and this one, until ReadGone or Contradicts is called
+// with what has become of them. some says that there are deletes of which a later call
+// may tell.
+func (s *Store) Overdue() (overdue map[types.UID]object.Ref, some bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	overdue = map[types.UID]object.Ref{}
+	for t, stones := range s.mu.deleted {
+		for uid, stone := range stones {
+			if stone.read {
+				continue
+			}
+			if stone.overdue {
+				overdue[uid] = object.Ref{Type: t, Key: stone.key}
+			}
+			some, stone.overdue = true, true
+			stones[uid] = stone
+		}
+	}
+	return overdue, some
+}
+
+// ReadGone notes that an object which this operator has deleted was read, and isn't
+// there. What the watch still tells of it from before remains outdated.
+func (s *Store) ReadGone(ref object.Ref, uid types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if stone, ok := s.mu.deleted[ref.Type][uid]; ok {
+		stone.read = true
+		s.mu.deleted[ref.Type][uid] = stone
+	}
+}
+
 // Contradicts stores the state of an object that was read after the API server had
-// answered that this operator's delete was carried out, and says whether it contradicts
-// the answer: the object is there, and isn't being deleted. Its tombstone falls then.
-func (s *Store) Contradicts(live *resource.Resource) bool {
+// answered that this operator's delete was carried out. If the object is there and isn't
+// being deleted, it contradicts the answer. Its tombstone falls then, and the Change
+// names its parent.
+func (s *Store) Contradicts(live *resource.Resource) (c Change, contradicts bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.RefOf(live)
 	if _, ours := s.mu.deleted[ref.Type][live.UID()]; !ours || live.IsDeleting() {
-		return false
+		return Change{}, false
 	}
 	s.confirmLocked(ref, live.UID())
-	s.setLocked(live)
-	return true
+	c = s.setLocked(live)
+	s.mu.undeleted[types.UID(strings.Clone(string(live.UID())))] = struct{}{}
+	return c, true
+}
+
+// Contradicted says whether an object that is held was there after the API server had
+// answered that it is deleted.
+func (s *Store) Contradicted(uid types.UID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, contradicted := s.mu.undeleted[uid]
+	return contradicted
 }
 
 // goneLocked notes that an object isn't held any more, and says whether this operator

@@ -105,6 +105,7 @@ func (s *Store) Sizes(out map[string]int) {
 	out["awaited by parent"] = len(s.mu.awaited)
 	out["own deletes"] = len(s.mu.asked)
 	out["missing children by parent"] = len(s.mu.lost)
+	out["undeleted"] = len(s.mu.undeleted)
 	out["departed"] = len(s.mu.departed)
 	out["unlabelled"] = len(s.mu.unlabelled)
 	out["held fields"] = len(s.mu.fields)

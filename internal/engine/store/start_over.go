@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -10,28 +12,54 @@ import (
 
 // An etcd that is restored from a backup begins a new history: its resourceVersions go
 // back, and name other states than before. The gate would discard every state of the
-// new history as old. A list tells: a list that was asked for after its stream had come
-// to a resourceVersion can't be older than that, unless the history is a new one.
+// new history as old. A list tells: a list that was asked for after a resourceVersion had
+// been seen can't be older than that, nor show an object as it was before a state that
+// the list ought to know, unless the history is a new one. Where the new history has
+// caught up with all that is known of a type, only the watch of another type can tell.
 
-// Position returns the newest resourceVersion that a stream has delivered, "" if it has
-// delivered nothing.
+// Position returns a resourceVersion that a consistent list for a stream can't be older
+// than: the newest one that the stream has delivered, or that the API server has
+// answered to a write of the type. "" if there is none.
 func (s *Store) Position(of Stream) string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.mu.streams[of]
+	at, wrote := s.mu.streams[of], s.mu.wrote[of.Type]
+	if Older(at, wrote) || at == "" {
+		return wrote
+	}
+	return at
 }
 
-// ReplaceSince is Replace for a list that was asked for when its stream had come to the
-// resourceVersion asked; "": unknown. If the list is older than that, the API server has
-// a new history. Then every state of the stream's objects is forgotten, also what this
-// process has written and deleted, and the list takes its place.
+// ReplaceSince is Replace for a list that was asked for when the resourceVersion asked
+// was known; "": none was. If the list is of a new history, ReplaceSince does what
+// StartOver does.
 func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string) (c Change, startedOver bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !Older(listVersion, asked) {
+	if !Older(listVersion, asked) && !slices.ContainsFunc(list, func(res *resource.Resource) bool { return s.goesBackLocked(res, listVersion) }) {
 		return s.replaceLocked(from, list, listVersion), false
 	}
+	return s.startOverLocked(from, list, listVersion), true
+}
+
+// goesBackLocked says whether a list shows a state that is older than the one held under
+// that name, though the list was made after that.
+func (s *Store) goesBackLocked(res *resource.Resource, listVersion string) bool {
+	held := s.mu.objects[res.Type()][res.Key()]
+	return held != nil && Older(res.ResourceVersion(), held.ResourceVersion()) && Older(held.ResourceVersion(), listVersion)
+}
+
+// StartOver puts the first list of a new history in the place of everything that is
+// known of a stream's objects, also of what this process has written and deleted.
+func (s *Store) StartOver(from Stream, list []*resource.Resource, listVersion string) Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.startOverLocked(from, list, listVersion)
+}
+
+func (s *Store) startOverLocked(from Stream, list []*resource.Resource, listVersion string) Change {
 	s.mu.streams[from] = listVersion
+	delete(s.mu.wrote, from.Type)
 	all := s.forgetDeletesLocked(from)
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
@@ -49,7 +77,7 @@ func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resourc
 		ref := object.RefOf(res)
 		all.add(s.enterLocked(ref, s.mu.objects[ref.Type][ref.Key], res))
 	}
-	return all, true
+	return all
 }
 
 // forgetDeletesLocked forgets which objects of a stream this operator has deleted, and

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,19 +27,22 @@ func TestStoreStartsOver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason        string
 		asked, listed string
+		kept          int // the version of what the list shows
 		startsOver    bool
 	}{
-		"older than asked":  {"etcd was restored from a backup", "100", "50", true},
-		"as old as asked":   {"nothing has happened meanwhile", "100", "100", false},
-		"older than held":   {"the watch has overtaken a list that was asked for before", "40", "50", false},
-		"not asked":         {"the first list", "", "50", false},
-		"can't be ordered":  {"an unusual API server says nothing by its versions", "100", "abc", false},
-		"asked for nothing": {"nor by those of its events", "abc", "50", false},
+		"older than asked":  {"etcd was restored from a backup", "100", "50", 30, true},
+		"as old as asked":   {"nothing has happened meanwhile", "100", "100", 80, false},
+		"shows what was":    {"the new history has caught up", "100", "120", 30, true},
+		"shows less":        {"this operator has written since the list was made", "40", "79", 30, false},
+		"older than held":   {"the watch has overtaken a list that was asked for before", "40", "50", 30, false},
+		"not asked":         {"the first list", "", "50", 30, false},
+		"can't be ordered":  {"an unusual API server says nothing by its versions", "100", "abc", 30, false},
+		"asked for nothing": {"nor by those of its events", "abc", "50", 30, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := filled()
 			require.True(t, s.Await(testRef(k8s.ConfigMap, "gone"), "q"))
-			c, startedOver := s.ReplaceSince(tc.asked, all, []*resource.Resource{cm("kept", 30), cm("deleted", 31)}, tc.listed)
+			c, startedOver := s.ReplaceSince(tc.asked, all, []*resource.Resource{cm("kept", tc.kept), cm("deleted", 31)}, tc.listed)
 			require.Equal(t, tc.startsOver, startedOver, tc.reason)
 			if !tc.startsOver {
 				return
@@ -54,7 +58,9 @@ func TestStoreStartsOver(t *testing.T) {
 			_, ok := s.Object(testRef(k8s.ConfigMap, "gone"))
 			require.False(t, ok)
 			s.Observe(all, cm("kept", 60))
-			s.Wrote(cm("new", 61))
+			listed, err := strconv.Atoi(tc.listed)
+			require.NoError(t, err)
+			s.Wrote(cm("new", listed+11))
 			require.Equal(t, 3, configMaps(t, s), "lower versions are accepted from here on")
 			require.Empty(t, s.mu.floors)
 			require.Empty(t, s.mu.deleted[k8s.ConfigMap])
@@ -78,4 +84,26 @@ func configMaps(t *testing.T, s *Store) int {
 	t.Helper()
 	n, _ := s.Usage(k8s.ConfigMap)
 	return n
+}
+
+// A consistent list can't be older than what a write was answered with, however late the
+// watch is.
+func TestStorePosition(t *testing.T) {
+	s := New(sample.ParentType(), sample.TrackingLabel)
+	all := Stream{Type: k8s.ConfigMap}
+	for i, step := range []struct {
+		do   func()
+		want string
+	}{
+		{func() {}, ""},
+		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "c", "u", 80, "p")) }, "80"},
+		{func() { s.Bookmark(all, "90") }, "90"},
+		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "c", "u", 95, "p")) }, "95"},
+		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "d", "v", 94, "p")) }, "95"},
+		{func() { s.Wrote(sample.Object(t, k8s.Secret, "c", "w", 99, "p")) }, "95"},
+		{func() { s.StartOver(all, nil, "70") }, "70"},
+	} {
+		step.do()
+		require.Equal(t, step.want, s.Position(all), i)
+	}
 }

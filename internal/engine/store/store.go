@@ -29,7 +29,9 @@ type Store struct {
 		children   map[types.UID]*siblings                   // parent UID -> its children
 		streams    map[Stream]string                         // watch -> the newest resourceVersion it has delivered
 		deleted    map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
+		undeleted  map[types.UID]struct{}                    // objects held that were there after their delete had succeeded
 		floors     map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
+		wrote      map[resource.Type]string                  // newest resourceVersion that a write of this operator was answered with
 		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
 		awaited    map[types.UID]map[object.Ref]struct{}     // parent UID -> the objects for whose end it waits
 		departed   map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
@@ -86,11 +88,13 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.children = map[types.UID]*siblings{}
 	s.mu.streams = map[Stream]string{}
 	s.mu.deleted = map[resource.Type]map[types.UID]tombstone{}
+	s.mu.undeleted = map[types.UID]struct{}{}
 	s.mu.floors = map[object.Ref]string{}
 	s.mu.waiting = map[object.Ref]map[types.UID]struct{}{}
 	s.mu.awaited = map[types.UID]map[object.Ref]struct{}{}
 	s.mu.departed = map[types.UID]*resource.Resource{}
 	s.mu.asked = map[types.UID]*ownDelete{}
+	s.mu.wrote = map[resource.Type]string{}
 	s.mu.lost = map[types.UID]int{}
 	s.mu.unlabelled = map[types.UID]map[object.Ref]types.UID{}
 	return s
@@ -172,6 +176,7 @@ func (s *Store) enterLocked(ref object.Ref, held, res *resource.Resource) Change
 func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 	delete(s.mu.objects[ref.Type], ref.Key)
 	delete(s.mu.fields, held.UID())
+	delete(s.mu.undeleted, held.UID())
 	s.tidyFieldsLocked()
 	s.mu.bytes[ref.Type] -= held.Size()
 	asked := s.goneLocked(held.UID())
@@ -180,7 +185,7 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		s.forgetFieldsOfLocked(held.UID())
 		delete(s.mu.parents, held.UID())
 		delete(s.mu.lost, held.UID())
-		s.endWaitsLocked(held.UID())
+		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])
 		if s.mu.keepDeparted {
 			s.mu.departed[held.UID()] = held // and it may come back for its unlabelled objects
 		} else {

@@ -2,6 +2,8 @@ package store
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -279,4 +281,73 @@ func TestStoreWaiting_EndsWithTheParent(t *testing.T) {
 	s.Replace(parents, nil, "40")
 	require.Empty(t, s.mu.waiting)
 	require.Empty(t, s.mu.awaited)
+}
+
+// A parent may live long and want other names all the time.
+func TestStoreWaiting_EndsWithTheWish(t *testing.T) {
+	s := New(sample.ParentType(), sample.TrackingLabel)
+	for i, name := range []string{"c", "d"} {
+		s.Observe(Stream{Type: k8s.ConfigMap}, sample.Object(t, k8s.ConfigMap, name, "u-"+name, 10+i, "other"))
+	}
+	c, d := testRef(k8s.ConfigMap, "c"), testRef(k8s.ConfigMap, "d")
+	for _, uid := range []types.UID{"q", "r"} {
+		s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), string(uid), string(uid), 20, ""))
+		require.True(t, s.Await(c, uid))
+		require.True(t, s.Await(d, uid))
+	}
+	s.AwaitOnly("q", slices.Values([]object.Ref{d, testRef(k8s.Secret, "c")}))
+	require.Equal(t, map[object.Ref]map[types.UID]struct{}{c: {"r": {}}, d: {"q": {}, "r": {}}}, s.mu.waiting)
+	s.AwaitOnly("q", slices.Values([]object.Ref(nil)))
+	require.Equal(t, map[types.UID]map[object.Ref]struct{}{"r": {c: {}, d: {}}}, s.mu.awaited)
+}
+
+// The API server has answered that a child is deleted. If no watch says so, too, it is
+// to be read.
+func TestStoreOverdue(t *testing.T) {
+	children, c := Stream{Type: k8s.ConfigMap}, testRef(k8s.ConfigMap, "c")
+	uids := func(s *Store) (found []types.UID, some bool) {
+		overdue, some := s.Overdue()
+		return slices.Sorted(maps.Keys(overdue)), some
+	}
+	deleted := func(t *testing.T) *Store {
+		s := New(sample.ParentType(), sample.TrackingLabel)
+		child := sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p")
+		s.Observe(children, child)
+		s.Deletes(child)
+		s.WroteDelete(child, nil)
+		found, some := uids(s)
+		require.Empty(t, found, "the watch has some time")
+		require.True(t, some)
+		return s
+	}
+	t.Run("Confirmed", func(t *testing.T) {
+		s := deleted(t)
+		s.ObserveDeleted(children, sample.Object(t, k8s.ConfigMap, "c", "u", 12, "p"))
+		found, some := uids(s)
+		require.Empty(t, found)
+		require.False(t, some)
+	})
+	t.Run("Gone", func(t *testing.T) {
+		s := deleted(t)
+		for range 2 {
+			found, some := uids(s)
+			require.Equal(t, []types.UID{"u"}, found, "until it could be read")
+			require.True(t, some)
+		}
+		s.ReadGone(c, "u")
+		found, some := uids(s)
+		require.Empty(t, found)
+		require.False(t, some)
+		require.Empty(t, s.Observe(children, sample.Object(t, k8s.ConfigMap, "c", "u", 11, "p")), "the tombstone stays")
+	})
+	t.Run("There", func(t *testing.T) {
+		s := deleted(t)
+		_, _ = uids(s)
+		change, contradicts := s.Contradicts(sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"))
+		require.True(t, contradicts)
+		require.Equal(t, []types.UID{"p"}, change.Parents)
+		require.True(t, s.Contradicted("u"))
+		s.ObserveDeleted(children, sample.Object(t, k8s.ConfigMap, "c", "u", 13, "p"))
+		require.False(t, s.Contradicted("u"))
+	})
 }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"iter"
+	"maps"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +35,21 @@ func (s *Store) Await(ref object.Ref, parent types.UID) bool {
 	return true
 }
 
+// AwaitOnly ends the waits of a parent for other objects than these, whose names it no
+// longer wants.
+func (s *Store) AwaitOnly(parent types.UID, wanted iter.Seq[object.Ref]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.mu.awaited[parent]) == 0 {
+		return
+	}
+	over := maps.Clone(s.mu.awaited[parent])
+	for ref := range wanted {
+		delete(over, ref)
+	}
+	s.endWaitsLocked(parent, over)
+}
+
 // wakeLocked returns the parents that wait for the end of an object, and ends
 // their wait.
 func (s *Store) wakeLocked(ref object.Ref) []types.UID {
@@ -47,13 +64,15 @@ func (s *Store) wakeLocked(ref object.Ref) []types.UID {
 	return woken
 }
 
-// endWaitsLocked ends every wait of a parent that is gone. The objects may outlive the
-// parent by far.
-func (s *Store) endWaitsLocked(parent types.UID) {
-	for ref := range s.mu.awaited[parent] {
+// endWaitsLocked ends waits of a parent. The objects may outlive the parent by far.
+func (s *Store) endWaitsLocked(parent types.UID, over map[object.Ref]struct{}) {
+	for ref := range over {
 		if delete(s.mu.waiting[ref], parent); len(s.mu.waiting[ref]) == 0 {
 			delete(s.mu.waiting, ref)
 		}
+		delete(s.mu.awaited[parent], ref)
 	}
-	delete(s.mu.awaited, parent)
+	if len(s.mu.awaited[parent]) == 0 {
+		delete(s.mu.awaited, parent)
+	}
 }

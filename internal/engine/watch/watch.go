@@ -50,8 +50,10 @@ type Config struct {
 	// changes or goes, and when it stops itself. Interrupted may be nil.
 	Interrupted func(gone bool)
 	// StartedOver is called before Changed if the API server turns out to have a new
-	// history, so that what was remembered by resourceVersion is void. It may be nil.
-	StartedOver func()
+	// history, so that what was remembered by resourceVersion is void. noticed says
+	// that nobody has told the watcher: others may not know, and need StartOver.
+	// StartedOver may be nil.
+	StartedOver func(noticed bool)
 }
 
 // A Watcher keeps the store up to date with the objects of one type, in one
@@ -70,6 +72,9 @@ type Watcher struct {
 		broken      error     // why there is no watch at present; nil: there is one, or none was tried
 		until       time.Time // when the API server is to end the watch; zero: there was none
 		asked       string    // the resourceVersion that the Reflector's list under way can't be older than
+		startOver   bool      // the next list begins a new history
+		anew        bool      // the Reflector's list under way does
+		events      watch.Interface
 	}
 	synced chan struct{} // closed with the first complete list
 }
@@ -120,6 +125,11 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.LabelSelector = w.Selector
 	early := w.noteEnd()
+	if opts.SendInitialEvents == nil {
+		if err := w.listFirst(); err != nil {
+			return nil, err
+		}
+	}
 	if opts.SendInitialEvents != nil {
 		w.noteList(opts)
 	} else if early {
@@ -140,8 +150,12 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 		w.Log.InfoContext(ctx, "watch is back", "type", w.Kind.Type.String())
 	}
 	w.hear()
-	w.mu.established, w.mu.broken = true, nil
+	w.mu.established, w.mu.broken, w.mu.events = true, nil, events
 	w.mu.Unlock()
+	if err := w.listFirst(); err != nil {
+		events.Stop()
+		return nil, err
+	}
 	return events, nil
 }
 
@@ -204,7 +218,10 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
-	change := w.replace(ctx, asked, listed, version)
+	change, startedOver := w.replace(ctx, asked, false, listed, version)
+	if startedOver {
+		w.StartOver() // the watch goes on from where the old history had come to
+	}
 	w.hold(listed)
 	w.Changed(change, schedule.Fresh, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	return nil
@@ -286,14 +303,14 @@ func (w *Watcher) Replace(list []any, version string) error {
 	w.Metrics.Lists.Inc()
 	w.hear()
 	w.mu.Lock()
-	first, asked := !w.mu.synced, w.mu.asked
-	w.mu.synced = true
+	first, asked, anew := !w.mu.synced, w.mu.asked, w.mu.anew
+	w.mu.synced, w.mu.anew = true, false
 	w.mu.Unlock()
 	p := schedule.Fresh
 	if first {
 		p = schedule.Backlog
 	}
-	change := w.replace(context.Background(), asked, listed, version)
+	change, _ := w.replace(context.Background(), asked, anew, listed, version)
 	if first {
 		w.hold(listed)
 	}

@@ -1,0 +1,137 @@
+package histories
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// An operator is the handler of a process. Whatever it answers follows from the
+// snapshot, so that the answer tells which one it had.
+type operator struct{ world *world }
+
+func parentType() resource.Type {
+	return resource.Type{APIVersion: "histories.example.com/v1", Kind: "Parent"}
+}
+
+func partType() resource.Type {
+	return resource.Type{APIVersion: "histories.example.com/v1", Kind: "Part"}
+}
+
+// typeOf returns the type of a kind.
+func typeOf(kind string) resource.Type {
+	return map[string]resource.Type{"Parent": parentType(), "Part": partType(), "ConfigMap": k8s.ConfigMap}[kind]
+}
+
+func textOf(r *resource.Resource, path ...string) string {
+	value, _ := r.Field(path...)
+	text, _ := value.(string)
+	return text
+}
+
+// wanted returns the children that a parent wants, as Kind/name.
+func wanted(parent *resource.Resource) []string {
+	children := textOf(parent, "spec", "children")
+	if children == "" {
+		return nil
+	}
+	return strings.Split(children, ",")
+}
+
+// contents returns what a parent wants in each of its children.
+func contents(parent *resource.Resource) map[string]any {
+	return map[string]any{"value": textOf(parent, "spec", "value"), "of": parent.Name()}
+}
+
+func desired(parent *resource.Resource) []any {
+	var out []any
+	for _, child := range wanted(parent) {
+		kind, name, _ := strings.Cut(child, "/")
+		out = append(out, map[string]any{
+			"apiVersion": typeOf(kind).APIVersion, "kind": kind, "metadata": map[string]any{"name": name}, contentsField(kind): contents(parent),
+		})
+	}
+	return out
+}
+
+// contentsField returns the field in which a kind has its contents.
+func contentsField(kind string) string {
+	return map[string]string{"ConfigMap": "data", "Part": "spec"}[kind]
+}
+
+// statusOf returns the status of a parent with these children.
+func statusOf(parent *resource.Resource, children []*resource.Resource) map[string]any {
+	var all []string
+	for _, child := range children {
+		kind := child.Type().Kind
+		all = append(all, kind+"/"+child.Name()+"="+textOf(child, contentsField(kind), "value")+"@"+textOf(child, contentsField(kind), "of"))
+	}
+	slices.Sort(all)
+	return map[string]any{"value": textOf(parent, "spec", "value"), "children": strings.Join(all, " ")}
+}
+
+// Sync is handler.Handler's.
+func (o *operator) Sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	o.world.called(req.Parent)
+	switch textOf(req.Parent, "spec", "fail") {
+	case "error":
+		return nil, errors.New("as it was told to")
+	case "panic":
+		panic("as it was told to")
+	case "exit":
+		runtime.Goexit()
+	}
+	return &handler.SyncResponse{
+		Status: statusOf(req.Parent, slices.Collect(req.Children.All())), Children: desired(req.Parent),
+	}, nil
+}
+
+// Finalize is handler.Handler's.
+func (o *operator) Finalize(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	o.world.called(req.Parent)
+	switch textOf(req.Parent, "spec", "fail") {
+	case "error":
+		return nil, errors.New("as it was told to")
+	case "panic":
+		panic("as it was told to")
+	case "exit":
+		runtime.Goexit()
+	case "slow":
+		if o.world.calls(req.Parent.UID()) < 3 {
+			return &handler.FinalizeResponse{Retry: 200 * time.Millisecond}, nil
+		}
+	}
+	o.world.finalized(req.Parent.UID())
+	return &handler.FinalizeResponse{Finalized: true}, nil
+}
+
+// fails says whether the handler fails for a parent as it is now.
+func fails(parent *resource.Resource) bool {
+	return slices.Contains([]string{"error", "panic", "exit"}, textOf(parent, "spec", "fail"))
+}
+
+// controllerOf returns the UID of an object's controller, "" if it has none.
+func controllerOf(r *resource.Resource) types.UID {
+	for _, ref := range r.OwnerReferences() {
+		if ref.Controller != nil && *ref.Controller {
+			return ref.UID
+		}
+	}
+	return ""
+}
+
+// labelOf returns the UID of the parent that the label of a child names, "" if it has
+// none.
+func labelOf(r *resource.Resource) types.UID {
+	label, _ := r.Label(tracking)
+	return types.UID(label)
+}

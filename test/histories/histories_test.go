@@ -1,0 +1,100 @@
+package histories
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+)
+
+func TestMain(m *testing.M) {
+	// client-go slows down who meets errors, by the time of the last one that
+	// anybody in the program has met, which bubbles can't share.
+	utilruntime.ErrorHandlers = nil //nolint:reassign // there is no other way
+	klog.SetLogger(logr.Discard())  // of client-go, which logs what it makes of broken answers
+	goleak.VerifyTestMain(m)
+}
+
+// few is the number of histories in `go test`.
+const few = 600
+
+// TestHistories plays STRESS_COUNT histories, from seed STRESS_FIRST on.
+func TestHistories(t *testing.T) {
+	count, first := fromEnv(t, "STRESS_COUNT", few), fromEnv(t, "STRESS_FIRST", 1)
+	if testing.Short() {
+		count = min(count, few/10)
+	}
+	begin := time.Now()
+	var next, failed atomic.Uint64
+	t.Run("all", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("some", func(t *testing.T) {
+				t.Parallel()
+				for n := next.Add(1); n <= count && failed.Load() == 0; n = next.Add(1) {
+					if r := inBubble(t, write(first+n-1), false); len(r.violations) > 0 {
+						failed.Add(1)
+						shortest(t, r).tell(t)
+					}
+				}
+			})
+		}
+	})
+	took := time.Since(begin)
+	fmt.Printf("histories: %d of %d from seed %d on, %.0f a minute, %d failed\n",
+		min(next.Load(), count), count, first, float64(min(next.Load(), count))/took.Minutes(), failed.Load())
+}
+
+func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, name)
+	return n
+}
+
+// inBubble lets a script happen in a bubble of its own.
+func inBubble(t *testing.T, s *script, verbose bool) *report {
+	t.Helper()
+	var r *report
+	synctest.Test(t, func(*testing.T) { r = play(s, verbose) })
+	return r
+}
+
+// shortest looks for a history with fewer steps that fails too.
+func shortest(t *testing.T, failed *report) *report {
+	t.Helper()
+	for shorter := true; shorter; {
+		shorter = false
+		for i := len(failed.script.steps) - 1; i >= 0; i-- {
+			s := *failed.script
+			s.steps = slices.Delete(slices.Clone(s.steps), i, i+1)
+			for range 3 {
+				if r := inBubble(t, &s, true); len(r.violations) > 0 {
+					failed, shorter = r, true
+					break
+				}
+			}
+		}
+	}
+	return failed
+}
+
+func (r *report) tell(t *testing.T) {
+	t.Helper()
+	t.Errorf("%d violations:\n%s\n\nthe script:\n%s\n\nwhat happened:\n%s\n\nlogs:\n%s",
+		len(r.violations), strings.Join(r.violations, "\n"), r.script, strings.Join(r.history, "\n"), r.logs)
+}

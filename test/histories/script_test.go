@@ -1,0 +1,184 @@
+package histories
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/roperator/roperator/config"
+)
+
+// A script is what happens in a history.
+type script struct {
+	seed       uint64
+	options    []string
+	strategies [2]config.UpdateStrategy // of ConfigMap and Part
+	steps      []step
+}
+
+// What a history may be set to.
+const (
+	withSelector = "selector"     // only parents with the label mine=yes are the operator's
+	withAdoption = "adoption"     // ConfigMaps that are nobody's are adopted
+	withStandby  = "standby"      // two replicas share a lease
+	byLists      = "lists"        // the API server can't stream a list
+	inPages      = "pages"        // nor send more than two objects of it at once
+	bareHandler  = "bare"         // the handler has no Finalize
+	oneAtATime   = "one-worker"   // passes don't overlap
+	deleteFirst  = "delete-first" // children that aren't wanted go before others are created
+)
+
+func (s *script) is(option string) bool { return slices.Contains(s.options, option) }
+
+// A step is something that happens.
+type step struct {
+	after time.Duration // since the step before; 0: at once; asap: when all that was due is done
+	verb  string
+	args  []string
+}
+
+const asap time.Duration = -1
+
+func (s step) String() string {
+	after := "at once"
+	switch {
+	case s.after == asap:
+		after = "then"
+	case s.after > 0:
+		after = "after " + s.after.String()
+	}
+	return strings.Join(append([]string{after + ":", s.verb}, s.args...), " ")
+}
+
+func (s *script) String() string {
+	lines := []string{fmt.Sprintf("seed %d, options %v, strategies %v", s.seed, s.options, s.strategies)}
+	for _, one := range s.steps {
+		lines = append(lines, one.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// A pen writes a script.
+type pen struct {
+	rng     *rand.Rand
+	parents int
+}
+
+func (p *pen) pick(of ...string) string { return of[p.rng.IntN(len(of))] }
+
+func (p *pen) parent() string { return "p" + strconv.Itoa(p.rng.IntN(p.parents)) }
+
+func (p *pen) value() string { return "v" + strconv.Itoa(p.rng.IntN(4)) }
+
+func (p *pen) count(most int) string { return strconv.Itoa(1 + p.rng.IntN(most)) }
+
+// children returns up to three of the names that all parents share.
+func (p *pen) children() string {
+	names := sharedNames()
+	p.rng.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	return strings.Join(names[:p.rng.IntN(4)], ",")
+}
+
+func (p *pen) child() string { return p.pick(sharedNames()...) }
+
+// sharedNames returns what children may be called.
+func sharedNames() []string { return []string{"ConfigMap/a", "ConfigMap/b", "Part/a", "Part/b"} }
+
+// kinds of steps, with how often each is drawn and what may follow its verb.
+func (p *pen) step() step {
+	type drawn struct {
+		often int
+		verb  string
+		args  func() []string
+	}
+	parent := func() []string { return []string{p.parent()} }
+	child := func() []string { return []string{p.child()} }
+	none := func() []string { return nil }
+	table := []drawn{
+		{16, "set", func() []string { return []string{p.parent(), p.value(), p.children()} }},
+		{5, "fail", func() []string { return []string{p.parent(), p.pick("error", "panic", "exit", "slow")} }},
+		{5, "mend", parent},
+		{8, "delete", parent},
+		{4, "select", func() []string { return []string{p.parent(), p.pick("yes", "no")} }},
+		{2, "former", parent},
+		{2, "hold", func() []string { return []string{p.pick(p.child(), "Parent/"+p.parent())} }},
+		{2, "let-go", none},
+		{6, "remove", child},
+		{3, "tamper", child},
+		{2, "strip", child},
+		{2, "orphan", child},
+		{2, "replace", child},
+		{3, "occupy", child},
+		{2, "collect", none},
+		{8, "late", func() []string { return []string{p.pick("Parent", "ConfigMap", "Part")} }},
+		{6, "on-time", none},
+		{4, "twice", func() []string { return []string{p.pick("Parent", "ConfigMap", "Part"), p.count(6)} }},
+		{4, "break", none},
+		{4, "relist", none},
+		{12, "meet", func() []string { return p.fault() }},
+		{1, "backup", none},
+		{1, "restore", none},
+		{2, "restart", func() []string { return []string{p.pick("0", "1")} }},
+		{2, "crash", func() []string { return []string{p.pick("0", "1")} }},
+	}
+	sum := 0
+	for _, d := range table {
+		sum += d.often
+	}
+	at := p.rng.IntN(sum)
+	for _, d := range table {
+		if at -= d.often; at < 0 {
+			return step{p.wait(), d.verb, d.args()}
+		}
+	}
+	return step{}
+}
+
+// fault returns which requests meet what, and how many of them.
+func (p *pen) fault() []string {
+	class := p.pick("list", "watch", "get", "create", "create", "update", "delete", "delete", "status", "patch")
+	outcomes := []string{lateBefore, lateAfter, lateAfter, lateAfter, breakBefore, breakAfter, "500", pageMissing, pageFine, hollow}
+	if !slices.Contains([]string{"list", "watch", "get"}, class) { // of which no webhook takes part
+		outcomes = append(outcomes, "409", "404")
+	}
+	return []string{class, p.pick(outcomes...), p.pick("1", "1", "1", "2", "5", "40")}
+}
+
+func (p *pen) wait() time.Duration {
+	switch dice := p.rng.IntN(100); {
+	case dice < 35:
+		return 0
+	case dice < 60:
+		return asap
+	case dice < 80:
+		return time.Duration(1+p.rng.IntN(50)) * time.Millisecond
+	case dice < 95:
+		return time.Duration(100+p.rng.IntN(900)) * time.Millisecond
+	}
+	return time.Duration(1+p.rng.IntN(8)) * time.Second
+}
+
+// write writes the script of a seed.
+func write(seed uint64) *script {
+	p := &pen{rng: rand.New(rand.NewPCG(seed, 2))}
+	p.parents = 2 + p.rng.IntN(5)
+	s := &script{seed: seed}
+	for _, option := range []string{withSelector, withAdoption, withStandby, byLists, inPages, bareHandler, oneAtATime, deleteFirst} {
+		if p.rng.IntN(4) == 0 {
+			s.options = append(s.options, option)
+		}
+	}
+	for i := range s.strategies {
+		s.strategies[i] = []config.UpdateStrategy{config.Replace, config.Replace, config.Recreate, config.OnDelete}[p.rng.IntN(4)]
+	}
+	for range 2 + p.rng.IntN(3) {
+		s.steps = append(s.steps, step{0, "set", []string{p.parent(), p.value(), p.children()}})
+	}
+	for range 6 + p.rng.IntN(18) {
+		s.steps = append(s.steps, p.step())
+	}
+	return s
+}

@@ -1,0 +1,268 @@
+package histories
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/lead"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/resource"
+)
+
+const (
+	operatorName    = "op"
+	finalizer       = config.DefaultDomain + "/" + operatorName
+	formerFinalizer = "histories.example.com/former"
+	tracking        = config.DefaultDomain + "/parent-uid"
+	maxBackoff      = 5 * time.Second
+)
+
+// A world is one history while it happens.
+type world struct {
+	script   *script
+	server   *fakeapi.Server
+	faults   *faults
+	begin    time.Time
+	replicas []*replica
+	ended    sync.WaitGroup // of every process there was
+	restore  func()         // nil: there is no backup
+	restores atomic.Int64   // connections don't outlive one
+
+	mu struct {
+		sync.Mutex
+		rng        *rand.Rand
+		history    []string
+		violations []string
+		ended      map[types.UID]bool // the handler has finalized them
+		all        map[types.UID]int  // calls of the handler
+		step       map[types.UID]int  // those since the last step
+		changes    int                // of objects, Leases and Events aside
+		logs       bytes.Buffer
+	}
+}
+
+// A replica is one process after the other.
+type replica struct {
+	name    string
+	number  int // of its processes
+	link    *link
+	manager *manager.Manager
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+// A report is what came of a history.
+type report struct {
+	script     *script
+	violations []string
+	history    []string
+	logs       string
+}
+
+// play lets a script happen. It must be called in a bubble. Without verbose, the
+// operators' logs are dropped.
+func play(s *script, verbose bool) *report {
+	w := &world{script: s, faults: newFaults(), begin: time.Now()}
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Leases())
+	w.server.NoteRequests(false)
+	if s.is(byLists) {
+		w.server.RefuseWatchLists()
+	}
+	if s.is(inPages) {
+		w.server.LimitPages(2)
+	}
+	w.mu.rng = rand.New(rand.NewPCG(s.seed, 3))
+	w.mu.ended, w.mu.all, w.mu.step = map[types.UID]bool{}, map[types.UID]int{}, map[types.UID]int{}
+	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed})
+	count := 1
+	if s.is(withStandby) {
+		count = 2
+	}
+	for i := range count {
+		w.replicas = append(w.replicas, &replica{name: "replica-" + strconv.Itoa(i)})
+		w.start(w.replicas[i], verbose)
+	}
+	for _, one := range s.steps {
+		w.wait(one.after)
+		w.note("%s", one)
+		w.take(one, verbose)
+	}
+	w.wait(asap)
+	w.note("all that ends")
+	w.settle(verbose)
+	w.check(verbose)
+	for _, r := range w.replicas {
+		r.cancel()
+	}
+	w.ended.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return &report{s, w.mu.violations, w.mu.history, w.mu.logs.String()}
+}
+
+// wait lets time pass, and then looks how often handlers were called meanwhile.
+func (w *world) wait(d time.Duration) {
+	w.mu.Lock()
+	clear(w.mu.step)
+	w.mu.Unlock()
+	switch {
+	case d == asap:
+		synctest.Wait()
+	case d > 0:
+		<-time.After(d)
+	}
+	most := 30 + 10*int(d/time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, n := range w.mu.step {
+		if n > most {
+			w.violatedLocked("the handler was called %d times for %s within %v", n, uid, max(d, 0))
+		}
+	}
+}
+
+func (w *world) config() config.Operator {
+	cfg := config.Operator{
+		Name: operatorName, Parent: parentType(), MaxErrorBackoff: maxBackoff, FormerFinalizers: []string{formerFinalizer},
+		Children: []config.Child{
+			{Type: typeOf("ConfigMap"), Strategy: w.script.strategies[0], Adopt: w.script.is(withAdoption)},
+			{Type: partType(), Strategy: w.script.strategies[1]},
+		},
+	}
+	for i := range cfg.Children {
+		cfg.Children[i].DeleteFirst = w.script.is(deleteFirst)
+	}
+	if w.script.is(withSelector) {
+		cfg.ParentSelector = "mine=yes"
+	}
+	if w.script.is(oneAtATime) {
+		cfg.MaxConcurrentSyncs = 1
+	}
+	return cfg
+}
+
+// start starts a process of a replica.
+func (w *world) start(r *replica, verbose bool) {
+	r.number++
+	r.link = &link{world: w, name: fmt.Sprint(r.name, ".", r.number)}
+	rc := w.server.RESTConfig()
+	rc.Transport = r.link
+	opts := manager.Options{RESTConfig: rc, ShutdownTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)}
+	if verbose {
+		opts.Logger = slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.link.name)
+	}
+	if w.script.is(withStandby) {
+		opts.LeaderElection = &lead.Config{Namespace: "ns", Name: "lease", Identity: r.link.name}
+	}
+	h := handler.Handler(&operator{w})
+	if w.script.is(bareHandler) {
+		h = handler.SyncFunc(h.Sync)
+	}
+	m, err := manager.New(opts, manager.Spec{Config: w.config(), Handler: h})
+	if err != nil {
+		panic(err) // the configuration is this package's
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	r.manager, r.cancel, r.done = m, cancel, done
+	name := r.link.name
+	w.ended.Go(func() {
+		defer close(done)
+		switch err := m.Start(ctx); {
+		case err == nil || ctx.Err() != nil:
+		case w.script.is(withStandby) && w.restores.Load() > 0:
+			w.note("%s ended: %v", name, err) // the Lease went back, too
+		default:
+			w.violated("%s ended: %v", name, err)
+		}
+	})
+}
+
+// startEnded starts those replicas anew whose processes have ended.
+func (w *world) startEnded(verbose bool) {
+	for _, r := range w.replicas {
+		select {
+		case <-r.done:
+			w.start(r, verbose)
+		default:
+		}
+	}
+}
+
+// restart ends a process of a replica, in order or by force, and starts the next.
+func (w *world) restart(r *replica, byForce, verbose bool) {
+	r.link.dead.Store(byForce)
+	r.cancel()
+	if !byForce {
+		<-r.done
+	}
+	w.start(r, verbose)
+}
+
+// Write takes the operators' logs.
+func (w *world) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.logs.Write(line)
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(format, args...)
+}
+
+func (w *world) noteLocked(format string, args ...any) {
+	w.mu.history = append(w.mu.history, fmt.Sprintf("%9v ", time.Since(w.begin))+fmt.Sprintf(format, args...))
+}
+
+func (w *world) violated(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.violatedLocked(format, args...)
+}
+
+func (w *world) violatedLocked(format string, args ...any) {
+	w.mu.violations = append(w.mu.violations, fmt.Sprintf(format, args...))
+	w.noteLocked("VIOLATION: "+format, args...)
+}
+
+// lateness returns how long a request or an answer is late.
+func (w *world) lateness() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Duration(1+w.mu.rng.IntN(40)) * 50 * time.Millisecond
+}
+
+// called notes that the handler was called for a parent.
+func (w *world) called(parent *resource.Resource) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.all[parent.UID()]++
+	w.mu.step[parent.UID()]++
+}
+
+func (w *world) calls(uid types.UID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.all[uid]
+}
+
+func (w *world) finalized(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.ended[uid] = true
+}
