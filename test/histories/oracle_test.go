@@ -26,7 +26,7 @@ func (w *world) settle(verbose bool) {
 		w.startEnded(verbose)
 		w.server.CollectGarbage()
 	}
-	w.pass(2 * time.Minute)
+	w.pass(70 * time.Second)
 }
 
 // pass lets time pass in which nobody but the operators does anything.
