@@ -10,8 +10,12 @@ import (
 
 // An etcd that is restored from a backup begins a new history: its resourceVersions go
 // back, and name other states than before. The gate would discard every state of the
-// new history as old. A list tells: a list that was asked for after its stream had come
-// to a resourceVersion can't be older than that, unless the history is a new one.
+// new history as old. A list tells, in one of two ways:
+//   - A list that was asked for after its stream had come to a resourceVersion can't be
+//     older than that, unless the history is a new one.
+//   - A list that is as new as the state held of an object can't have an older state of
+//     that object, unless the history is a new one. So it shows even after the new
+//     history has overtaken the old one.
 
 // Position returns the newest resourceVersion that a stream has delivered, "" if it has
 // delivered nothing.
@@ -22,16 +26,21 @@ func (s *Store) Position(of Stream) string {
 }
 
 // ReplaceSince is Replace for a list that was asked for when its stream had come to the
-// resourceVersion asked; "": unknown. If the list is older than that, the API server has
-// a new history. Then every state of the stream's objects is forgotten, also what this
-// process has written and deleted, and the list takes its place.
-func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string) (c Change, startedOver bool) {
+// resourceVersion asked; "": unknown. If the list is of a new history, or the caller knows
+// that there is one (anew), every state of the stream's objects is forgotten, also what
+// this process has written and deleted, and the list takes its place. proven says whether
+// the list itself tells of a new history.
+func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string, anew bool) (c Change, proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !Older(listVersion, asked) {
+	proven = Older(listVersion, asked) || s.contradictsLocked(from, list, listVersion)
+	if !proven && !anew {
 		return s.replaceLocked(from, list, listVersion), false
 	}
 	s.mu.streams[from] = listVersion
+	if from.Type != s.parentType {
+		s.mu.childrenAsOf = listVersion
+	}
 	all := s.forgetDeletesLocked(from)
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
@@ -49,7 +58,19 @@ func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resourc
 		ref := object.RefOf(res)
 		all.add(s.enterLocked(ref, s.mu.objects[ref.Type][ref.Key], res))
 	}
-	return all, true
+	return all, proven
+}
+
+// contradictsLocked says whether a list has a state that is older than the one held of
+// the same object, though the list is as new as that.
+func (s *Store) contradictsLocked(from Stream, list []*resource.Resource, listVersion string) bool {
+	for _, res := range list {
+		held := s.mu.objects[from.Type][res.Key()]
+		if held != nil && held.UID() == res.UID() && Older(res.ResourceVersion(), held.ResourceVersion()) && !newer(held.ResourceVersion(), listVersion) {
+			return true
+		}
+	}
+	return false
 }
 
 // forgetDeletesLocked forgets which objects of a stream this operator has deleted, and
