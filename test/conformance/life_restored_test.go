@@ -191,11 +191,6 @@ func TestC173_RestoredFromABackup(t *testing.T) {
 	}{
 		{"Behind", func(int) {}},
 		{"Overtaken", func(version int) { w.overtake(version) }},
-		{"OvertakenAndServedAnew", func(version int) {
-			w.overtake(version)
-			w.plane.plane.Server.Kill()
-			w.plane.startServer()
-		}},
 	} {
 		t.Run(round.name, func(t *testing.T) {
 			w.t, w.plane.t = t, t
