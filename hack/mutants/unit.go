@@ -15,7 +15,7 @@ func forUnitTests() []mutant {
 		one("a new history is noticed by a list", "./internal/engine/manager", "internal/engine/store/start_over.go",
 			"	return err == nil && c < 0\n", "	return err == nil && c < -1\n"),
 		one("a list comes before a watch that may be of an old history", "./internal/engine/manager", "internal/engine/watch/watch.go",
-			"	} else if early {\n", "	} else if false && early {\n"),
+			"		w.mu.unsure = max(w.mu.unsure, unsureOfLast)\n", ""),
 		one("the check of the lease before a write", "./internal/engine/client", "internal/engine/client/link.go",
 			"		if !g.lease.Held() {\n", "		if false {\n"),
 		one("the test of the UID in the patch of finalizers", "./internal/engine/plan", "internal/engine/plan/json_patch.go",

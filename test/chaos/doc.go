@@ -8,13 +8,15 @@
 // connections are slow, cut, reset and truncated (toxiproxy, a proxy for each
 // replica), requests are refused, delayed or answered with an error though they
 // took effect (an HTTP proxy), kube-apiserver and etcd are killed, paused and
-// compacted, and replicas are killed or stand still for a while.
+// compacted, etcd is restored from a backup, and replicas are killed or stand still
+// for a while, the leader also for longer than its lease.
 //
 // When the faults have stopped, the checker asks the API server itself and
 // reads its audit log: the cluster is as the handler wants it; no orphan and no
 // duplicate is there; no foreign object was touched; every parent that had the
 // operator's finalizer was finalized before it went; no replica wrote without
-// the lease; and then nobody writes any more.
+// the lease; and then nobody writes any more. What a restore has taken back tells
+// nothing of finalizers, and who held the lease before may learn of it a little later.
 //
 //	make chaos               # 5 minutes
 //	make chaos SEED=7 MINUTES=1

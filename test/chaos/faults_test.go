@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -78,7 +79,7 @@ func (w *world) storms(limited context.Context, rng *rand.Rand) {
 func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 	for pauseFor(limited, between(rng, 1500, 5000)) {
 		var err error
-		switch rng.IntN(17) {
+		switch rng.IntN(19) {
 		case 0, 1, 2:
 			w.killReplica(w.replicas[rng.IntN(replicas)], syscall.SIGKILL)
 		case 3, 4, 5, 6:
@@ -111,6 +112,8 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 			}
 		case 16:
 			w.suspend(limited, w.replicas[rng.IntN(replicas)], between(rng, 500, 12000))
+		case 17, 18:
+			err = w.restore(ctx, limited, between(rng, 500, 8000), between(rng, 0, 4000))
 		}
 		if err != nil {
 			w.failed(err)
@@ -137,6 +140,40 @@ func (w *world) killReplica(r *replica, s os.Signal) {
 	}
 }
 
+// restore puts etcd back to what it was a while ago. People's objects go back too. The
+// replicas see the API server again after some more changes, which may have overtaken what
+// they know.
+func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration) (err error) {
+	r := restored{backup: time.Now()}
+	backup, err := w.plane.Backup()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, backup.Remove()) }()
+	if !pauseFor(limited, old) {
+		return nil
+	}
+	for _, replica := range w.replicas {
+		replica.route.close()
+		defer func() { err = errors.Join(err, replica.route.open(ctx)) }()
+	}
+	w.counts.kills.Add(3)
+	w.plane.ControllerManager.Kill() // as etcd's documentation asks for
+	if err := w.plane.Restore(backup); err != nil {
+		return err
+	}
+	r.done = time.Now()
+	if err := appendTo(filepath.Join(w.dir, restoresFile), r.line()); err != nil {
+		return err
+	}
+	w.counts.restores.Add(1)
+	if err := w.startServer(ctx); err != nil {
+		return err
+	}
+	pauseFor(limited, unseen)
+	return w.plane.StartControllerManager()
+}
+
 // suspend lets a replica stand still for a while, as a machine without time or
 // memory to spare would.
 func (w *world) suspend(limited context.Context, r *replica, d time.Duration) {
@@ -144,7 +181,9 @@ func (w *world) suspend(limited context.Context, r *replica, d time.Duration) {
 		return
 	}
 	w.counts.stops.Add(1)
-	pauseFor(limited, d)
+	if pauseFor(limited, d) && d > leaseDuration {
+		w.counts.overslept.Add(1)
+	}
 	r.signal(syscall.SIGCONT)
 }
 

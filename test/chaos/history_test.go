@@ -22,7 +22,17 @@ import (
 type history struct {
 	requests  []request
 	finalized map[types.UID]time.Time // the first time
+	restores  []restored              // in their order
 }
+
+// A restored is a restore of etcd from a backup. What was written in between never was.
+type restored struct {
+	backup time.Time // when the backup was begun
+	done   time.Time // before any request of the new history
+}
+
+// restoresFile has a line for each restore.
+const restoresFile = "restores"
 
 // A request is a write that the API server has answered.
 type request struct {
@@ -56,6 +66,9 @@ type answered struct {
 func readHistory(dir string) (*history, error) {
 	h := &history{finalized: map[types.UID]time.Time{}}
 	if err := eachLine(filepath.Join(dir, "audit.log"), h.takeRequest); err != nil {
+		return nil, err
+	}
+	if err := eachLine(filepath.Join(dir, restoresFile), h.takeRestore); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	records, err := filepath.Glob(filepath.Join(dir, "finalized-*"))
@@ -102,6 +115,34 @@ func (h *history) takeRecord(line []byte) error {
 		h.finalized[types.UID(uid)] = at
 	}
 	return nil
+}
+
+func (r restored) line() []byte {
+	return fmt.Appendf(nil, "%d %d", r.backup.UnixNano(), r.done.UnixNano())
+}
+
+func (h *history) takeRestore(line []byte) error {
+	var backup, done int64
+	if _, err := fmt.Sscan(string(line), &backup, &done); err != nil {
+		return err
+	}
+	h.restores = append(h.restores, restored{time.Unix(0, backup), time.Unix(0, done)})
+	return nil
+}
+
+// forgotten says whether what a request has written may have gone with a restore.
+func (h *history) forgotten(r *request) bool {
+	return slices.ContainsFunc(h.restores, func(s restored) bool { return r.answered.After(s.backup) && r.received.Before(s.done) })
+}
+
+// epoch is how many restores there were before a request.
+func (h *history) epoch(r *request) (n int) {
+	for _, s := range h.restores {
+		if r.received.After(s.done) {
+			n++
+		}
+	}
+	return n
 }
 
 func (h *history) takeRequest(line []byte) error {
@@ -151,7 +192,8 @@ func (r *request) isWork() bool { return r.identity != "" && r.resource != "leas
 // checkFinalized sees to it that no parent went that had the operator's
 // finalizer, but was never finalized, or only later. A parent may go at once
 // that got the finalizer while it was being deleted: kube-apiserver looks for
-// finalizers when a deletion begins, and doesn't look again.
+// finalizers when a deletion begins, and doesn't look again. What a restore has taken
+// back tells nothing, but for the deletions that began.
 func (h *history) checkFinalized(living []types.UID) (violations []violation) {
 	guarded, released, removed := map[types.UID]time.Time{}, map[types.UID]time.Time{}, map[types.UID]time.Time{}
 	names := map[types.UID]string{}
@@ -160,7 +202,7 @@ func (h *history) checkFinalized(living []types.UID) (violations []violation) {
 		if r.object.Kind == "Status" && r.resource == "parents" {
 			removed[r.object.Details.UID] = r.received
 		}
-		if r.object.Kind != parentType().Kind {
+		if r.object.Kind != parentType().Kind || h.forgotten(&r) {
 			continue
 		}
 		uid := r.object.Metadata.UID
@@ -195,10 +237,11 @@ type tenure struct {
 	renewals   []time.Time // when those that succeeded were sent
 }
 
-// tenures are in the order in which they followed each other.
+// tenures are in the order in which they followed each other. A restore takes the lease
+// back too, so that one may get it while another, which had it since, can't know yet.
 func (h *history) tenures() ([]tenure, error) {
 	type change struct {
-		version int
+		epoch, version int
 		*request
 	}
 	var changes []change
@@ -210,15 +253,21 @@ func (h *history) tenures() ([]tenure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("Lease: %w", err)
 		}
-		changes = append(changes, change{version, &h.requests[i]})
+		changes = append(changes, change{h.epoch(&r), version, &h.requests[i]})
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.version, b.version) })
+	slices.SortFunc(changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.version, b.version))
+	})
 	var out []tenure
+	epoch := 0
 	for _, c := range changes {
 		holder := c.object.Spec.HolderIdentity
 		if n := len(out); n == 0 || out[n-1].holder != holder {
 			if n > 0 {
 				out[n-1].end = c.answered
+				if known := h.knownBy(epoch, c.epoch); known.After(c.answered) {
+					out[n-1].end = known
+				}
 			}
 			begin := c.received
 			if t := c.object.Spec.AcquireTime; t != nil && t.Before(begin) {
@@ -228,8 +277,18 @@ func (h *history) tenures() ([]tenure, error) {
 		}
 		last := &out[len(out)-1]
 		last.renewals = append(last.renewals, c.sent)
+		epoch = c.epoch
 	}
 	return slices.DeleteFunc(out, func(t tenure) bool { return t.holder == "" }), nil
+}
+
+// knownBy is when whoever held the lease before a restore knows at the latest that another
+// one has it; zero if there was no restore between the epochs.
+func (h *history) knownBy(before, after int) (known time.Time) {
+	if before < after {
+		known = h.restores[after-1].done.Add(renewDeadline)
+	}
+	return known
 }
 
 // leaseSlack is for a renewal whose entry is lacking, and for what happens

@@ -220,6 +220,12 @@ func (p *past) finalized(second float64, identity, uid string) {
 	p.files["finalized-"+identity] += fmt.Sprintf("%s %d\n", uid, p.at(second).UnixNano())
 }
 
+// restored puts etcd back to what it was.
+func (p *past) restored(backup, done float64) {
+	p.files[restoresFile] += string(restored{p.at(backup), p.at(done)}.line()) + "\n"
+	p.rv = 0
+}
+
 func (p *past) read() *history {
 	p.t.Helper()
 	dir := p.t.TempDir()
@@ -352,6 +358,47 @@ func TestCheckHistoryReports(t *testing.T) {
 				p.work(7, "0-0")
 			},
 			want: []string{"leaseless: replica 0-0: "},
+		},
+		"taken back": {
+			reason: "a restore has forgotten the parent, or its finalizer",
+			tell: func(p *past) {
+				p.lease(0, "0-0", "0-0")
+				p.parent(2, "0-0", "u", guarded)
+				p.restored(1, 3)
+			},
+		},
+		"restored": {
+			reason: "a parent that is there again must be finalized before it goes",
+			tell: func(p *past) {
+				p.lease(0, "0-0", "0-0")
+				p.parent(0.5, "0-0", "u", guarded)
+				p.parent(2, "0-0", "u", ``)
+				p.restored(1, 3)
+			},
+			want: []string{"unfinalized: p, u, has gone"},
+		},
+		"lease taken back": {
+			reason: "who had it last can't know yet that another has it",
+			tell: func(p *past) {
+				p.lease(0, "0-0", "0-0")
+				p.lease(1, "0-0", "")
+				p.lease(3, "1-0", "1-0")
+				p.restored(2, 4)
+				p.lease(5, "2-0", "2-0")
+				p.work(6, "1-0")
+				p.work(6, "2-0")
+			},
+		},
+		"lease taken back long ago": {
+			reason: "it has to notice by renewDeadline",
+			tell: func(p *past) {
+				p.lease(0, "1-0", "1-0")
+				p.restored(1, 2)
+				p.lease(3, "2-0", "2-0")
+				p.work(8, "1-0")
+				p.work(8, "2-0")
+			},
+			want: []string{"leaseless: replica 1-0: "},
 		},
 	}
 	for name, c := range cases {

@@ -52,7 +52,7 @@ type world struct {
 	people   *people
 	replicas []*replica
 	planted  map[types.UID]string
-	counts   struct{ toxics, kills, stops, control atomic.Int64 }
+	counts   struct{ toxics, kills, stops, overslept, control, restores atomic.Int64 }
 	mu       struct {
 		sync.Mutex
 		violations []violation
@@ -276,7 +276,8 @@ func (w *world) faults() int {
 // detail is for who wants to know what happened.
 func (w *world) detail() string {
 	_, byKind := w.layer.total()
-	text := fmt.Sprintf("seed=%d changes=%d toxics=%d stops=%d control-plane=%d", w.seed, w.people.changes.Load(), w.counts.toxics.Load(), w.counts.stops.Load(), w.counts.control.Load())
+	text := fmt.Sprintf("seed=%d changes=%d toxics=%d stops=%d overslept=%d control-plane=%d restores=%d", w.seed, w.people.changes.Load(), w.counts.toxics.Load(),
+		w.counts.stops.Load(), w.counts.overslept.Load(), w.counts.control.Load(), w.counts.restores.Load())
 	for _, kind := range requestFaults {
 		text += fmt.Sprintf(" %q=%d", kind, byKind[kind])
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/engine/watch"
 )
 
 const (
@@ -62,6 +63,7 @@ type Engine struct {
 	loops   *schedule.ConflictDetector
 	events  *observe.EventSink
 	history *history
+	served  *watch.History // of the API server
 	metrics *observe.Metrics
 	tracing *observe.Tracing
 	lessons *apply.Lessons
@@ -71,7 +73,8 @@ type Engine struct {
 	looking atomic.Bool   // for departed parents, for the first time
 	standby atomic.Bool   // no pass is made: see Standby
 	stuck   stuckCalls
-	// histories counts how often a type has begun a new history of resourceVersions.
+	// histories counts how often a type has started over with a new history of
+	// resourceVersions.
 	histories atomic.Uint64
 
 	departedWithin string // see Config
@@ -91,6 +94,7 @@ func New(c Config) *Engine {
 		loops:    schedule.NewConflictDetector(conflictLimit, conflictWindow),
 		events:   c.Events,
 		history:  &history{on: c.KeepHistory},
+		served:   watch.NewHistory(),
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,
 		lessons:  &apply.Lessons{},

@@ -25,24 +25,12 @@ func (e *Engine) Watchers(fatal func(error)) []*watch.Watcher {
 			of = []string{metav1.NamespaceAll}
 		}
 		for _, namespace := range of {
-			i := len(out)
 			out = append(out, watch.New(watch.Config{
 				Kind: k, Namespace: namespace, Selector: selector,
-				Client: e.client, Store: e.store, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
-				Interrupted: e.interrupted(k), StartedOver: func(noticed bool) { e.startedOver(noticed, i, out) },
+				Client: e.client, Store: e.store, History: e.served, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
+				Interrupted: e.interrupted(k), StartedOver: func() { e.histories.Add(1) },
 			}))
 		}
 	}
 	return out
-}
-
-// startedOver notes that a watcher has begun a new history of resourceVersions. If it
-// has noticed by itself, it makes the others do so, too.
-func (e *Engine) startedOver(noticed bool, by int, all []*watch.Watcher) {
-	e.histories.Add(1)
-	for i, w := range all {
-		if noticed && i != by {
-			w.StartOver()
-		}
-	}
 }

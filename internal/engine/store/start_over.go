@@ -12,10 +12,12 @@ import (
 
 // An etcd that is restored from a backup begins a new history: its resourceVersions go
 // back, and name other states than before. The gate would discard every state of the
-// new history as old. A list tells: a list that was asked for after a resourceVersion had
-// been seen can't be older than that, nor show an object as it was before a state that
-// the list ought to know, unless the history is a new one. Where the new history has
-// caught up with all that is known of a type, only the watch of another type can tell.
+// new history as old. A list tells, in one of two ways:
+//   - A list that was asked for after a resourceVersion had been seen can't be older than
+//     that, unless the history is a new one.
+//   - A list that is as new as the state held under a name can't have an older state under
+//     that name, unless the history is a new one. So it shows even after the new history
+//     has overtaken the old one.
 
 // Position returns a resourceVersion that a consistent list for a stream can't be older
 // than: the newest one that the stream has delivered, or that the API server has
@@ -31,35 +33,22 @@ func (s *Store) Position(of Stream) string {
 }
 
 // ReplaceSince is Replace for a list that was asked for when the resourceVersion asked
-// was known; "": none was. If the list is of a new history, ReplaceSince does what
-// StartOver does.
-func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string) (c Change, startedOver bool) {
+// was known; "": none was. If the list is of a new history, or the caller knows
+// that there is one (anew), every state of the stream's objects is forgotten, also what
+// this process has written and deleted, and the list takes its place. proven says whether
+// the list itself tells of a new history.
+func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string, anew bool) (c Change, proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !Older(listVersion, asked) && !slices.ContainsFunc(list, func(res *resource.Resource) bool { return s.goesBackLocked(res, listVersion) }) {
+	proven = Older(listVersion, asked) || s.contradictsLocked(from, list, listVersion)
+	if !proven && !anew {
 		return s.replaceLocked(from, list, listVersion), false
 	}
-	return s.startOverLocked(from, list, listVersion), true
-}
-
-// goesBackLocked says whether a list shows a state that is older than the one held under
-// that name, though the list was made after that.
-func (s *Store) goesBackLocked(res *resource.Resource, listVersion string) bool {
-	held := s.mu.objects[res.Type()][res.Key()]
-	return held != nil && Older(res.ResourceVersion(), held.ResourceVersion()) && Older(held.ResourceVersion(), listVersion)
-}
-
-// StartOver puts the first list of a new history in the place of everything that is
-// known of a stream's objects, also of what this process has written and deleted.
-func (s *Store) StartOver(from Stream, list []*resource.Resource, listVersion string) Change {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.startOverLocked(from, list, listVersion)
-}
-
-func (s *Store) startOverLocked(from Stream, list []*resource.Resource, listVersion string) Change {
 	s.mu.streams[from] = listVersion
 	delete(s.mu.wrote, from.Type)
+	if from.Type != s.parentType {
+		s.mu.childrenAsOf = listVersion
+	}
 	all := s.forgetDeletesLocked(from)
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
@@ -77,7 +66,16 @@ func (s *Store) startOverLocked(from Stream, list []*resource.Resource, listVers
 		ref := object.RefOf(res)
 		all.add(s.enterLocked(ref, s.mu.objects[ref.Type][ref.Key], res))
 	}
-	return all
+	return all, proven
+}
+
+// contradictsLocked says whether a list has a state that is older than the one held under
+// its name, though the list is as new as that.
+func (s *Store) contradictsLocked(from Stream, list []*resource.Resource, listVersion string) bool {
+	return slices.ContainsFunc(list, func(res *resource.Resource) bool {
+		held := s.mu.objects[from.Type][res.Key()]
+		return held != nil && Older(res.ResourceVersion(), held.ResourceVersion()) && !newer(held.ResourceVersion(), listVersion)
+	})
 }
 
 // forgetDeletesLocked forgets which objects of a stream this operator has deleted, and

@@ -27,24 +27,24 @@ func TestStoreStartsOver(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason        string
 		asked, listed string
-		kept          int // the version of what the list shows
+		anew          bool
 		startsOver    bool
 	}{
-		"older than asked":  {"etcd was restored from a backup", "100", "50", 30, true},
-		"as old as asked":   {"nothing has happened meanwhile", "100", "100", 80, false},
-		"shows what was":    {"the new history has caught up", "100", "120", 30, true},
-		"shows less":        {"this operator has written since the list was made", "40", "79", 30, false},
-		"older than held":   {"the watch has overtaken a list that was asked for before", "40", "50", 30, false},
-		"not asked":         {"the first list", "", "50", 30, false},
-		"can't be ordered":  {"an unusual API server says nothing by its versions", "100", "abc", 30, false},
-		"asked for nothing": {"nor by those of its events", "abc", "50", 30, false},
+		"older than asked":  {"etcd was restored from a backup", "100", "50", false, true},
+		"overtaken":         {"the list has an older state of an object than the one held", "100", "100", false, true},
+		"long overtaken":    {"whatever it was asked for", "", "500", false, true},
+		"older than held":   {"the watch has overtaken a list that was asked for before", "40", "50", false, false},
+		"not asked":         {"the first list", "", "50", false, false},
+		"can't be ordered":  {"an unusual API server says nothing by its versions", "100", "abc", false, false},
+		"asked for nothing": {"nor by those of its events", "abc", "50", false, false},
+		"known":             {"another stream has shown it", "40", "50", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := filled()
 			require.True(t, s.Await(testRef(k8s.ConfigMap, "gone"), "q"))
-			c, startedOver := s.ReplaceSince(tc.asked, all, []*resource.Resource{cm("kept", tc.kept), cm("deleted", 31)}, tc.listed)
+			c, startedOver := s.ReplaceSince(tc.asked, all, []*resource.Resource{cm("kept", 30), cm("deleted", 31)}, tc.listed, tc.anew)
 			require.Equal(t, tc.startsOver, startedOver, tc.reason)
-			if !tc.startsOver {
+			if !tc.startsOver && !tc.anew {
 				return
 			}
 			require.ElementsMatch(t, []types.UID{"p-kept", "p-gone", "p-deleted"}, c.Parents, "each has to be looked at")
@@ -57,13 +57,37 @@ func TestStoreStartsOver(t *testing.T) {
 			}
 			_, ok := s.Object(testRef(k8s.ConfigMap, "gone"))
 			require.False(t, ok)
-			s.Observe(all, cm("kept", 60))
-			listed, err := strconv.Atoi(tc.listed)
+			now, err := strconv.Atoi(tc.listed)
 			require.NoError(t, err)
-			s.Wrote(cm("new", listed+11))
+			s.Observe(all, cm("kept", now+1))
+			s.Wrote(cm("new", now+2))
 			require.Equal(t, 3, configMaps(t, s), "lower versions are accepted from here on")
+			require.Equal(t, tc.listed, s.ChildrenAsOf())
 			require.Empty(t, s.mu.floors)
 			require.Empty(t, s.mu.deleted[k8s.ConfigMap])
+		})
+	}
+}
+
+// In one history a list has of each object the state that is held, or a newer one, or it
+// is older than the state held.
+func TestStoreStartsOver_NotInOneHistory(t *testing.T) {
+	all := Stream{Type: k8s.ConfigMap}
+	cm := func(version int) *resource.Resource {
+		return sample.Object(t, k8s.ConfigMap, "c", "u", version, "p")
+	}
+	for name, tc := range map[string]struct{ held, listed, version int }{
+		"same":  {80, 80, 100},
+		"newer": {80, 90, 100},
+		"late":  {101, 80, 100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(sample.ParentType(), sample.TrackingLabel)
+			s.Wrote(cm(tc.held))
+			_, startedOver := s.ReplaceSince("", all, []*resource.Resource{cm(tc.listed)}, strconv.Itoa(tc.version), false)
+			require.False(t, startedOver)
+			held, _ := s.Object(testRef(k8s.ConfigMap, "c"))
+			require.Equal(t, strconv.Itoa(max(tc.held, tc.listed)), held.ResourceVersion())
 		})
 	}
 }
@@ -73,7 +97,7 @@ func TestStoreStartsOver_InItsNamespace(t *testing.T) {
 	s := New(sample.ParentType(), sample.TrackingLabel)
 	ns := Stream{Type: k8s.ConfigMap, Namespace: "ns"}
 	s.Replace(ns, []*resource.Resource{sample.Object(t, k8s.ConfigMap, "c", "u", 80, "p")}, "100")
-	_, startedOver := s.ReplaceSince("100", Stream{Type: k8s.ConfigMap, Namespace: "elsewhere"}, nil, "50")
+	_, startedOver := s.ReplaceSince("100", Stream{Type: k8s.ConfigMap, Namespace: "elsewhere"}, nil, "50", false)
 	require.True(t, startedOver)
 	require.Equal(t, 1, configMaps(t, s))
 	require.Equal(t, "100", s.Position(ns))
@@ -101,7 +125,7 @@ func TestStorePosition(t *testing.T) {
 		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "c", "u", 95, "p")) }, "95"},
 		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "d", "v", 94, "p")) }, "95"},
 		{func() { s.Wrote(sample.Object(t, k8s.Secret, "c", "w", 99, "p")) }, "95"},
-		{func() { s.StartOver(all, nil, "70") }, "70"},
+		{func() { s.ReplaceSince("95", all, nil, "70", true) }, "70"},
 	} {
 		step.do()
 		require.Equal(t, step.want, s.Position(all), i)

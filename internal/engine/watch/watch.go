@@ -26,7 +26,7 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Config holds the parts of a Watcher. Kind, Client, Store, Log, Metrics and
+// A Config holds the parts of a Watcher. Kind, Client, Store, History, Log, Metrics and
 // Changed are required.
 type Config struct {
 	Kind      *catalog.Kind
@@ -34,6 +34,7 @@ type Config struct {
 	Selector  string // a label selector; empty: every object
 	Client    *client.Client
 	Store     *store.Store
+	History   *History // that of the operator's watchers
 	Log       *slog.Logger
 	Metrics   *observe.TypeMetrics
 	// Changed is called after each change of the store, with the parents that the
@@ -49,11 +50,9 @@ type Config struct {
 	// or serves the type no longer (gone). It does so when the CRD of the type
 	// changes or goes, and when it stops itself. Interrupted may be nil.
 	Interrupted func(gone bool)
-	// StartedOver is called before Changed if the API server turns out to have a new
-	// history, so that what was remembered by resourceVersion is void. noticed says
-	// that nobody has told the watcher: others may not know, and need StartOver.
-	// StartedOver may be nil.
-	StartedOver func(noticed bool)
+	// StartedOver is called before Changed if the store has started over with a list of a
+	// new history, so that what was remembered by resourceVersion is void. It may be nil.
+	StartedOver func()
 }
 
 // A Watcher keeps the store up to date with the objects of one type, in one
@@ -71,17 +70,19 @@ type Watcher struct {
 		synced      bool      // a complete list has arrived
 		broken      error     // why there is no watch at present; nil: there is one, or none was tried
 		until       time.Time // when the API server is to end the watch; zero: there was none
-		asked       string    // the resourceVersion that the Reflector's list under way can't be older than
-		startOver   bool      // the next list begins a new history
-		anew        bool      // the Reflector's list under way does
-		events      watch.Interface
+		stop        func()    // ends the watch; nil: there was none
+		unsure      doubt     // whether the API server still has the history of the last watch
+		asked       ask       // of the Reflector's list under way
+		history     uint64    // the number of that in which the store's objects were listed last
 	}
 	synced chan struct{} // closed with the first complete list
 }
 
 // New returns a watcher that doesn't run yet. It makes no request.
 func New(c Config) *Watcher {
-	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
+	w := &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
+	w.mu.history = c.History.current()
+	return w
 }
 
 // Name returns the type, and the namespace if the watcher has one. It differs
@@ -95,6 +96,8 @@ func (w *Watcher) Name() string {
 
 // Run lists and watches until ctx ends. It must be called only once.
 func (w *Watcher) Run(ctx context.Context) {
+	w.History.join(w)
+	defer w.History.leave(w)
 	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
 	// The watcher itself logs, once, what a user needs to know. The Reflector's
 	// own log would quote whole objects.
@@ -113,7 +116,7 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 		opts.ResourceVersion = "" // "0" may be answered from a stale cache
 	}
 	opts.LabelSelector = w.Selector
-	w.noteList(opts)
+	w.asks(&opts)
 	list, err := w.Client.List(ctx, w.Kind, w.Namespace, opts)
 	if err != nil {
 		return nil, w.failed(ctx, "list", err)
@@ -124,18 +127,11 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 // watch serves the Reflector, and notes that the watch is back.
 func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.LabelSelector = w.Selector
-	early := w.noteEnd()
-	if opts.SendInitialEvents == nil {
-		if err := w.listFirst(); err != nil {
-			return nil, err
-		}
-	}
+	w.noteEnd()
 	if opts.SendInitialEvents != nil {
-		w.noteList(opts)
-	} else if early {
-		if err := w.checkHistory(ctx, opts.ResourceVersion); err != nil {
-			return nil, w.failed(ctx, "list", err)
-		}
+		w.asks(&opts)
+	} else if err := w.checkHistory(ctx, opts.ResourceVersion); err != nil {
+		return nil, w.failed(ctx, "list", err)
 	}
 	begin := time.Now()
 	events, err := w.Client.Watch(ctx, w.Kind, w.Namespace, opts)
@@ -150,26 +146,27 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 		w.Log.InfoContext(ctx, "watch is back", "type", w.Kind.Type.String())
 	}
 	w.hear()
-	w.mu.established, w.mu.broken, w.mu.events = true, nil, events
-	w.mu.Unlock()
-	if err := w.listFirst(); err != nil {
+	w.mu.established, w.mu.broken, w.mu.stop = true, nil, events.Stop
+	if w.mu.unsure == unsureOfAll { // another watcher has found out meanwhile
 		events.Stop()
-		return nil, err
 	}
+	w.mu.Unlock()
 	return events, nil
 }
 
-// noteEnd notes that the last watch is over, if there was one. It calls Interrupted
-// if the watch had time left, and returns true then.
-func (w *Watcher) noteEnd() (early bool) {
+// noteEnd notes that the last watch is over, if there was one. If the watch had time
+// left, it calls Interrupted.
+func (w *Watcher) noteEnd() {
 	w.mu.Lock()
-	early = time.Now().Before(w.mu.until)
+	early := time.Now().Before(w.mu.until)
 	w.mu.until = time.Time{}
+	if early {
+		w.mu.unsure = max(w.mu.unsure, unsureOfLast)
+	}
 	w.mu.Unlock()
 	if early && w.Interrupted != nil {
 		w.Interrupted(false)
 	}
-	return early
 }
 
 // failed notes why there is no watch, and returns err. If no watch has been served
@@ -185,6 +182,7 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	w.mu.Lock()
 	first, established := w.mu.broken == nil, w.mu.established
 	w.mu.broken = err
+	w.mu.unsure = max(w.mu.unsure, doubtAfter(err))
 	w.mu.Unlock()
 	switch {
 	case apierrors.IsForbidden(err) && !established:
@@ -213,15 +211,12 @@ func (w *Watcher) HeardAt() time.Time {
 // It lists the objects, since the watch may lag behind. The parents that have changed
 // are fresh: the watch will bring the same states, and tell of none of them again.
 func (w *Watcher) Refresh(ctx context.Context) error {
-	asked := w.Store.Position(w.stream)
+	asked := w.ask("")
 	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
-	change, startedOver := w.replace(ctx, asked, false, listed, version)
-	if startedOver {
-		w.StartOver() // the watch goes on from where the old history had come to
-	}
+	change := w.replace(ctx, asked, listed, version)
 	w.hold(listed)
 	w.Changed(change, schedule.Fresh, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	return nil
@@ -303,14 +298,14 @@ func (w *Watcher) Replace(list []any, version string) error {
 	w.Metrics.Lists.Inc()
 	w.hear()
 	w.mu.Lock()
-	first, asked, anew := !w.mu.synced, w.mu.asked, w.mu.anew
-	w.mu.synced, w.mu.anew = true, false
+	first, asked := !w.mu.synced, w.mu.asked
+	w.mu.synced = true
 	w.mu.Unlock()
 	p := schedule.Fresh
 	if first {
 		p = schedule.Backlog
 	}
-	change, _ := w.replace(context.Background(), asked, anew, listed, version)
+	change := w.replace(context.Background(), asked, listed, version)
 	if first {
 		w.hold(listed)
 	}

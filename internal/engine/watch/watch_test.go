@@ -58,7 +58,7 @@ func newMirror(t *testing.T) *mirror {
 	kinds, err := catalog.DiscoverParent(t.Context(), link.Config, httpClient, config.Operator{Name: "op", Parent: sample.ParentType()})
 	require.NoError(t, err)
 	m.watcher = watch.New(watch.Config{
-		Kind: kinds.Parent, Client: c, Store: m.store, Log: sample.DiscardLog(), Metrics: metrics.Of(sample.ParentType()),
+		Kind: kinds.Parent, Client: c, Store: m.store, History: watch.NewHistory(), Log: sample.DiscardLog(), Metrics: metrics.Of(sample.ParentType()),
 		Changed: func(c store.Change, p schedule.Priority, why schedule.Trigger) {
 			m.mu.Lock()
 			defer m.mu.Unlock()

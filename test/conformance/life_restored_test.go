@@ -1,0 +1,267 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/plane"
+	"github.com/roperator/roperator/runner"
+)
+
+// A remoteOperator is an operator whose way to the API server can be cut.
+type remoteOperator struct {
+	w      *witness
+	runner *runner.Runner
+	cut    atomic.Bool
+	writes atomic.Int64 // requests that change something
+	calls  atomic.Int64 // of Finalize
+}
+
+// config returns the way from the operator to the API server of a plane.
+func (o *remoteOperator) config(p *ownPlane) *rest.Config {
+	cfg := p.config()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(req *http.Request) (*http.Response, error) {
+			if o.cut.Load() {
+				return nil, syscall.ECONNREFUSED
+			}
+			if req.Method != http.MethodGet {
+				o.writes.Add(1)
+			}
+			return next.RoundTrip(req)
+		})
+	})
+	return cfg
+}
+
+// startRemote runs an operator that copies, and finalizes, until the test ends.
+func startRemote(t *testing.T, p *ownPlane, name string) *remoteOperator {
+	t.Helper()
+	o := &remoteOperator{w: newWitness()}
+	cfg := operator(name, configMapChild())
+	cfg.Namespaces = []string{"default"}
+	h := finalizing(func(*handler.SyncRequest) (*handler.FinalizeResponse, error) {
+		o.calls.Add(1)
+		return &handler.FinalizeResponse{Finalized: true}, nil
+	})
+	var err error
+	o.runner, err = runner.New(cfg, h, runner.Options{RESTConfig: o.config(p), Logger: slog.New(slog.NewTextHandler(o.w, nil)), Metrics: o.w.registry})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.runner.Start(ctx) }() // until the test ends
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+		if t.Failed() {
+			t.Logf("the operator said:\n%s", o.w.logged())
+		}
+	})
+	eventually(t, "the operator is ready", func() bool { return o.runner.Ready() == nil })
+	return o
+}
+
+// A restoredWorld is what people do around a restore of etcd from a backup.
+type restoredWorld struct {
+	t       *testing.T
+	plane   *ownPlane
+	typed   *kubernetes.Clientset
+	parents dynamic.ResourceInterface
+}
+
+func newRestoredWorld(t *testing.T) *restoredWorld {
+	t.Helper()
+	p := newPlane(t)
+	typed, err := kubernetes.NewForConfig(p.config())
+	require.NoError(t, err)
+	untyped, err := dynamic.NewForConfig(p.config())
+	require.NoError(t, err)
+	return &restoredWorld{t: t, plane: p, typed: typed, parents: untyped.Resource(parents).Namespace("default")}
+}
+
+func (w *restoredWorld) create(name, value string) {
+	w.t.Helper()
+	_, err := w.parents.Create(w.t.Context(), &unstructured.Unstructured{Object: parent(name, withData("k", value))}, metav1.CreateOptions{})
+	require.NoError(w.t, err)
+}
+
+func (w *restoredWorld) set(name, value string) {
+	w.t.Helper()
+	_, err := w.parents.Patch(w.t.Context(), name, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"data":{"k":%q}}}`, value), metav1.PatchOptions{})
+	require.NoError(w.t, err)
+}
+
+func (w *restoredWorld) remove(names ...string) {
+	w.t.Helper()
+	for _, name := range names {
+		require.NoError(w.t, w.parents.Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+	}
+}
+
+func (w *restoredWorld) removeChild(name string) {
+	w.t.Helper()
+	require.NoError(w.t, w.typed.CoreV1().ConfigMaps("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+}
+
+// value returns what a child says, empty if it isn't there.
+func (w *restoredWorld) value(name string) string {
+	cm, err := w.typed.CoreV1().ConfigMaps("default").Get(w.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return ""
+	}
+	return cm.Data["k"]
+}
+
+// says waits, for no longer than a minute, until each of these children says this.
+func (w *restoredWorld) says(want map[string]string) {
+	w.t.Helper()
+	err := plane.Until(w.t.Context(), time.Minute, func() error {
+		for name, value := range want {
+			if got := w.value(name); got != value {
+				return fmt.Errorf("ConfigMap %s says %q, not %q", name, got, value)
+			}
+		}
+		return nil
+	})
+	require.NoError(w.t, err)
+}
+
+// gone waits, for no longer than a minute, until a parent has gone.
+func (w *restoredWorld) gone(name string) {
+	w.t.Helper()
+	require.NoError(w.t, plane.Until(w.t.Context(), time.Minute, func() error {
+		live, err := w.parents.Get(w.t.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			return fmt.Errorf("Parent %s has the finalizers %q", name, live.GetFinalizers())
+		}
+		return nil
+	}))
+}
+
+// version returns the newest resourceVersion there is.
+func (w *restoredWorld) version() int {
+	w.t.Helper()
+	list, err := w.parents.List(w.t.Context(), metav1.ListOptions{Limit: 1})
+	require.NoError(w.t, err)
+	version, err := strconv.Atoi(list.GetResourceVersion())
+	require.NoError(w.t, err)
+	return version
+}
+
+// overtake makes changes that no operator sees, until the resourceVersions have come to
+// a version.
+func (w *restoredWorld) overtake(version int) {
+	w.t.Helper()
+	maps := w.typed.CoreV1().ConfigMaps("kube-system")
+	cm, err := maps.Create(w.t.Context(), configMapNamed("busy"), metav1.CreateOptions{})
+	require.NoError(w.t, err)
+	for i := 0; w.version() <= version; i++ {
+		cm.Data = map[string]string{"i": strconv.Itoa(i)}
+		cm, err = maps.Update(w.t.Context(), cm, metav1.UpdateOptions{})
+		require.NoError(w.t, err)
+	}
+	require.NoError(w.t, maps.Delete(w.t.Context(), "busy", metav1.DeleteOptions{}))
+}
+
+// TestC173_RestoredFromABackup restores etcd while the operator can't reach the API
+// server. How far the new history has come when it can differs.
+func TestC173_RestoredFromABackup(t *testing.T) {
+	scenario(t, "C173", "etcd is restored from a backup: the operator starts over within a minute and says so, and nothing of the time after the backup haunts it")
+	w := newRestoredWorld(t)
+	for _, round := range []struct {
+		name  string
+		after func(version int)
+	}{
+		{"Behind", func(int) {}},
+		{"Overtaken", func(version int) { w.overtake(version) }},
+	} {
+		t.Run(round.name, func(t *testing.T) {
+			w.t, w.plane.t = t, t
+			o := startRemote(t, w.plane, "c173") // whose watches haven't been refused yet: they try less and less often
+			w.round(o, strings.ToLower(round.name), round.after)
+		})
+	}
+}
+
+// round is one restore. Its parents have the prefix in their names.
+func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(version int)) {
+	w.t.Helper()
+	named := func(name string) string { return prefix + "-" + name }
+	all := map[string]string{}
+	for _, name := range []string{"same", "changed", "deleted", "childless", "renewed", "meanwhile", "dropped"} {
+		w.create(named(name), "v1")
+		all[named(name)] = "v1"
+	}
+	w.says(all)
+	backup, err := w.plane.plane.Backup()
+	require.NoError(w.t, err)
+
+	// What nobody will remember.
+	w.set(named("changed"), "v2")
+	w.create(named("late"), "v1")
+	w.remove(named("deleted"))
+	w.gone(named("deleted"))
+	w.removeChild(named("deleted")) // there is no garbage collector here
+	w.removeChild(named("childless"))
+	w.says(map[string]string{named("changed"): "v2", named("late"): "v1", named("childless"): "v1"})
+	w.set(named("renewed"), "v2")
+	w.says(map[string]string{named("renewed"): "v2"})
+	version := w.version()
+
+	o.cut.Store(true)
+	require.NoError(w.t, w.plane.plane.Restore(backup))
+	w.plane.startServer()
+	require.Less(w.t, w.version(), version)
+	w.set(named("meanwhile"), "v3")
+	w.removeChild(named("same"))
+	w.remove(named("dropped")) // which has a finalizer
+	after(version)
+	finalized, said := o.calls.Load(), len(o.w.logged())
+	o.cut.Store(false)
+
+	// The changes made before it could see are seen.
+	all[named("meanwhile")] = "v3"
+	delete(all, named("dropped"))
+	w.says(all)
+	w.gone(named("dropped"))
+	require.Equal(w.t, finalized+1, o.calls.Load())
+	eventually(w.t, "it is ready", func() bool { return o.runner.Ready() == nil })
+	require.Contains(w.t, o.w.logged()[said:], "starting over")
+	require.Empty(w.t, w.value(named("late")))
+
+	// So are those made afterwards, of whatever the old history had.
+	w.set(named("changed"), "v4")
+	w.create(named("late"), "v4")
+	w.removeChild(named("childless"))
+	w.set(named("renewed"), "v4")
+	for _, name := range []string{"changed", "late", "renewed"} {
+		all[named(name)] = "v4"
+	}
+	w.remove(named("deleted"))
+	w.gone(named("deleted"))
+	require.Equal(w.t, finalized+2, o.calls.Load())
+	w.says(all)
+	eventually(w.t, "it comes to rest", func() bool {
+		before := o.writes.Load()
+		during(w.t, 2*time.Second)
+		return o.writes.Load() == before
+	})
+	require.NoError(w.t, backup.Remove())
+}
