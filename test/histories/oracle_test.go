@@ -112,7 +112,7 @@ func (w *world) sizes() []map[string]int {
 		of := r.manager.Engine().Sizes()
 		maps.DeleteFunc(of, func(name string, n int) bool {
 			counter := name == "loops" || name == "missing children by parent"
-			wait := name == "waiting" || name == "awaited by parent"
+			wait := name == "waiting" || name == "awaited by parent" || name == "undeleted"
 			return n == 0 || counter && n <= of["parents by UID"] || wait && failing && n <= len(sharedNames())*of["parents by UID"]
 		})
 		out = append(out, of)
