@@ -1,7 +1,7 @@
 // Package client sends an operator's requests to the API server and decodes the
 // answers.
 //
-//	link, err := client.Connect(restConfig) // one for the process
+//	link, err := client.Connect(restConfig, log) // one for the process
 //	link = link.Under(lease)                // writes need the lease from here on
 //	httpClient := link.As(operator, metrics)
 //	c, err := client.New(link, httpClient, operator, metrics, log)

@@ -49,7 +49,7 @@ func newMirror(t *testing.T) *mirror {
 		server: fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents")),
 		store:  store.New(sample.ParentType(), sample.TrackingLabel),
 	}
-	link, err := client.Connect(m.server.RESTConfig())
+	link, err := client.Connect(m.server.RESTConfig(), sample.DiscardLog())
 	require.NoError(t, err)
 	metrics := observe.NewMetrics()
 	httpClient := link.As("op", metrics)
