@@ -8,7 +8,8 @@
 //	live, err := c.Get(ctx, kind, key) // a *resource.Resource
 //
 // A Link is the connection that all operators of a process share: the transport,
-// the rate limit and the lease. A Client belongs to one operator, and is the field
+// the rate limit and the lease. It follows the files that the configuration names
+// for certificates and tokens (credential_files.go). A Client belongs to one operator, and is the field
 // manager of the operator's writes. It sends and receives JSON. An object becomes
 // a resource.Resource, which holds the JSON and decodes no more of it than is asked
 // for. A list and a watch stream are cut into objects by code of this package
