@@ -28,3 +28,6 @@ func PodNamespace() string {
 	}
 	return strings.TrimSpace(string(namespace))
 }
+
+// ReadFile returns what a file holds at present. The error names the file.
+func ReadFile(path string) ([]byte, error) { return os.ReadFile(path) }

@@ -123,7 +123,7 @@ func (f *fixture) run(ctx context.Context, p *plan.Plan, terminating ...string) 
 	if f.wrap != nil {
 		rc.Transport = f.wrap(rc.Transport)
 	}
-	link, err := client.Connect(rc)
+	link, err := client.Connect(rc, sample.DiscardLog())
 	require.NoError(f.t, err)
 	c, err := client.New(link, link.As("op", nil), "op", nil, sample.DiscardLog())
 	require.NoError(f.t, err)

@@ -2,6 +2,7 @@ package client
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"k8s.io/client-go/rest"
@@ -26,8 +27,9 @@ type Link struct {
 
 // Connect returns a link to the API server of a configuration. It makes no request,
 // and doesn't change cfg. If cfg sets no rate limit, there is none: the API server's
-// priority and fairness limits the requests.
-func Connect(cfg *rest.Config) (*Link, error) {
+// priority and fairness limits the requests. Certificates and tokens in files that cfg
+// names may be replaced at any time: the link follows them, and logs that to log.
+func Connect(cfg *rest.Config, log *slog.Logger) (*Link, error) {
 	rc := rest.CopyConfig(cfg)
 	if rc.RateLimiter == nil && rc.QPS == 0 { // else client-go would limit requests to 5 a second
 		rc.QPS = -1
@@ -39,7 +41,7 @@ func Connect(cfg *rest.Config) (*Link, error) {
 		}
 		rc.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(rc.QPS, burst)
 	}
-	httpClient, err := rest.HTTPClientFor(rc)
+	httpClient, err := httpClientFor(rc, log)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}

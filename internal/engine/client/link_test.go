@@ -31,7 +31,7 @@ func TestLink_WritesNeedTheLease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := fakeapi.New(fakeapi.ConfigMaps())
-			link, err := Connect(server.RESTConfig())
+			link, err := Connect(server.RESTConfig(), sample.DiscardLog())
 			require.NoError(t, err)
 			if tc.lease != nil {
 				link = link.Under(tc.lease)

@@ -142,7 +142,7 @@ func (m *Manager) Start(ctx context.Context) error {
 		return err
 	}
 	defer server.close()
-	l, err := client.Connect(m.opts.RESTConfig)
+	l, err := client.Connect(m.opts.RESTConfig, m.log)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 // Plan returns what the first operator would change if it ran now, as runner.Plan
 // says. The operator's configuration must have DryRun set.
 func (m *Manager) Plan(ctx context.Context) ([]plan.Change, error) {
-	l, err := client.Connect(m.opts.RESTConfig)
+	l, err := client.Connect(m.opts.RESTConfig, m.log)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (m *Manager) Plan(ctx context.Context) ([]plan.Change, error) {
 // fails doesn't keep the others from being released: the error joins what went
 // wrong.
 func (m *Manager) Release(ctx context.Context, say func(text string)) (parents int, err error) {
-	l, err := client.Connect(m.opts.RESTConfig)
+	l, err := client.Connect(m.opts.RESTConfig, m.log)
 	if err != nil {
 		return 0, err
 	}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -25,6 +26,14 @@ import (
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
+
+// While a list or a watch fails, it is tried again after firstRetry, then after twice
+// as long each time, up to lastRetry. Each wait is longer by up to as much again, at
+// random.
+const firstRetry, lastRetry = 800 * time.Millisecond, 15 * time.Second
+
+// retrySteps is how often the wait is doubled: until it is lastRetry.
+const retrySteps = 6
 
 // A Config holds the parts of a Watcher. Kind, Client, Store, History, Log, Metrics and
 // Changed are required.
@@ -106,6 +115,8 @@ func (w *Watcher) Run(ctx context.Context) {
 		Logger:          &logger,
 		Name:            w.Kind.Type.String(),
 		TypeDescription: w.Kind.Type.String(),
+		// client-go's own backoff waits for up to a minute.
+		Backoff: &wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1},
 	})
 	reflector.RunWithContext(klog.NewContext(ctx, logger))
 }

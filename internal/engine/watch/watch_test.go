@@ -49,7 +49,7 @@ func newMirror(t *testing.T) *mirror {
 		server: fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents")),
 		store:  store.New(sample.ParentType(), sample.TrackingLabel),
 	}
-	link, err := client.Connect(m.server.RESTConfig())
+	link, err := client.Connect(m.server.RESTConfig(), sample.DiscardLog())
 	require.NoError(t, err)
 	metrics := observe.NewMetrics()
 	httpClient := link.As("op", metrics)
@@ -161,6 +161,41 @@ func TestWatcher_Failures(t *testing.T) {
 					<-m.watcher.Synced()
 					synctest.Wait()
 					require.NoError(t, m.watcher.Ready(), tc.reason)
+				})
+			})
+		})
+	}
+}
+
+// A watch that worked once isn't given up for credentials that have expired: they may
+// be replaced at any time. It neither floods the API server nor waits for long.
+func TestWatcher_OutlivesCredentials(t *testing.T) {
+	for name, refusal := range map[string]error{
+		"Unauthorized": apierrors.NewUnauthorized("the token has expired"),
+		"Untrusted":    errors.New("x509: certificate signed by unknown authority"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMirror(t)
+				m.run(func() {
+					<-m.watcher.Synced()
+					synctest.Wait()
+					before := len(m.server.Requests())
+					m.server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return refusal }})
+					m.server.BreakWatches()
+					const expired = time.Hour
+					<-time.After(expired)
+					require.Error(t, m.watcher.Ready())
+					attempts := int(expired / (15 * time.Second)) // at most; each is a few requests
+					require.Less(t, len(m.server.Requests())-before, 3*attempts, "no flood of requests")
+
+					m.create(t, "new")
+					m.server.SetHooks(fakeapi.Hooks{})
+					<-time.After(30 * time.Second)
+					synctest.Wait()
+					require.NoError(t, m.watcher.Ready(), "the watch is back")
+					require.Len(t, m.store.AllParents(), 1)
+					require.Empty(t, m.fatal())
 				})
 			})
 		})
