@@ -58,7 +58,7 @@ func checkTransitionsBy(t *testing.T, name string, table map[string]transition, 
 	var types []resource.Type
 	for key, tr := range table {
 		child := tr.state(t, key, 0)
-		of := resource.Type{APIVersion: child["apiVersion"].(string), Kind: child["kind"].(string)}
+		of := typeOf(child)
 		if !slices.Contains(types, of) {
 			types = append(types, of)
 		}
@@ -80,7 +80,7 @@ func checkTransitionsBy(t *testing.T, name string, table map[string]transition, 
 				told = len(s.errors())
 				for _, key := range slices.Sorted(maps.Keys(table)) {
 					child := table[key].state(t, key, i)
-					of := resource.Type{APIVersion: child["apiVersion"].(string), Kind: child["kind"].(string)}
+					of := typeOf(child)
 					live := s.Get(child)
 					require.NotNil(t, live, "%s: state %d", key, i)
 					fresh := s.dryCreate(untyped, of, child)

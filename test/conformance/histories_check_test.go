@@ -2,13 +2,13 @@ package conformance
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/diff"
 
 	"github.com/roperator/roperator/resource"
 )
@@ -69,7 +69,9 @@ func (h *history) differs(name string) string {
 	if wrong := h.known(live); wrong != "" {
 		return name + ": " + wrong
 	}
-	if label, _ := live.Label("theirs"); h.labelled[name] == live.UID() && label == "" {
+	label, _ := live.Label("theirs")
+	annotation, _ := live.Annotation("theirs")
+	if h.labelled[name] == live.UID() && (label == "" || annotation == "") {
 		return name + " has lost somebody's label"
 	}
 	_, untyped := clients(h.t, "somebody")
@@ -82,7 +84,7 @@ func (h *history) differs(name string) string {
 		return ""
 	}
 	if !reflect.DeepEqual(fresh, now) {
-		return fmt.Sprintf("%s isn't what a new one would be (%s): %s", name, h.table[name].reason, unlike(fresh, now, ""))
+		return fmt.Sprintf("%s isn't what a new one would be (%s): %s", name, h.table[name].reason, diff.Diff(fresh, now))
 	}
 	return ""
 }
@@ -143,27 +145,4 @@ func says(desired, fresh, live any, path string) string {
 		return fmt.Sprintf("%s is %v instead of %v", path, live, fresh)
 	}
 	return ""
-}
-
-// unlike tells where two values differ first.
-func unlike(fresh, live any, path string) string {
-	a, isMap := fresh.(map[string]any)
-	b, isMapToo := live.(map[string]any)
-	if isMap && isMapToo {
-		keys := slices.Collect(maps.Keys(a))
-		keys = append(keys, slices.Collect(maps.Keys(b))...)
-		for _, key := range slices.Compact(slices.Sorted(slices.Values(keys))) {
-			if !reflect.DeepEqual(a[key], b[key]) {
-				return unlike(a[key], b[key], path+"."+key)
-			}
-		}
-	}
-	c, _ := fresh.([]any)
-	d, _ := live.([]any)
-	for i := range min(len(c), len(d)) {
-		if len(c) == len(d) && !reflect.DeepEqual(c[i], d[i]) {
-			return unlike(c[i], d[i], fmt.Sprintf("%s[%d]", path, i))
-		}
-	}
-	return fmt.Sprintf("%s is %v instead of %v", path, live, fresh)
 }

@@ -1,21 +1,15 @@
 package conformance
 
 import (
-	"context"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/roperator/roperator/config"
-	"github.com/roperator/roperator/resource"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // replacedByOthers lets somebody replace a child by another of its states, as with a
@@ -224,51 +218,11 @@ func (h *history) freed() {
 // when the API server goes by it.
 func (h *history) freeze() (lift func()) {
 	h.t.Helper()
-	typed, _ := clients(h.t, "somebody")
-	policies, bindings := typed.AdmissionregistrationV1().ValidatingAdmissionPolicies(), typed.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	var rules []admissionregistrationv1.NamedRuleWithOperations
-	probed := resource.Type{APIVersion: "v1", Kind: "ConfigMap"}
-	for _, c := range append(slices.Clone(h.config.Children), config.Child{Type: probed}) {
-		of := plural(c.Type)
-		rules = append(rules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{"UPDATE"},
-			Rule:       admissionregistrationv1.Rule{APIGroups: []string{of.Group}, APIVersions: []string{"*"}, Resources: []string{of.Resource}, Scope: new(admissionregistrationv1.NamespacedScope)},
-		}})
+	var of []schema.GroupResource
+	for _, c := range h.config.Children {
+		of = append(of, plural(c.Type).GroupResource())
 	}
-	_, err := policies.Create(h.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: h.Namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": h.Namespace}}, ResourceRules: rules,
-			},
-			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "frozen"}},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(h.t, err)
-	_, err = bindings.Create(h.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: h.Namespace},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: h.Namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(h.t, err)
-	probe := typed.CoreV1().ConfigMaps(h.Namespace)
-	_, err = probe.Create(h.t.Context(), configMapNamed("probe"), metav1.CreateOptions{})
-	require.True(h.t, err == nil || apierrors.IsAlreadyExists(err), err)
-	denied := func() bool {
-		_, err := probe.Patch(h.t.Context(), "probe", types.MergePatchType, []byte(`{"data": {"k": "v"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
-		return err != nil
-	}
-	remove := sync.OnceFunc(func() {
-		require.NoError(h.t, bindings.Delete(context.Background(), h.Namespace, metav1.DeleteOptions{}))
-		require.NoError(h.t, policies.Delete(context.Background(), h.Namespace, metav1.DeleteOptions{}))
-	})
-	h.t.Cleanup(remove)
-	eventually(h.t, "updates are denied", denied)
-	return func() {
-		remove()
-		eventually(h.t, "updates are allowed", func() bool { return !denied() })
-	}
+	return denyUpdates(h.t, h.Namespace, of...)
 }
 
 // injectAlways gives every container a variable, and adds a container, whatever is

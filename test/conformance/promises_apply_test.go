@@ -171,7 +171,7 @@ func newPair(t *testing.T, name string, table map[string]life) *pair {
 	var kinds []resource.Type
 	for name := range table {
 		child := p.state(name, 0)
-		of := resource.Type{APIVersion: child["apiVersion"].(string), Kind: child["kind"].(string)}
+		of := typeOf(child)
 		if !slices.Contains(kinds, of) {
 			kinds = append(kinds, of)
 		}

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -32,40 +32,10 @@ import (
 // refuses the probe.
 func (s *stage) forbid(expression, resources string, probe map[string]any) {
 	s.t.Helper()
-	typed, untyped := clients(s.t, "somebody")
-	name := s.Namespace
-	policies, bindings := typed.AdmissionregistrationV1().ValidatingAdmissionPolicies(), typed.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	_, err := policies.Create(s.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			Validations: []admissionregistrationv1.Validation{{Expression: expression}},
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.Namespace}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{"CREATE"},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{resources}, Scope: new(admissionregistrationv1.NamespacedScope)},
-				}}},
-			},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		require.NoError(s.t, policies.Delete(context.Background(), name, metav1.DeleteOptions{}))
-	})
-	_, err = bindings.Create(s.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		require.NoError(s.t, bindings.Delete(context.Background(), name, metav1.DeleteOptions{}))
-	})
-	ref := &unstructured.Unstructured{Object: probe}
-	eventually(s.t, "the policy is in force", func() bool {
-		_, err := untyped.Resource(plural(resource.Type{APIVersion: ref.GetAPIVersion(), Kind: ref.GetKind()})).Namespace(s.Namespace).
-			Create(s.t.Context(), ref, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, untyped := clients(s.t, "somebody")
+	enforce(s.t, s.Namespace, policy{admissionregistrationv1.Create, []schema.GroupResource{{Group: "*", Resource: resources}}, expression}, func() bool {
+		_, err := untyped.Resource(plural(typeOf(probe))).Namespace(s.Namespace).
+			Create(s.t.Context(), &unstructured.Unstructured{Object: probe}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 	})
 }

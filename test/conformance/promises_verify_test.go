@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -45,7 +46,7 @@ func TestC142_RestartUnderPolicy(t *testing.T) {
 				s.strip(deploymentsResource, "one")
 				settle(t, s.Kit)
 			}
-			denyUpdates(t, s.Namespace, "*", "*")
+			denyUpdates(t, s.Namespace, schema.GroupResource{Group: "*", Resource: "*"})
 			s.restart()
 			s.silent()
 		})
@@ -59,7 +60,7 @@ func TestC142_OthersChangeUnderPolicy(t *testing.T) {
 	var lift func()
 	s.rebuild(s.config, func() {
 		s.patchAs("somebody", servicesResource, "typed", `{"spec":{"ports":[{"port":80,"protocol":"TCP","targetPort":81}]}}`)
-		lift = denyUpdates(t, s.Namespace, "", "services")
+		lift = denyUpdates(t, s.Namespace, schema.GroupResource{Resource: "services"})
 	}, typedService())
 	s.silent()
 	lift()

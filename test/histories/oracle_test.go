@@ -103,8 +103,8 @@ func (w *world) checkSilence(who string) {
 
 // sizes returns how much each replica holds, first that of the leader, without what is
 // empty. Counters of conflicts and of missing children may stay as long as the parent, and
-// what a parent waited for until its handler answers again. A standby holds nothing but
-// what is watched.
+// what a parent waited for until its handler answers again, and that an object was said
+// to be deleted as long as the object. A standby holds nothing but what is watched.
 func (w *world) sizes() []map[string]int {
 	failing := slices.ContainsFunc(w.server.List(parentType()), fails)
 	var out []map[string]int
@@ -112,8 +112,8 @@ func (w *world) sizes() []map[string]int {
 		of := r.manager.Engine().Sizes()
 		maps.DeleteFunc(of, func(name string, n int) bool {
 			counter := name == "loops" || name == "missing children by parent"
-			wait := name == "waiting" || name == "awaited by parent" || name == "undeleted"
-			return n == 0 || counter && n <= of["parents by UID"] || wait && failing && n <= len(sharedNames())*of["parents by UID"]
+			wait := name == "waiting" || name == "awaited by parent"
+			return n == 0 || name == "undeleted" || counter && n <= of["parents by UID"] || wait && failing && n <= len(sharedNames())*of["parents by UID"]
 		})
 		out = append(out, of)
 	}
