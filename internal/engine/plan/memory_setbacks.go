@@ -92,12 +92,20 @@ func (p *ParentMemory) Tries(a *Action) int {
 	return 0
 }
 
+// overdueRetry is when a refused write is tried again that was due in the last pass, and
+// for which something stood in the way.
+const overdueRetry = 100 * time.Millisecond
+
 // RetryIn returns how long after now the first refused write is tried again; zero:
 // nothing was refused.
 func (p *ParentMemory) RetryIn(now time.Time) time.Duration {
 	var first time.Duration
 	sooner := func(at time.Time) {
-		if in := max(at.Sub(now), time.Millisecond); first == 0 || in < first {
+		in := at.Sub(now)
+		if in <= 0 {
+			in = overdueRetry
+		}
+		if first == 0 || in < first {
 			first = in
 		}
 	}
