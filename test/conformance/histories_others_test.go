@@ -9,7 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/roperator/roperator/resource"
 )
 
 // replacedByOthers lets somebody replace a child by another of its states, as with a
@@ -124,7 +128,45 @@ func (h *history) deletedInPassing() {
 	h.t.Helper()
 	if name, live := h.drawChild(); live != nil {
 		h.note("somebody deletes %s in passing", name)
-		h.Delete(live)
+		h.remove(live)
+	}
+}
+
+// remove lets somebody delete a child, unless it is gone by then.
+func (h *history) remove(live *resource.Resource) {
+	h.t.Helper()
+	_, untyped := clients(h.t, "somebody")
+	err := untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Delete(h.t.Context(), live.Name(), metav1.DeleteOptions{})
+	require.NoError(h.t, client.IgnoreNotFound(err))
+}
+
+// givenUp lets somebody delete the children in which others have set what the API
+// server refuses beside the desired state: both stand by what they said, as two who
+// apply the same object do. The operator has to say so, and an apply of the desired state
+// by a third one has to be refused as well.
+func (h *history) givenUp() {
+	h.t.Helper()
+	_, untyped := clients(h.t, "somebody")
+	for name, uid := range h.theirs {
+		i, desired := h.at[name]
+		if !desired {
+			continue
+		}
+		child := &unstructured.Unstructured{Object: h.table[name].state(h.t, name, i)}
+		live := h.Get(child.Object)
+		told := slices.ContainsFunc(h.errors()[h.told:], func(err error) bool { return strings.Contains(err.Error(), "/"+child.GetName()+": ") })
+		if live == nil || live.UID() != uid || !told {
+			continue
+		}
+		_, err := untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Apply(h.t.Context(), live.Name(), child,
+			metav1.ApplyOptions{FieldManager: "third", Force: true, DryRun: []string{metav1.DryRunAll}})
+		if !apierrors.IsInvalid(err) {
+			continue
+		}
+		h.note("somebody deletes %s, since nobody can have it so: %v", name, err)
+		h.remove(live)
+		settle(h.t, h.Kit)
+		h.told = len(h.errors())
 	}
 }
 
@@ -198,6 +240,7 @@ func (h *history) hindered() {
 func (h *history) freed() {
 	h.t.Helper()
 	for end := time.Now().Add(patience); ; {
+		h.givenUp()
 		wrong := ""
 		for _, name := range h.names {
 			if text := h.differs(name); text != "" && !h.replaceByHand(name) {
