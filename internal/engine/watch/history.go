@@ -133,10 +133,11 @@ const (
 // listAnew ends the watch, which may be of a history that has ended.
 func (w *Watcher) listAnew() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.mu.unsure = unsureOfAll
-	if w.mu.stop != nil {
-		w.mu.stop()
+	stop := w.mu.stop
+	w.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 }
 

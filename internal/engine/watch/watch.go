@@ -144,10 +144,11 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	}
 	w.hear()
 	w.mu.established, w.mu.broken, w.mu.stop = true, nil, events.Stop
-	if w.mu.unsure == unsureOfAll { // another watcher has found out meanwhile
+	late := w.mu.unsure == unsureOfAll
+	w.mu.Unlock()
+	if late { // another watcher has found out meanwhile that there is a new history
 		events.Stop()
 	}
-	w.mu.Unlock()
 	return events, nil
 }
 
