@@ -77,7 +77,21 @@ func TestRestored_OperatorStartsOver(t *testing.T) {
 // The new history has overtaken the old one when the operator sees the API server again.
 // No list is older than it was asked for, and no watch is refused.
 func TestRestored_HistoryThatWasOvertaken(t *testing.T) {
-	for name, refusal := range map[string]error{"Refused": syscall.ECONNREFUSED, "Lost": syscall.ECONNRESET} {
+	people := func(r *rig.Rig) {
+		r.SetSpec("changed", "v2")
+		r.Create("late", "v1")
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		refusal error
+		forgot  func(*rig.Rig)
+	}{
+		"Refused": {"client-go's Reflector would go on with the watch", syscall.ECONNREFUSED, people},
+		"Reset":   {"client-go's REST client would try again by itself", syscall.ECONNRESET, people},
+		"ByOne": {"only the list of one type shows it", syscall.ECONNREFUSED, func(r *rig.Rig) {
+			r.Change(k8s.ConfigMap, "changed", func(o map[string]any) { o["data"] = map[string]any{"value": "theirs"} })
+		}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
 				server := rig.Server()
@@ -87,15 +101,14 @@ func TestRestored_HistoryThatWasOvertaken(t *testing.T) {
 				}
 				rig.Elapse(time.Second)
 				restore := server.Backup()
-				r.SetSpec("changed", "v2")
-				r.Create("late", "v1")
+				tc.forgot(r)
 				rig.Elapse(time.Minute)
 
 				var down atomic.Bool
 				down.Store(true)
 				server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error {
 					if down.Load() {
-						return refusal
+						return tc.refusal
 					}
 					return nil
 				}})
@@ -111,7 +124,7 @@ func TestRestored_HistoryThatWasOvertaken(t *testing.T) {
 				down.Store(false)
 				rig.Elapse(time.Minute)
 
-				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"), "once for each type")
+				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"), "once for each type: %s", tc.reason)
 				r.SetSpec("changed", "v4")
 				rig.Elapse(time.Second)
 				for name, want := range map[string]string{"changed": "v4", "same": "v1", "meanwhile": "v3"} {
