@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -41,11 +40,12 @@ func (m *middleman) config() *rest.Config {
 			if err != nil || req.URL.Query().Get("watch") == "" {
 				return resp, err
 			}
+			ctx := req.Context()
 			switch {
 			case strings.HasSuffix(req.URL.Path, "/parents"):
-				resp.Body = &watchBody{ReadCloser: resp.Body, ctx: req.Context(), latch: &m.parents, listed: m.listed}
+				resp.Body = &watchBody{ReadCloser: resp.Body, pass: func() { m.parents.pass(ctx) }, listed: m.listed}
 			case strings.HasSuffix(req.URL.Path, "/configmaps"):
-				resp.Body = &watchBody{ReadCloser: resp.Body, ctx: req.Context(), latch: &m.maps}
+				resp.Body = &watchBody{ReadCloser: resp.Body, pass: func() { m.maps.pass(ctx) }}
 			}
 			return resp, nil
 		})
@@ -62,18 +62,17 @@ func (m *middleman) answers(answer func(*http.Request) *http.Response) {
 	m.answer.Store(&answer)
 }
 
-// A watchBody hands out what a watch delivers when the latch is open.
+// A watchBody calls pass before it hands out what a watch delivers.
 type watchBody struct {
 	io.ReadCloser
-	ctx    context.Context
-	latch  *latch
-	listed func()
+	pass   func()
+	listed func() // see middleman; nil once it was called
 	end    []byte // of what was read, as long as the mark of a list's end
 }
 
 func (b *watchBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.latch.pass(b.ctx)
+	b.pass()
 	if b.listed != nil {
 		const mark = "k8s.io/initial-events-end"
 		b.end = append(b.end, p[:n]...)

@@ -280,7 +280,16 @@ func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, op
 
 // list is List for objects with the HeldFields that held reads.
 func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, held *heldFields) (*WireList, error) {
-	res := c.do(ctx, c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
+	return c.listBy(ctx, c.listRequest(k, namespace, opts), k, held)
+}
+
+func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.ListOptions) *rest.Request {
+	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
+}
+
+// listBy returns the list that answers a request.
+func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind, held *heldFields) (*WireList, error) {
+	res := c.do(ctx, req)
 	if err := res.Error(); err != nil {
 		return nil, err
 	}
@@ -291,10 +300,22 @@ func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, op
 	return decodeList(k.Type, raw, held)
 }
 
+// Newest returns the newest resourceVersion that there is, by a list of one object at
+// most. It makes a single attempt: an answer means that the API server could be reached
+// at once.
+func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace, selector string) (string, error) {
+	opts := metav1.ListOptions{LabelSelector: selector, Limit: 1}
+	list, err := c.listBy(ctx, c.listRequest(k, namespace, opts).MaxRetries(0), k, c.held)
+	if err != nil {
+		return "", err
+	}
+	return list.ResourceVersion, nil
+}
+
 // Watch watches the objects of a type in a namespace (empty: in all), with
 // client-go's options. The events hold WireObjects. The watch ends with ctx, or when
 // the caller stops it.
 func (c *Client) Watch(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}).Watch(withoutBodies(ctx))
+	return c.listRequest(k, namespace, opts).Watch(withoutBodies(ctx))
 }

@@ -2,6 +2,8 @@ package manager_test
 
 import (
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
@@ -65,6 +68,76 @@ func TestRestored_OperatorStartsOver(t *testing.T) {
 				rig.Elapse(time.Minute)
 				require.Len(t, server.Writes(), writes, "it settles")
 				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"))
+				r.Stop()
+			})
+		})
+	}
+}
+
+// The new history has overtaken the old one when the operator sees the API server again.
+// No list is older than it was asked for, and no watch is refused.
+func TestRestored_HistoryThatWasOvertaken(t *testing.T) {
+	people := func(r *rig.Rig) {
+		r.SetSpec("changed", "v2")
+		r.Create("late", "v1")
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		refusal error
+		forgot  func(*rig.Rig)
+	}{
+		"Refused": {"client-go's Reflector would go on with the watch", syscall.ECONNREFUSED, people},
+		"Reset":   {"client-go's REST client would try again by itself", syscall.ECONNRESET, people},
+		"ByOne": {"only the list of one type shows it", syscall.ECONNREFUSED, func(r *rig.Rig) {
+			r.Change(k8s.ConfigMap, "changed", func(o map[string]any) { o["data"] = map[string]any{"value": "theirs"} })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
+				for _, name := range []string{"changed", "same", "meanwhile"} {
+					r.Create(name, "v1")
+				}
+				rig.Elapse(time.Second)
+				restore := server.Backup()
+				tc.forgot(r)
+				rig.Elapse(time.Minute)
+
+				var down atomic.Bool
+				down.Store(true)
+				server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error {
+					if down.Load() {
+						return tc.refusal
+					}
+					return nil
+				}})
+				before := server.Version()
+				restore()
+				r.SetSpec("meanwhile", "v3")
+				require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("same")))
+				for server.Version() < 2*before {
+					r.Create("busy", "v1")
+					require.NoError(t, server.Delete(sample.ParentType(), rig.Key("busy")))
+				}
+				rig.Elapse(5 * time.Second)
+				down.Store(false)
+				rig.Elapse(time.Minute)
+
+				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"), "once for each type: %s", tc.reason)
+				r.SetSpec("changed", "v4")
+				rig.Elapse(time.Second)
+				for name, want := range map[string]string{"changed": "v4", "same": "v1", "meanwhile": "v3"} {
+					child := r.Get(k8s.ConfigMap, name)
+					require.NotNil(t, child, name)
+					value, _ := child.Field("data", "value")
+					require.Equal(t, want, value, name)
+				}
+				_, held := r.Manager.Engine().Snapshot(rig.Key("late"))
+				require.False(t, held, "it isn't in the backup")
+				writes := len(server.Writes())
+				rig.Elapse(time.Minute)
+				require.Len(t, server.Writes(), writes, "it settles")
 				r.Stop()
 			})
 		})

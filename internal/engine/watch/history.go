@@ -32,13 +32,14 @@ type History struct {
 		sync.Mutex
 		number  uint64 // how many new histories have begun
 		running map[*Watcher]struct{}
+		listed  map[store.Stream]uint64 // stream -> the number of the one in which its objects were listed last
 	}
 }
 
 // NewHistory returns a History that no watcher knows of.
 func NewHistory() *History {
 	h := &History{}
-	h.mu.running = map[*Watcher]struct{}{}
+	h.mu.running, h.mu.listed = map[*Watcher]struct{}{}, map[store.Stream]uint64{}
 	return h
 }
 
@@ -61,22 +62,44 @@ func (h *History) current() uint64 {
 	return h.mu.number
 }
 
-// begins notes that a list has shown a new history, and returns its number. The list was
-// asked for in the history since. If another watcher has shown a new one meanwhile, that
-// is the same.
-func (h *History) begins(since uint64, shownBy *Watcher) uint64 {
+// isNews says whether a stream's objects haven't been listed since a new history was known.
+func (h *History) isNews(to store.Stream, asked ask) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.mu.number != since {
-		return h.mu.number
+	return h.mu.listed[to] < asked.history
+}
+
+// note notes that a stream's objects have been listed. If the list has shown a new history
+// (begins), all other watchers list anew, unless another one has shown it meanwhile.
+func (h *History) note(by *Watcher, asked ask, begins bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	listed := asked.history
+	if begins {
+		h.beginLocked(by, asked.history)
+		listed = h.mu.number
+	}
+	h.mu.listed[by.stream] = max(h.mu.listed[by.stream], listed)
+}
+
+// begin notes that there is a newer history than the one with this number. All watchers
+// list anew, unless one has found that out before.
+func (h *History) begin(known uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.beginLocked(nil, known)
+}
+
+func (h *History) beginLocked(by *Watcher, known uint64) {
+	if h.mu.number != known {
+		return
 	}
 	h.mu.number++
 	for w := range h.mu.running {
-		if w != shownBy {
+		if w != by {
 			w.listAnew()
 		}
 	}
-	return h.mu.number
 }
 
 // An ask is what was known when a list was asked for.
@@ -133,10 +156,11 @@ func doubtAfter(err error) doubt {
 // listAnew ends the watch, which may be of a history that has ended.
 func (w *Watcher) listAnew() {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.mu.unsure = unsureOfAll
-	if w.mu.stop != nil {
-		w.mu.stop()
+	stop := w.mu.stop
+	w.mu.Unlock()
+	if stop != nil {
+		stop()
 	}
 }
 
@@ -153,14 +177,13 @@ func (w *Watcher) checkHistory(ctx context.Context, delivered string) error {
 		return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s may be of another history", delivered))
 	}
 	asked := w.ask("")
-	list, err := w.Client.List(ctx, w.Kind, w.Namespace, metav1.ListOptions{LabelSelector: w.Selector, Limit: 1})
+	version, err := w.Client.Newest(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
 		return err
 	}
-	if store.Older(list.ResourceVersion, delivered) || store.Older(list.ResourceVersion, asked.version) {
-		w.History.begins(asked.history, w)
-		w.listAnew()
-		return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s is of another history: the newest one is %s", delivered, list.ResourceVersion))
+	if store.Older(version, delivered) || store.Older(version, asked.version) {
+		w.History.begin(asked.history)
+		return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s is of another history: the newest one is %s", delivered, version))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,17 +195,9 @@ func (w *Watcher) checkHistory(ctx context.Context, delivered string) error {
 
 // replace puts a complete list into the store.
 func (w *Watcher) replace(ctx context.Context, asked ask, listed []*client.WireObject, version string) store.Change {
-	w.mu.Lock()
-	known := w.mu.history
-	w.mu.Unlock()
-	anew := known < asked.history
+	anew := w.History.isNews(w.stream, asked)
 	change, proven := w.Store.ReplaceSince(asked.version, w.stream, resourcesOf(listed), version, anew)
-	if known = asked.history; proven && !anew { // else another watcher has shown it before
-		known = w.History.begins(asked.history, w)
-	}
-	w.mu.Lock()
-	w.mu.history = max(w.mu.history, known)
-	w.mu.Unlock()
+	w.History.note(w, asked, proven && !anew) // else another watcher has shown it before
 	if proven || anew {
 		w.Log.WarnContext(ctx, "the API server's resourceVersions have gone back, as after a restore of etcd from a backup; starting over with the list",
 			"type", w.Kind.Type.String(), "from", asked.version, "to", version)

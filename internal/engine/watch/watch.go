@@ -82,16 +82,13 @@ type Watcher struct {
 		stop        func()    // ends the watch; nil: there was none
 		unsure      doubt     // whether the API server still has the history of the last watch
 		asked       ask       // of the Reflector's list under way
-		history     uint64    // the number of that in which the store's objects were listed last
 	}
 	synced chan struct{} // closed with the first complete list
 }
 
 // New returns a watcher that doesn't run yet. It makes no request.
 func New(c Config) *Watcher {
-	w := &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
-	w.mu.history = c.History.current()
-	return w
+	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
 }
 
 // Name returns the type, and the namespace if the watcher has one. It differs
@@ -158,10 +155,11 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	}
 	w.hear()
 	w.mu.established, w.mu.broken, w.mu.stop = true, nil, events.Stop
-	if w.mu.unsure == unsureOfAll { // another watcher has found out meanwhile
+	late := w.mu.unsure == unsureOfAll
+	w.mu.Unlock()
+	if late { // another watcher has found out meanwhile that there is a new history
 		events.Stop()
 	}
-	w.mu.Unlock()
 	return events, nil
 }
 
