@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// A hunter runs tests of the program with all mutants.
+type hunter struct{ dir string }
+
+// binary returns the path of the test binary of a package.
+func (h hunter) binary(pkg string) string {
+	return filepath.Join(h.dir, strings.ReplaceAll(pkg, "/", "-")+".test")
+}
+
+// build builds the test binary of a package.
+func (h hunter) build(overlay, pkg string) error {
+	out, err := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", h.binary(pkg), "./"+pkg).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: build: %w\n%s", pkg, err, out)
+	}
+	return nil
+}
+
+// run runs the tests of a package with a mutant; "": with the whole engine. It returns
+// what they print, and whether they have passed.
+func (h hunter) run(pkg, mutant string, env []string, args ...string) (out string, passed bool, err error) {
+	cmd := exec.Command(h.binary(pkg), args...)
+	cmd.Dir, cmd.Env = pkg, append(append(os.Environ(), env...), chosenBy+"="+mutant)
+	raw, err := cmd.CombinedOutput()
+	if _, failed := errors.AsType[*exec.ExitError](err); failed {
+		return string(raw), false, nil
+	}
+	return string(raw), err == nil, err
+}
+
+// hunt returns how a mutant was found, "" if it wasn't.
+func (h hunter) hunt(m mutant) (how string, err error) {
+	if m.tests == "" {
+		return h.violation(m.name)
+	}
+	return h.failingTest(m.tests, m.name)
+}
+
+// failingTest returns the first test of a package that fails with a mutant, "" if none
+// does. A test that hangs fails, too.
+func (h hunter) failingTest(pkg, mutant string) (string, error) {
+	out, passed, err := h.run(pkg, mutant, nil, "-test.short", "-test.failfast", "-test.timeout=2m")
+	if passed || err != nil {
+		return "", err
+	}
+	for _, failure := range []string{`--- FAIL: (\S+)`, `(?s)panic: test timed out.*?running tests:\s*(\S+)`, `(goleak: Errors on successful test run)`} {
+		if found := regexp.MustCompile(failure).FindStringSubmatch(out); found != nil {
+			return pkg + ": " + found[1], nil
+		}
+	}
+	return "", fmt.Errorf("run: %s", tail(out))
+}
+
+// violation returns the first promise that the simulation finds broken with a mutant, ""
+// if it finds none. The simulation looks with more and more seeds.
+func (h hunter) violation(mutant string) (string, error) {
+	found := regexp.MustCompile(`\d+ violations:\n\s*(.*)`)
+	for _, seeds := range []string{"60", "500", "3000"} {
+		out, passed, err := h.run(simulation, mutant, []string{"SIM_SEEDS=" + seeds}, "-test.run=^TestSeeds$")
+		if err != nil {
+			return "", err
+		}
+		if broken := found.FindStringSubmatch(out); broken != nil {
+			return broken[1][:min(len(broken[1]), 150)], nil
+		}
+		if !passed {
+			return "", fmt.Errorf("run: %s", tail(out))
+		}
+	}
+	return "", nil
+}
+
+// tail returns the end of an output.
+func tail(out string) string { return out[max(0, len(out)-2000):] }
