@@ -8,10 +8,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // A hunter runs tests of the program with all mutants.
-type hunter struct{ dir string }
+type hunter struct {
+	dir    string                   // has the test binaries
+	limits map[string]time.Duration // package -> how long its tests may take before they hang
+}
 
 // binary returns the path of the test binary of a package.
 func (h hunter) binary(pkg string) string {
@@ -47,10 +51,26 @@ func (h hunter) hunt(m mutant) (how string, err error) {
 	return h.failingTest(m.tests, m.name)
 }
 
+// measure runs the tests of a package with the whole engine, which they must pass. By the
+// time that they take it is known with a mutant that they hang.
+func (h hunter) measure(pkg string) error {
+	begin := time.Now()
+	h.limits[pkg] = 10 * time.Minute
+	how, err := h.failingTest(pkg, "")
+	if err == nil && how != "" {
+		err = errors.New(how)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: the tests fail with the whole engine: %w", pkg, err)
+	}
+	h.limits[pkg] = 20*time.Second + 5*time.Since(begin)
+	return nil
+}
+
 // failingTest returns the first test of a package that fails with a mutant, "" if none
 // does. A test that hangs fails, too.
 func (h hunter) failingTest(pkg, mutant string) (string, error) {
-	out, passed, err := h.run(pkg, mutant, nil, "-test.short", "-test.failfast", "-test.timeout=2m")
+	out, passed, err := h.run(pkg, mutant, nil, "-test.short", "-test.failfast", "-test.timeout="+h.limits[pkg].String())
 	if passed || err != nil {
 		return "", err
 	}
