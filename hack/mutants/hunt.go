@@ -74,7 +74,7 @@ func (h hunter) failingTest(pkg, mutant string) (string, error) {
 	if passed || err != nil {
 		return "", err
 	}
-	for _, failure := range []string{`--- FAIL: (\S+)`, `(?s)panic: test timed out.*?running tests:\s*(\S+)`, `(goleak: Errors on successful test run)`} {
+	for _, failure := range []string{`--- FAIL: (\S+)`, `(?s)panic: test timed out.*?running tests:\s*(\S+)`, `(goleak: Errors on successful test run)`, `(?m)^(panic: .*)`} {
 		if found := regexp.MustCompile(failure).FindStringSubmatch(out); found != nil {
 			return pkg + ": " + found[1], nil
 		}
