@@ -18,8 +18,6 @@ func inLeadAndManager() []mutant {
 			"	if err == nil && record.HolderIdentity != \"\" && record", "	if false && record"),
 		unit("a lease that was released isn't held", "lead", "lead/lease.go",
 			"		l.mu.renewed = time.Time{}\n	case", "	case"),
-		unit("a holder waits out a missing right", "lead", "lead/lease.go",
-			"	case apierrors.IsForbidden(err) && !ever:\n", "	case apierrors.IsForbidden(err) && (!ever || true):\n"),
 		unit("a request about the lease has a timeout", "lead", "lead/lease.go",
 			"	httpClient.Timeout = max(", "	_ = max("),
 		unit("passes are cut short when the lease is lost", "lead", "lead/election.go",

@@ -85,8 +85,6 @@ func inReconcile() []mutant {
 			"		e.queue.Add(uid, schedule.Backlog, \"begin to lead\")\n", "		_ = uid\n"),
 		unit("the held fields of orphans are forgotten", "manager", "reconcile/engine.go",
 			"		e.store.ForgetOrphanFields()\n", ""),
-		unit("held fields are read for the first lists alone", "manager", "reconcile/engine.go",
-			"	e.client.DropHeldFields()\n", ""),
 		unit("children that aren't desired any more are forgotten", "reconcile", "reconcile/learn.go",
 			"		p.memory.KeepOnly(desired)\n", ""),
 		unit("a schema that is gone isn't used", "reconcile", "reconcile/schemas.go",

@@ -21,8 +21,6 @@ func inStore() []mutant {
 			"	if s.mu.objects[ref.Type][ref.Key] == nil && s.passedLocked(", "	if false && s.passedLocked("),
 		unit("a child under deletion isn't missing", "store", "store/own_writes.go",
 			"held != nil && held.UID() == res.UID() {\n		s.mu.asked", "false && held != nil {\n		s.mu.asked"),
-		unit("an own delete is noted of the object held", "store", "store/own_writes.go",
-			"held != nil && held.UID() == res.UID() {\n		s.mu.asked", "held != nil {\n		s.mu.asked"),
 		unit("a failed delete of what has gone counts as missing", "store", "store/own_writes.go",
 			"	if note == nil || !note.gone {", "	if note == nil || true {"),
 		unit("an own delete doesn't remove a successor", "store", "store/own_writes.go",
