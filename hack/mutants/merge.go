@@ -11,8 +11,6 @@ func inMerge() []mutant {
 			"!ownsAny(ours, f.live) || ownsAny(others, f.live)", "!ownsAny(ours, f.live)"),
 		unit("metadata isn't made anew", "merge", "merge/made.go",
 			" || below.part == partMetadata || ", " || "),
-		unit("duplicates of a key aren't made anew", "merge", "merge/made.go",
-			" && !key.byShape && key.fits(have) {", " && !key.byShape {"),
 		unit("a list that may have keys isn't owned whole", "merge", "merge/holdings.go",
 			"		return d.Live != nil\n", "		return true\n"),
 		unit("a foreign item awaits the schema", "merge", "merge/pending.go",

@@ -60,6 +60,7 @@ func TestLease_LostForGood(t *testing.T) {
 		}})
 		require.NoError(t, l.Update(t.Context(), ours))
 		require.False(t, l.Held(), "the passes have been told to stop")
+		require.LessOrEqual(t, l.left(), time.Duration(0), "and nothing is left to wait for")
 		requests := len(server.Requests())
 		require.Error(t, l.Update(t.Context(), ours))
 		require.Error(t, l.Create(t.Context(), ours))
