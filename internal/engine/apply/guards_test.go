@@ -149,7 +149,7 @@ func TestRemake_DryRun(t *testing.T) {
 		}
 		return nil
 	}})
-	f.given(child(thing(), "c", map[string]any{"size": "1"}), nil)
+	f.given(child(thing(), "c", map[string]any{"size": "1"}), func(o map[string]any) { o["data"].(map[string]any)["made"] = "of 1" })
 	change := func(size string) {
 		live, err := f.server.Change(thing(), key("c"), func(o map[string]any) {
 			meta, _ := o["metadata"].(map[string]any)

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -65,4 +66,45 @@ func TestConflicts_OfAParentThatIsGone(t *testing.T) {
 		require.Zero(t, r.Manager.Engine().Sizes()["loops"])
 		r.Stop()
 	})
+}
+
+// A brokenStatus is a status whose encoding panics.
+type brokenStatus struct{}
+
+// MarshalJSON implements json.Marshaler.
+func (brokenStatus) MarshalJSON() ([]byte, error) { panic("no status") }
+
+// Whatever a handler does in a call is the error of that pass alone. The parent is tried
+// again, and the others have their passes.
+func TestHandler_Misbehaves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		do     func() (*handler.SyncResponse, error)
+		err    string
+	}{
+		"Nothing": {"it says neither what shall be nor what is wrong", func() (*handler.SyncResponse, error) { return nil, nil }, "returned neither a response nor an error"},
+		"Goexit":  {"so a failed assertion of a test ends", func() (*handler.SyncResponse, error) { runtime.Goexit(); return nil, nil }, "ended its goroutine"},
+		"Panic":   {"a handler may have a bug", func() (*handler.SyncResponse, error) { panic("no") }, "handler: Sync: panic: no"},
+		"Status":  {"so may a type of its own", func() (*handler.SyncResponse, error) { return &handler.SyncResponse{Status: brokenStatus{}}, nil }, "panic: no status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					if req.Parent.Name() == "bad" {
+						return tc.do()
+					}
+					return rig.Copier(ctx, req)
+				}))
+				r.Create("bad", "v")
+				rig.Elapse(time.Second)
+				r.Create("good", "v")
+				rig.Elapse(time.Second)
+				require.NotNil(t, r.Get(k8s.ConfigMap, "good"), "the others have their passes")
+				errs := r.Errors("bad")
+				require.Greater(t, len(errs), 1, "it is tried again")
+				require.ErrorContains(t, errs[0], tc.err, tc.reason)
+				r.Stop()
+			})
+		})
+	}
 }
