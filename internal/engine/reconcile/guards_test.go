@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"encoding/json"
 	"runtime"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
@@ -107,4 +109,36 @@ func TestHandler_Misbehaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A conflict loop over a Secret is told of by log and Event without the values.
+func TestConflicts_OfASecret(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		const ours, theirs = "c3dvcmRmaXNo", "bWFybGlu"
+		cfg := rig.Config()
+		cfg.Children = []config.Child{{Type: k8s.Secret, Strategy: config.Replace}}
+		server := rig.Server()
+		r := rig.Start(t, server, cfg, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Children: []any{map[string]any{
+				"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "one"}, "data": map[string]any{"k": ours},
+			}}}, nil
+		}))
+		r.Create("one", "v")
+		rig.Elapse(time.Second)
+		for range 10 {
+			r.Change(k8s.Secret, "one", func(o map[string]any) { o["data"] = map[string]any{"k": theirs} })
+			rig.Elapse(time.Second)
+		}
+		r.Stop()
+		told := r.Logs.String()
+		require.Contains(t, told, "conflict loop, slowing down")
+		for _, event := range server.List(fakeapi.Events().Type) {
+			raw, err := json.Marshal(event.Unstructured().Object)
+			require.NoError(t, err)
+			told += string(raw)
+		}
+		require.Contains(t, told, "data.k is written again and again")
+		require.NotContains(t, told, ours)
+		require.NotContains(t, told, theirs)
+	})
 }
