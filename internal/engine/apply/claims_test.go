@@ -3,6 +3,7 @@ package apply_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,9 +25,7 @@ const someHash = "00112233445566778899aabbccddeeff"
 // otherParent stores another parent of the operator, with a field of its metadata.
 func (f *fixture) otherParent(meta map[string]any) {
 	f.t.Helper()
-	for name, value := range map[string]any{"name": "q", "namespace": "ns", "uid": "q", "resourceVersion": "50"} {
-		meta[name] = value
-	}
+	maps.Copy(meta, map[string]any{"name": "q", "namespace": "ns", "uid": "q", "resourceVersion": "50"})
 	other, err := resource.New(map[string]any{"apiVersion": f.parent.Type().APIVersion, "kind": f.parent.Type().Kind, "metadata": meta})
 	require.NoError(f.t, err)
 	f.store.Observe(store.Stream{Type: f.parent.Type()}, other)
@@ -228,5 +227,4 @@ func TestRun_Stopped(t *testing.T) {
 	report := f.run(ctx, f.plan([]*resource.Resource{live}, child(k8s.ConfigMap, "d", nil)))
 	require.NotNil(t, f.server.Get(k8s.ConfigMap, key("c")))
 	require.Len(t, report.Results, 1, "a delete that wasn't begun has no result")
-
 }
