@@ -1,171 +1,113 @@
-// The command mutants switches off the engine's safeguards, one at a time, and
-// runs the simulation, which must find out. Of safeguards whose loss a simulation
-// meets too rarely, the unit tests of a package must find out:
+// The command mutants takes the engine's safeguards out, one at a time, and runs
+// tests, which must find out: the unit tests of one package, the short histories, or the
+// simulation.
 //
-//	go run ./hack/mutants
+//	go run ./hack/mutants             # all mutants
+//	go run ./hack/mutants -sim        # those that the simulation and the histories must find
+//	go run ./hack/mutants -unit       # those that unit tests must find
+//	go run ./hack/mutants "UID guard" # the mutant of this name
 //
-// It changes nothing in the working tree: the compiler is given the changed
-// files by -overlay. The name of a mutant as argument runs only that one.
+// It is run at the root of the repository, and changes nothing in the working tree:
+// the compiler is given the changed files by -overlay.
 package main
 
 import (
-	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strings"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
 )
 
-// An edit replaces what occurs exactly once in a file.
-type edit struct{ file, old, new string }
-
-// A mutant is an engine without one of its safeguards.
-type mutant struct {
-	name  string
-	edits []edit
-	tests string // the package whose unit tests must find out; empty: the simulation must
-}
-
-func mutants() []mutant { return append(forSimulation(), forUnitTests()...) }
-
-// forSimulation returns the mutants that the simulation must find.
-func forSimulation() []mutant {
-	one := func(name, file, was, is string) mutant { return mutant{name, []edit{{file, was, is}}, ""} }
-	return []mutant{
-		one("read your writes", "internal/engine/apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
-		one("newer states only", "internal/engine/store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
-		one("tombstones of own deletes", "internal/engine/store/own_writes.go", "	gone[res.UID()] = tombstone{key: ref.Key, version: held.ResourceVersion()}\n", ""),
-		one("relist deletion", "internal/engine/store/observed.go", "		all.add(s.removeLocked(ref, held))\n", "		continue\n"),
-		one("UID guard", "internal/engine/client/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
-		one("test operations", "internal/engine/plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),
-		one("finalizer before the handler", "internal/engine/catalog/settings.go", "return append(held, s.Finalizer)", "return held"),
-		one("finalize until finalized", "internal/engine/reconcile/finalize.go", "if resp.Finalized {", "if true {"),
-		one("delete suppression in a failed pass", "internal/engine/apply/order.go", "if back.holds(a.Ref) {", "if false {"),
-		one("children that went with their parent", "internal/engine/reconcile/pass.go", "	if planned.Creates() {\n", "	if false {\n"),
-		one("foreign objects", "internal/engine/apply/standing.go", "s.controller == nil && !s.foreign && (s.ours || s.adoptable)", "s.controller == nil && !s.foreign"),
-		{"the lease check", []edit{
-			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
-			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
-		}, ""},
-		one("no writes after a handler's error", "internal/engine/reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
-		one("removal of dropped fields", "internal/engine/plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
-		one("retry of a failed pass", "internal/engine/reconcile/pass.go", "	out.Err = err != nil\n", ""),
-	}
-}
-
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	sim := flag.Bool("sim", false, "only the mutants that the simulation and the histories must find")
+	unit := flag.Bool("unit", false, "only the mutants that unit tests must find")
+	flag.Parse()
+	chosen := slices.DeleteFunc(mutants(), func(m mutant) bool {
+		return *sim && !m.random() || *unit && m.random() || flag.NArg() > 0 && !slices.Contains(flag.Args(), m.name)
+	})
+	if err := run(chosen); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only []string) error {
+// run builds the program with all mutants, and hunts those of the list.
+func run(list []mutant) error {
 	dir, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	count, caught := 0, 0
-	for _, m := range mutants() {
-		if len(only) > 0 && m.name != only[0] {
-			continue
-		}
-		count++
-		how, err := m.hunt(dir)
-		if err != nil {
-			return fmt.Errorf("%s: %w", m.name, err)
-		}
-		if how != "" {
-			caught++
-		} else {
-			how = "NOT CAUGHT"
-		}
-		fmt.Printf("sim-mutants: without %s: %s\n", m.name, how)
-	}
-	fmt.Printf("sim-mutants: %d of %d caught\n", caught, count)
-	if caught < count {
-		return errors.New("the tests don't see what is missing")
-	}
-	return nil
-}
-
-// hunt returns how the mutant was found, "" if it wasn't. The simulation looks for a
-// violation with more and more seeds.
-func (m mutant) hunt(dir string) (string, error) {
-	overlay, err := m.overlay(dir)
+	overlay, err := writeProgram(dir, mutants())
 	if err != nil {
-		return "", err
+		return err
 	}
-	if m.tests != "" {
-		return failingTest(overlay, m.tests)
-	}
-	binary := filepath.Join(dir, "sim.test")
-	build := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, "./test/sim")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build: %w\n%s", err, out)
-	}
-	found := regexp.MustCompile(`\d+ violations:\n\s*(.*)`)
-	for _, seeds := range []string{"60", "500", "3000"} {
-		sim := exec.Command(binary, "-test.run", "^TestSeeds$")
-		sim.Dir = filepath.Join("test", "sim")
-		sim.Env = append(os.Environ(), "SIM_SEEDS="+seeds)
-		out, err := sim.CombinedOutput()
-		var failed *exec.ExitError
-		if err != nil && !errors.As(err, &failed) {
-			return "", fmt.Errorf("run: %w", err)
+	h := hunter{dir, map[string]time.Duration{}}
+	var failed []error
+	for _, pkg := range packagesOf(list) {
+		begin := time.Now()
+		if err := h.build(overlay, pkg); err != nil {
+			return err
 		}
-		if violation := found.FindSubmatch(out); violation != nil {
-			text := string(violation[1])
-			return text[:min(len(text), 150)], nil
-		}
-		if err != nil {
-			return "", fmt.Errorf("run: %w\n%s", err, out[max(0, len(out)-2000):])
-		}
+		fmt.Printf("mutants: %s: built (%.0f s)\n", pkg, time.Since(begin).Seconds())
+		of := slices.DeleteFunc(slices.Clone(list), func(m mutant) bool { return m.pkg() != pkg })
+		failed = append(failed, h.huntAll(pkg, of)...)
 	}
-	return "", nil
+	fmt.Printf("mutants: %d of %d caught\n", len(list)-len(failed), len(list))
+	return errors.Join(failed...)
 }
 
-// failingTest returns the first test of a package that fails with an overlay, "" if
-// none does.
-func failingTest(overlay, pkg string) (string, error) {
-	out, err := exec.Command("go", "test", "-short", "-count=1", "-overlay", overlay, pkg).CombinedOutput()
-	if err == nil {
-		return "", nil
+// packagesOf returns the packages whose tests must find the mutants of a list, each
+// once.
+func packagesOf(list []mutant) []string {
+	var out []string
+	for _, m := range list {
+		if !slices.Contains(out, m.pkg()) {
+			out = append(out, m.pkg())
+		}
 	}
-	if failed := regexp.MustCompile(`--- FAIL: (\S+)`).FindSubmatch(out); failed != nil {
-		return pkg + ": " + string(failed[1]) + " fails", nil
-	}
-	return "", fmt.Errorf("run: %w\n%s", err, out[max(0, len(out)-2000):])
+	return out
 }
 
-// overlay writes the changed files and the list that go build wants of them.
-func (m mutant) overlay(dir string) (string, error) {
-	replace := map[string]string{}
-	for i, e := range m.edits {
-		text, err := os.ReadFile(e.file)
-		if err != nil {
-			return "", err
+// huntAll hunts mutants by the tests of one package, and returns an error for each that
+// they don't find. Unit tests run side by side. Random tests keep every core busy by
+// themselves.
+func (h hunter) huntAll(pkg string, list []mutant) (failed []error) {
+	room := 1
+	if len(list) > 0 && !list[0].random() {
+		if err := h.measure(pkg); err != nil {
+			return []error{err}
 		}
-		if n := strings.Count(string(text), e.old); n != 1 {
-			return "", fmt.Errorf("%s has %q %d times, not once; change the mutant with the code", e.file, e.old, n)
-		}
-		path, err := filepath.Abs(e.file)
-		if err != nil {
-			return "", err
-		}
-		replace[path] = filepath.Join(dir, fmt.Sprint(i, ".go"))
-		if err := os.WriteFile(replace[path], []byte(strings.Replace(string(text), e.old, e.new, 1)), 0o600); err != nil {
-			return "", err
-		}
+		room = runtime.GOMAXPROCS(0)
 	}
-	raw, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return "", err
+	errs := make([]error, len(list))
+	slots := make(chan struct{}, room)
+	var wg sync.WaitGroup
+	for i, m := range list {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			errs[i] = h.report(m)
+		})
 	}
-	list := filepath.Join(dir, "overlay.json")
-	return list, os.WriteFile(list, raw, 0o600)
+	wg.Wait()
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// report hunts a mutant, and prints how it was found. The error says that it wasn't.
+func (h hunter) report(m mutant) error {
+	begin := time.Now()
+	how, err := h.hunt(m)
+	switch {
+	case err != nil:
+		how, err = "error", fmt.Errorf("%s: %w", m.name, err)
+	case how == "":
+		how, err = "NOT CAUGHT", fmt.Errorf("%s: the tests don't see what is missing", m.name)
+	}
+	fmt.Printf("mutants: without %s: %s (%.0f s)\n", m.name, how, time.Since(begin).Seconds())
+	return err
 }

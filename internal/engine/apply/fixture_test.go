@@ -41,6 +41,7 @@ type fixture struct {
 	lessons  *apply.Lessons
 	log      bytes.Buffer // what logger has written
 	logger   *slog.Logger
+	goes     bool                                           // the parent is being deleted or gone
 	holder   map[string]any                                 // of exclusive: name -> the value it has
 	wrap     func(next http.RoundTripper) http.RoundTripper // nil: nothing stands between
 }
@@ -74,8 +75,8 @@ func newFixture(t *testing.T, namespace string, dryRun bool, children ...config.
 // Logger is that of an apply.Owner.
 func (f *fixture) Logger() *slog.Logger { return f.logger }
 
-// Goes is that of an apply.Owner whose parent stays.
-func (f *fixture) Goes(context.Context) (bool, error) { return false, nil }
+// Goes is that of an apply.Owner.
+func (f *fixture) Goes(context.Context) (bool, error) { return f.goes, nil }
 
 // Displaced is that of an apply.Owner without other parents.
 func (f *fixture) Displaced(store.Change, object.Ref) {}

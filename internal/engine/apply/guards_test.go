@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"errors"
 	"net/http"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -71,4 +73,96 @@ func TestJudge_AProxysNotFound(t *testing.T) {
 	r := f.run(t.Context(), p).Results[0]
 	require.ErrorContains(t, r.Err, "ConfigMap ns/c")
 	require.False(t, r.Await)
+}
+
+// A verification that the API server doesn't answer says nothing about the child: it is
+// neither written nor taken for as desired.
+func TestVerify_Unanswered(t *testing.T) {
+	things := schema.GroupResource{Resource: "configmaps"}
+	for name, tc := range map[string]struct {
+		reason string
+		err    error
+		await  bool
+	}{
+		"Conflict":  {"somebody has changed it; the newer state is on its way", apierrors.NewConflict(things, "c", errors.New("changed")), true},
+		"Not found": {"somebody has deleted it", apierrors.NewNotFound(things, "c"), true},
+		"Cut off":   {"the next request may be answered", errors.New("connection refused"), false},
+		"Timeout":   {"nor is that an answer", apierrors.NewTimeoutError("slow", 0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+			live := f.given(configMap(map[string]any{"k": "new"}), saying("drifted"))
+			p := f.plan([]*resource.Resource{live}, configMap(map[string]any{"k": "new"}))
+			require.Equal(t, plan.VerbVerify, p.Writes[0].Verb)
+			f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+				if r.Verb == "update" {
+					return tc.err
+				}
+				return nil
+			}})
+			r := f.run(t.Context(), p).Results[0]
+			require.False(t, r.Accepted, tc.reason)
+			require.False(t, r.Wrote)
+			require.Equal(t, tc.await, r.Await, tc.reason)
+			require.Equal(t, tc.await, r.Err == nil, "%v", r.Err)
+		})
+	}
+}
+
+// The last finalizer that the operator takes off a child takes the child along. The
+// answer shows the child as it was, and isn't its newest state.
+func TestRelease_OfTheLastFinalizer(t *testing.T) {
+	f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	object := configMap(nil)
+	meta, _ := object["metadata"].(map[string]any)
+	meta["finalizers"] = []any{"a/ours"}
+	f.given(object, nil)
+	require.NoError(t, f.server.Delete(k8s.ConfigMap, key("c")))
+	live := f.server.Get(k8s.ConfigMap, key("c"))
+	f.store.Wrote(live)
+	r := f.run(t.Context(), f.plan([]*resource.Resource{live}, configMap(nil))).Results[0]
+	require.NoError(t, r.Err)
+	require.Equal(t, plan.VerbRelease, r.Action.Verb)
+	require.Nil(t, f.server.Get(k8s.ConfigMap, key("c")))
+	_, held := f.store.Object(r.Action.Ref)
+	require.False(t, held, "it is gone")
+}
+
+// A name that is taken isn't tried again after another write of the pass: no write of
+// this operator frees it.
+func TestRun_NameTaken(t *testing.T) {
+	f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	_, err := f.server.Create(configMap(nil))
+	require.NoError(t, err)
+	f.run(t.Context(), f.plan(nil, configMap(nil), child(k8s.ConfigMap, "d", nil)))
+	require.ElementsMatch(t, []string{"create ConfigMap ns/c", "create ConfigMap ns/d"}, f.server.Writes())
+}
+
+// A dry run finds out what a creation makes of a child, and puts nothing back.
+func TestRemake_DryRun(t *testing.T) {
+	f := newFixture(t, "ns", false, config.Child{Type: thing(), Strategy: config.Replace})
+	f.server.SetHooks(fakeapi.Hooks{Admit: func(r fakeapi.Request, object map[string]any) error {
+		if data, ok := object["data"].(map[string]any); ok && r.Verb == "create" {
+			data["made"] = "of 1"
+		} else if ok && data["made"] == nil {
+			data["made"] = "of " + data["size"].(string)[:1]
+		}
+		return nil
+	}})
+	f.given(child(thing(), "c", map[string]any{"size": "1"}), func(o map[string]any) { o["data"].(map[string]any)["made"] = "of 1" })
+	change := func(size string) {
+		live, err := f.server.Change(thing(), key("c"), func(o map[string]any) {
+			meta, _ := o["metadata"].(map[string]any)
+			meta["managedFields"] = []any{managedBy("op", map[string]any{"f:data": map[string]any{"f:size": map[string]any{}, "f:made": map[string]any{}}})}
+		})
+		require.NoError(t, err)
+		r := f.run(t.Context(), f.plan([]*resource.Resource{live}, child(thing(), "c", map[string]any{"size": size}))).Results[0]
+		require.NoError(t, r.Err)
+	}
+	change("1 again") // the update makes the same of it
+	writes := len(f.server.Writes())
+	f.settings.Config.DryRun = true
+	change("3")
+	require.Len(t, f.server.Writes(), writes, "nothing is persisted")
+	require.Contains(t, f.asked()[len(f.asked())-1], "dry update Thing ns/c")
 }

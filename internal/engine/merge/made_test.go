@@ -144,3 +144,31 @@ func parse(t *testing.T, text string) map[string]any {
 	require.NoError(t, kjson.Unmarshal([]byte(text), &object))
 	return object
 }
+
+// TestMade_NotThere: what others write into the metadata isn't taken for what the API
+// server made of the desired object.
+func TestMade_NotThere(t *testing.T) {
+	decoded := func(text string) map[string]any {
+		var object map[string]any
+		require.NoError(t, kjson.Unmarshal([]byte(text), &object))
+		return object
+	}
+	for name, tc := range map[string]struct {
+		reason, live, desired string
+		want                  []string
+	}{
+		"Field":    {"the API server makes it", `{"spec":{"type":"ClusterIP","sessionAffinity":"None"}}`, `{"spec":{"type":"ClusterIP"}}`, []string{".spec.sessionAffinity"}},
+		"Metadata": {"others write there, and the API server counts there", `{"metadata":{"name":"c","generation":2,"annotations":{"a":"b"}}}`, `{"metadata":{"name":"c"}}`, nil},
+		"Item":     {"it is known by its key", `{"spec":{"ports":[{"port":1,"protocol":"TCP","targetPort":9}]}}`, `{"spec":{"ports":[{"port":1,"protocol":"TCP"}]}}`, []string{".spec.ports[].targetPort"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Comparison{Schema: listkeys.For(resource.Type{APIVersion: "v1", Kind: "Service"})}
+			live, desired := decoded(tc.live), decoded(tc.desired)
+			var shapes []string
+			for _, f := range c.Made(live, live, desired) {
+				shapes = append(shapes, f.Shape())
+			}
+			require.Equal(t, tc.want, shapes, tc.reason)
+		})
+	}
+}

@@ -2,6 +2,8 @@ package reconcile_test
 
 import (
 	"context"
+	"encoding/json"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -11,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
@@ -64,5 +67,78 @@ func TestConflicts_OfAParentThatIsGone(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, r.Manager.Engine().Sizes()["loops"])
 		r.Stop()
+	})
+}
+
+// A brokenStatus is a status whose encoding panics.
+type brokenStatus struct{}
+
+// MarshalJSON implements json.Marshaler.
+func (brokenStatus) MarshalJSON() ([]byte, error) { panic("no status") }
+
+// Whatever a handler does in a call is the error of that pass alone. The parent is tried
+// again, and the others have their passes.
+func TestHandler_Misbehaves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		do     func() (*handler.SyncResponse, error)
+		err    string
+	}{
+		"Nothing": {"it says neither what shall be nor what is wrong", func() (*handler.SyncResponse, error) { return nil, nil }, "returned neither a response nor an error"},
+		"Goexit":  {"so a failed assertion of a test ends", func() (*handler.SyncResponse, error) { runtime.Goexit(); return nil, nil }, "ended its goroutine"},
+		"Panic":   {"a handler may have a bug", func() (*handler.SyncResponse, error) { panic("no") }, "handler: Sync: panic: no"},
+		"Status":  {"so may a type of its own", func() (*handler.SyncResponse, error) { return &handler.SyncResponse{Status: brokenStatus{}}, nil }, "panic: no status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					if req.Parent.Name() == "bad" {
+						return tc.do()
+					}
+					return rig.Copier(ctx, req)
+				}))
+				r.Create("bad", "v")
+				rig.Elapse(time.Second)
+				r.Create("good", "v")
+				rig.Elapse(time.Second)
+				require.NotNil(t, r.Get(k8s.ConfigMap, "good"), "the others have their passes")
+				errs := r.Errors("bad")
+				require.Greater(t, len(errs), 1, "it is tried again")
+				require.ErrorContains(t, errs[0], tc.err, tc.reason)
+				r.Stop()
+			})
+		})
+	}
+}
+
+// A conflict loop over a Secret is told of by log and Event without the values.
+func TestConflicts_OfASecret(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		const ours, theirs = "c3dvcmRmaXNo", "bWFybGlu"
+		cfg := rig.Config()
+		cfg.Children = []config.Child{{Type: k8s.Secret, Strategy: config.Replace}}
+		server := rig.Server()
+		r := rig.Start(t, server, cfg, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Children: []any{map[string]any{
+				"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "one"}, "data": map[string]any{"k": ours},
+			}}}, nil
+		}))
+		r.Create("one", "v")
+		rig.Elapse(time.Second)
+		for range 10 {
+			r.Change(k8s.Secret, "one", func(o map[string]any) { o["data"] = map[string]any{"k": theirs} })
+			rig.Elapse(time.Second)
+		}
+		r.Stop()
+		told := r.Logs.String()
+		require.Contains(t, told, "conflict loop, slowing down")
+		for _, event := range server.List(fakeapi.Events().Type) {
+			raw, err := json.Marshal(event.Unstructured().Object)
+			require.NoError(t, err)
+			told += string(raw)
+		}
+		require.Contains(t, told, "data.k is written again and again")
+		require.NotContains(t, told, ours)
+		require.NotContains(t, told, theirs)
 	})
 }

@@ -79,7 +79,8 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	case outdated && (!p.memory.AwaitsStatus(p.parent.ResourceVersion()) || !p.parentUnchanged(ctx)):
 		held, ok := p.store.Parent(p.parent.UID())
 		newer := ok && held.ResourceVersion() != p.parent.ResourceVersion()
-		p.memory.StatusFine()                                          // of an earlier refusal nothing is known any more
+		p.memory.StatusFine() // as far as is known
+
 		return schedule.Outcome{Resync: watchDelay, Again: newer}, nil // the newer parent is here or on its way
 	case err != nil:
 		err = fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)

@@ -232,3 +232,18 @@ func TestConflictDetectorAnswers(t *testing.T) {
 		})
 	}
 }
+
+// A loop that is over isn't taken up again, though nothing has swept its history away: a
+// sweep was made shortly before the loop was over.
+func TestConflictDetector_OverAfterASweep(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	d := NewConflictDetector(0, 0)
+	key := LoopKey{Parent: "a", Object: types.NamespacedName{Namespace: "ns", Name: "x"}}
+	for i := range 5 {
+		d.Wrote(start.Add(time.Duration(i)*time.Second), key, nil)
+	}
+	require.True(t, d.Active(start.Add(4*time.Second), "a"))
+	d.Wrote(start.Add(66*time.Second), LoopKey{Parent: "b"}, nil)
+	require.Nil(t, d.Wrote(start.Add(68*time.Second), key, nil))
+	require.False(t, d.Active(start.Add(68*time.Second), "a"), "it takes the full number of writes to find the loop again")
+}

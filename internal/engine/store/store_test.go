@@ -155,6 +155,15 @@ func TestStoreGate(t *testing.T) {
 				require.Empty(t, s.mu.deleted[k8s.ConfigMap])
 			},
 		},
+		"own delete, then a list of another namespace": {
+			reason: "a list of one namespace says nothing of the others: events of the object are still on their way",
+			do: func(t *testing.T, s *Store) {
+				s.Observe(Stream{k8s.ConfigMap, "ns"}, cm(t, "u", 10, "p"))
+				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				s.Replace(Stream{k8s.ConfigMap, "elsewhere"}, nil, "20")
+				require.Equal(t, Change{}, s.Observe(Stream{k8s.ConfigMap, "ns"}, cm(t, "u", 11, "p")))
+			},
+		},
 		"own delete, then a list from before the create": {
 			reason: "a list older than the object says nothing about its end: its events are still on their way",
 			do: func(t *testing.T, s *Store) {

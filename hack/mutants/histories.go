@@ -1,0 +1,35 @@
+package main
+
+// forHistories returns the mutants that the short histories must find.
+func forHistories() []mutant {
+	one := func(name, file, was, is string) mutant {
+		return mutant{name, []edit{{"internal/engine/" + file, was, is}}, histories}
+	}
+	return []mutant{
+		one("what a list alone tells is fresh", "watch/watch.go",
+			"	w.Changed(change, schedule.Fresh, \"list of \"", "	w.Changed(change, schedule.Backlog, \"list of \""),
+		one("the loser of a name is told", "reconcile/pass.go",
+			"	if others, some := c.Without(p.req.Parent.UID()); some {\n", "	if others, some := c.Without(p.req.Parent.UID()); false && some {\n"),
+		one("an older list begins a new history", "store/start_over.go",
+			"	proven = Older(listVersion, asked) || ", "	proven = "),
+		one("what one type shows of the history holds for all", "watch/history.go",
+			"		if w != by {\n", "		if false {\n"),
+		one("a 404 for the finalizers isn't the end of the parent", "reconcile/finalize.go",
+			"	case apierrors.IsNotFound(err):\n		return p.lookAgain(ctx, fmt.Errorf(\"%s: finalizer: %w\", object.RefOf(p.parent), err))\n",
+			"	case apierrors.IsNotFound(err):\n		return schedule.Outcome{Forget: true}, nil\n"),
+		one("a former finalizer is the operator's", "reconcile/finalize.go",
+			"	nothing := !p.hasOurs(p.parent) || ", "	nothing := !slices.Contains(p.parent.Finalizers(), p.Finalizer) || "),
+		one("a child that is still there is found", "reconcile/undeleted.go",
+			"	case e.deleted <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
+		one("a standby queues nothing, in histories", "reconcile/engine.go",
+			"	if e.standby.Load() {\n", "	if false && e.standby.Load() {\n"),
+		one("waits end with their parent", "store/store.go",
+			"		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])\n", ""),
+		one("waits end with the wish", "store/waiting.go",
+			"	s.endWaitsLocked(parent, over)\n", ""),
+		{"a status that is awaited isn't due", []edit{
+			{"internal/engine/plan/memory_setbacks.go", "			in = overdueRetry\n", "			in = time.Millisecond\n"},
+			{"internal/engine/reconcile/status.go", "		p.memory.StatusFine() // as far as is known\n", ""},
+		}, histories},
+	}
+}

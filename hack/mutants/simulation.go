@@ -1,0 +1,27 @@
+package main
+
+// forSimulation returns the mutants that the simulation must find.
+func forSimulation() []mutant {
+	one := func(name, file, was, is string) mutant {
+		return mutant{name, []edit{{"internal/engine/" + file, was, is}}, ""}
+	}
+	return []mutant{
+		one("read your writes", "apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
+		one("newer states only", "store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {", "if false {"),
+		one("relist deletion", "store/observed.go", "		all.add(s.removeLocked(ref, held))\n", "		continue\n"),
+		one("UID guard", "client/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
+		one("test operations", "plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),
+		one("finalizer before the handler", "catalog/settings.go", "return append(held, s.Finalizer)", "return held"),
+		one("finalize until finalized", "reconcile/finalize.go", "if resp.Finalized {", "if true {"),
+		one("delete suppression in a failed pass", "apply/order.go", "if back.holds(a.Ref) {", "if false && back.holds(a.Ref) {"),
+		one("children that went with their parent", "reconcile/pass.go", "	if planned.Creates() {\n", "	if false {\n"),
+		one("foreign objects", "apply/standing.go", "s.controller == nil && !s.foreign && (s.ours || s.adoptable)", "s.controller == nil && !s.foreign"),
+		{"the lease check", []edit{
+			{"internal/engine/client/link.go", "		if !g.lease.Held() {\n", "		if false {\n"},
+			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
+		}, ""},
+		one("no writes after a handler's error", "reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
+		one("removal of dropped fields", "plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
+		one("retry of a failed pass", "reconcile/pass.go", "	out.Err = err != nil\n", ""),
+	}
+}

@@ -1,0 +1,99 @@
+package watch_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/sample"
+)
+
+// TestWatcher_Requests: whichever way the objects come, only those that are selected are
+// asked for. No list may come from a stale cache.
+func TestWatcher_Requests(t *testing.T) {
+	for name, refuse := range map[string]bool{"Streamed": false, "Listed": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMirror(t)
+				m.watcher.Selector = "a=b"
+				m.create(t, "other")
+				if refuse {
+					m.server.RefuseWatchLists()
+				}
+				m.run(func() {
+					<-m.watcher.Synced()
+					m.create(t, "another")
+					synctest.Wait()
+				})
+				require.Empty(t, m.store.AllParents())
+				asked := 0
+				for _, r := range m.server.Requests() {
+					if r.Verb != "list" && r.Verb != "watch" {
+						continue
+					}
+					asked++
+					require.Equal(t, "a=b", r.Query.Get("labelSelector"), "%s", r)
+					require.NotEqual(t, "0", r.Query.Get("resourceVersion"), "%s may be answered from a stale cache", r)
+				}
+				require.Positive(t, asked)
+			})
+		})
+	}
+}
+
+// TestWatcher_LosesTheWatch: once a watch has been served, no failure ends the process,
+// but the watcher isn't ready.
+func TestWatcher_LosesTheWatch(t *testing.T) {
+	for name, err := range map[string]error{
+		"Forbidden":    apierrors.NewForbidden(schema.GroupResource{Resource: "parents"}, "", errors.New("no")),
+		"Unauthorized": apierrors.NewUnauthorized("no"),
+		"Broken":       errors.New("connection refused"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMirror(t)
+				m.run(func() {
+					<-m.watcher.Synced()
+					m.server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return err }})
+					m.server.BreakWatches()
+					<-time.After(time.Minute)
+					require.ErrorContains(t, m.watcher.Ready(), err.Error())
+				})
+				require.Empty(t, m.fatal(), "somebody may mend it")
+			})
+		})
+	}
+}
+
+// TestWatcher_Pages: a list can't be older than the stream was when its first page was
+// asked for. What the stream has got to in the meantime says nothing of a new history.
+func TestWatcher_Pages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMirror(t)
+		m.server.RefuseWatchLists()
+		m.server.LimitPages(1)
+		for i := range 3 {
+			m.create(t, fmt.Sprint("p", i))
+		}
+		pages, startedOver := 0, 0
+		m.watcher.StartedOver = func() { startedOver++ }
+		m.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Query.Get("continue") != "" {
+				pages++
+				m.store.Bookmark(store.Stream{Type: sample.ParentType()}, "1000000")
+			}
+			return nil
+		}})
+		m.run(func() { <-m.watcher.Synced() })
+		require.Equal(t, 2, pages)
+		require.Zero(t, startedOver)
+	})
+}
