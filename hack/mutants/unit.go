@@ -22,8 +22,6 @@ func forUnitTests() []mutant {
 			".MaxRetries(0)", ""),
 		one("an older state in a newer list shows a new history", "./internal/engine/manager", "internal/engine/store/start_over.go",
 			"	proven = Older(listVersion, asked) || ", "	proven = Older(listVersion, asked) || false && "),
-		one("what one type shows of the history holds for all", "./internal/engine/manager", "internal/engine/watch/history.go",
-			"				if w != by {\n", "				if false {\n"),
 		one("the check of the lease before a write", "./internal/engine/client", "internal/engine/client/link.go",
 			"		if !g.lease.Held() {\n", "		if false {\n"),
 		one("the test of the UID in the patch of finalizers", "./internal/engine/plan", "internal/engine/plan/json_patch.go",
