@@ -18,7 +18,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
-	"github.com/roperator/roperator/internal/engine/watch"
 )
 
 // Options are runner.Options, whose documentation says what each field means, and
@@ -231,105 +230,4 @@ func closeAll(engines []*reconcile.Engine) {
 			e.Close()
 		}
 	}
-}
-
-// run starts the watches, and the workers once every type is mirrored and the
-// lease is held. It returns when all of them have ended: after outer has ended, or
-// with the error that ended them before.
-func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *lead.Lease) error {
-	ctx, stop := context.WithCancelCause(outer)
-	defer stop(nil)
-	var wg sync.WaitGroup
-	var all []*watch.Watcher
-	for i, e := range engines {
-		e.WarnNoStatus()
-		if lock != nil {
-			e.Standby()
-		}
-		watchers := e.Watchers(stop)
-		m.operators[i].began(e, watchers)
-		wg.Go(func() { e.KeepSchemas(ctx) })
-		for _, w := range watchers {
-			wg.Go(func() { w.Run(ctx) })
-		}
-		all = append(all, watchers...)
-	}
-	var err error
-	if awaitSynced(ctx, all) {
-		for _, e := range engines {
-			e.LogStart(ctx)
-			e.Listed(lock != nil)
-		}
-		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) error {
-			if lock == nil || m.refresh(ctx, all) {
-				return m.work(ctx, passes, engines, stop)
-			}
-			return nil
-		})
-	}
-	stop(nil)
-	wg.Wait()
-	if err != nil {
-		return err
-	}
-	if cause := context.Cause(ctx); outer.Err() == nil && !errors.Is(cause, context.Canceled) {
-		return cause
-	}
-	for _, o := range m.operators {
-		o.log.Info("stopped")
-	}
-	return nil
-}
-
-// work makes the passes of all operators until ctx ends, and cuts the running
-// passes short when passes ends. It returns after the last Event is written. It calls
-// stop with an error that makes a start pointless. The error of work names the calls of
-// handlers that still run: see reconcile.Engine.Work.
-func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine, stop func(error)) error {
-	var wg sync.WaitGroup
-	errs := make([]error, len(engines))
-	for i, e := range engines {
-		wg.Go(func() {
-			switch err := e.FindUnlabelled(ctx); {
-			case ctx.Err() != nil:
-			case err != nil:
-				stop(err)
-			default:
-				errs[i] = e.Work(ctx, passes, m.opts.ShutdownTimeout)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// refresh lists every type into the stores, which are up to date then with what
-// another replica has done while it held the lease: a handler must not be shown a
-// parent that was finalized by the other replica, and of which the watch hasn't
-// told yet. A list that fails is tried again every second. refresh returns false
-// if ctx has ended.
-func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher) bool {
-	for _, w := range watchers {
-		for err := w.Refresh(ctx); err != nil; err = w.Refresh(ctx) {
-			m.log.WarnContext(ctx, "can't begin to lead yet, retrying", "error", err)
-			select {
-			case <-ctx.Done():
-				return false
-			case <-time.After(time.Second):
-			}
-		}
-	}
-	return ctx.Err() == nil
-}
-
-// awaitSynced returns true once every type is mirrored, false if ctx has ended.
-func awaitSynced(ctx context.Context, watchers []*watch.Watcher) bool {
-	for _, w := range watchers {
-		select {
-		case <-w.Synced():
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+)
+
+// List reads one page of the objects of a type in a namespace (empty: in all), with
+// client-go's options. ListPages reads all of them.
+func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (*WireList, error) {
+	return c.list(ctx, k, namespace, opts, c.held)
+}
+
+// list is List for objects with the HeldFields that held reads.
+func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, held *heldFields) (*WireList, error) {
+	return c.listBy(ctx, c.listRequest(k, namespace, opts), k, held)
+}
+
+func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.ListOptions) *rest.Request {
+	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
+}
+
+// listBy returns the list that answers a request.
+func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind, held *heldFields) (*WireList, error) {
+	res := c.do(ctx, req)
+	if err := res.Error(); err != nil {
+		return nil, err
+	}
+	raw, err := res.Raw()
+	if err != nil {
+		return nil, err
+	}
+	return decodeList(k.Type, raw, held)
+}
+
+// Newest returns the newest resourceVersion that there is, by a list of one object at
+// most. It makes a single attempt: an answer means that the API server could be reached
+// at once.
+func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace, selector string) (string, error) {
+	opts := metav1.ListOptions{LabelSelector: selector, Limit: 1}
+	list, err := c.listBy(ctx, c.listRequest(k, namespace, opts).MaxRetries(0), k, c.held)
+	if err != nil {
+		return "", err
+	}
+	return list.ResourceVersion, nil
+}
+
+// Watch watches the objects of a type in a namespace (empty: in all), with
+// client-go's options. The events hold WireObjects. The watch ends with ctx, or when
+// the caller stops it.
+func (c *Client) Watch(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
+	opts.Watch = true
+	return c.listRequest(k, namespace, opts).Watch(withoutBodies(ctx))
+}
