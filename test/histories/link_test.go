@@ -107,6 +107,9 @@ func (l *link) RoundTrip(req *http.Request) (*http.Response, error) {
 	info := apirequest.Parse(req)
 	class := classOf(info)
 	outcome := l.world.faults.take(class)
+	if _, err := strconv.Atoi(outcome); err == nil && req.URL.Query().Has("dryRun") {
+		outcome = breakBefore // a dry run that is refused leaves a child as it is, on purpose
+	}
 	if class != "" && (class != "watch" || outcome != "") {
 		l.world.note("%s: %s %s %s", l.name, req.Method, req.URL.Path, outcome)
 	}
