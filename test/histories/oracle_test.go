@@ -22,11 +22,11 @@ func (w *world) settle(verbose bool) {
 	w.server.Release()
 	w.letGo()
 	for range 3 {
-		w.pass(8 * time.Second)
+		w.pass(9 * time.Second)
 		w.startEnded(verbose)
 		w.server.CollectGarbage()
 	}
-	w.pass(70 * time.Second)
+	w.pass(40 * time.Second)
 }
 
 // pass lets time pass in which nobody but the operators does anything.
@@ -93,7 +93,7 @@ func (w *world) checkSilence(who string) {
 	w.mu.Lock()
 	before := w.mu.changes
 	w.mu.Unlock()
-	w.pass(time.Minute)
+	w.pass(30 * time.Second)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.changes != before {

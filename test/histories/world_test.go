@@ -27,7 +27,7 @@ const (
 	finalizer       = config.DefaultDomain + "/" + operatorName
 	formerFinalizer = "histories.example.com/former"
 	tracking        = config.DefaultDomain + "/parent-uid"
-	maxBackoff      = 5 * time.Second
+	maxBackoff      = 8 * time.Second
 )
 
 // A world is one history while it happens.
@@ -165,7 +165,7 @@ func (w *world) start(r *replica, verbose bool) {
 		opts.Logger = slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.link.name)
 	}
 	if w.script.is(withStandby) {
-		opts.LeaderElection = &lead.Config{Namespace: "ns", Name: "lease", Identity: r.link.name}
+		opts.LeaderElection = &lead.Config{Namespace: "ns", Name: "lease", Identity: r.link.name, RetryPeriod: 4 * time.Second}
 	}
 	h := handler.Handler(&operator{w})
 	if w.script.is(bareHandler) {
