@@ -6,8 +6,6 @@ func forHistories() []mutant {
 		return mutant{name, []edit{{"internal/engine/" + file, was, is}}, histories}
 	}
 	return []mutant{
-		one("what a list alone tells is fresh", "watch/watch.go",
-			"	w.Changed(change, schedule.Fresh, \"list of \"", "	w.Changed(change, schedule.Backlog, \"list of \""),
 		one("the loser of a name is told", "reconcile/pass.go",
 			"	if others, some := c.Without(p.req.Parent.UID()); some {\n", "	if others, some := c.Without(p.req.Parent.UID()); false && some {\n"),
 		one("an older list begins a new history", "store/start_over.go",
@@ -27,9 +25,5 @@ func forHistories() []mutant {
 			"		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])\n", ""),
 		one("waits end with the wish", "store/waiting.go",
 			"	s.endWaitsLocked(parent, over)\n", ""),
-		{"a status that is awaited isn't due", []edit{
-			{"internal/engine/plan/memory_setbacks.go", "			in = overdueRetry\n", "			in = time.Millisecond\n"},
-			{"internal/engine/reconcile/status.go", "		p.memory.StatusFine() // as far as is known\n", ""},
-		}, histories},
 	}
 }

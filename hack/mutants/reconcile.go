@@ -3,12 +3,16 @@ package main
 // inReconcile returns the mutants of one pass.
 func inReconcile() []mutant {
 	return []mutant{
+		unit("what a list alone tells is fresh", "reconcile", "watch/watch.go",
+			"	w.Changed(change, schedule.Fresh, \"list of \"", "	w.Changed(change, schedule.Backlog, \"list of \""),
 		unit("a child that is said to be deleted is looked for", "reconcile", "reconcile/undeleted.go",
 			"	case e.deleted <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
 		unit("what is still there is told", "reconcile", "apply/requests.go",
 			"	if err == nil && left == nil && x.Store.Contradicted(a.Live.UID()) {\n", "	if false {\n"),
-		unit("a status that is awaited isn't due at once", "reconcile", "plan/memory_setbacks.go",
-			"			in = overdueRetry\n", "			in = time.Millisecond\n"),
+		{"a status that is awaited isn't due", []edit{
+			{"internal/engine/plan/memory_setbacks.go", "			in = overdueRetry\n", "			in = time.Millisecond\n"},
+			{"internal/engine/reconcile/status.go", "		p.memory.StatusFine() // as far as is known\n", ""},
+		}, "internal/engine/reconcile"},
 		unit("a pass follows though an awaited state never comes", "reconcile", "reconcile/learn.go",
 			"		out.Resync = p.awaitFor(a)\n", ""),
 		unit("conflict counters go with their parent", "reconcile", "reconcile/pass.go",

@@ -142,10 +142,15 @@ func (h *history) remove(live *resource.Resource) {
 
 // givenUp lets somebody delete the children in which others have set what the API
 // server refuses beside the desired state: both stand by what they said, as two who
-// apply the same object do. The operator has to say so, and an apply of the desired state
-// by a third one has to be refused as well.
-func (h *history) givenUp() {
+// apply the same object do. The operator has to say so, in one of its errors since the
+// last check or in err, and an apply of the desired state by a third one has to be
+// refused as well. givenUp says whether there was such a child.
+func (h *history) givenUp(err error) (some bool) {
 	h.t.Helper()
+	said := slices.Clone(h.errors()[h.told:])
+	if err != nil {
+		said = append(said, err)
+	}
 	_, untyped := clients(h.t, "somebody")
 	for name, uid := range h.theirs {
 		i, desired := h.at[name]
@@ -154,11 +159,11 @@ func (h *history) givenUp() {
 		}
 		child := &unstructured.Unstructured{Object: h.table[name].state(h.t, name, i)}
 		live := h.Get(child.Object)
-		told := slices.ContainsFunc(h.errors()[h.told:], func(err error) bool { return strings.Contains(err.Error(), "/"+child.GetName()+": ") })
+		told := slices.ContainsFunc(said, func(err error) bool { return strings.Contains(err.Error(), "/"+child.GetName()+": ") })
 		if live == nil || live.UID() != uid || !told {
 			continue
 		}
-		_, err := untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Apply(h.t.Context(), live.Name(), child,
+		_, err = untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Apply(h.t.Context(), live.Name(), child,
 			metav1.ApplyOptions{FieldManager: "third", Force: true, DryRun: []string{metav1.DryRunAll}})
 		if !apierrors.IsInvalid(err) {
 			continue
@@ -166,8 +171,9 @@ func (h *history) givenUp() {
 		h.note("somebody deletes %s, since nobody can have it so: %v", name, err)
 		h.remove(live)
 		settle(h.t, h.Kit)
-		h.told = len(h.errors())
+		h.told, some = len(h.errors()), true
 	}
+	return some
 }
 
 // underPolicy lets a policy deny all updates of children while other states are asked
@@ -240,7 +246,7 @@ func (h *history) hindered() {
 func (h *history) freed() {
 	h.t.Helper()
 	for end := time.Now().Add(patience); ; {
-		h.givenUp()
+		h.givenUp(nil)
 		wrong := ""
 		for _, name := range h.names {
 			if text := h.differs(name); text != "" && !h.replaceByHand(name) {

@@ -178,7 +178,39 @@ func write(seed uint64) *script {
 		s.steps = append(s.steps, step{0, "set", []string{p.parent(), p.value(), p.children()}})
 	}
 	for range 6 + p.rng.IntN(18) {
-		s.steps = append(s.steps, p.step())
+		next := p.step()
+		s.steps = append(s.steps, next)
+		if after, ok := p.follow(next); ok && p.rng.IntN(2) == 0 {
+			s.steps = append(s.steps, after)
+		}
 	}
 	return s
+}
+
+// follow returns a step that is likely to meet what the step before has laid out, false
+// if there is none.
+func (p *pen) follow(s step) (step, bool) {
+	deletion := step{p.wait(), "delete", []string{p.parent()}}
+	change := step{p.wait(), "set", []string{p.parent(), p.value(), p.children()}}
+	switch s.verb {
+	case "former", "fail":
+		deletion.args = s.args[:1]
+		return deletion, true
+	case "select":
+		change.args[0] = s.args[0]
+		return change, true
+	case "backup":
+		return step{p.wait(), "restore", nil}, true
+	case "late":
+		if s.args[0] != "Parent" {
+			return step{p.wait(), "remove", []string{s.args[0] + "/" + p.pick("a", "b")}}, true
+		}
+		return change, true
+	case "meet":
+		if s.args[0] == "patch" {
+			return deletion, true
+		}
+		return change, true
+	}
+	return step{}, false
 }
