@@ -149,6 +149,7 @@ func TestC177_DeletesThatDeleteNothing(t *testing.T) {
 	}{
 		"dropped-page":     {config.Replace, "text/html", "<html>sign in</html>", "isn't a Kubernetes API server's"},
 		"recreate-page":    {config.Recreate, "text/html", "<html>sign in</html>", "isn't a Kubernetes API server's"},
+		"dropped-success":  {config.Replace, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Success"}`, "still has it"},
 		"recreate-success": {config.Recreate, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Success"}`, "still has it"},
 	} {
 		t.Run(name, func(t *testing.T) {
