@@ -3,6 +3,8 @@ package main
 // inReconcile returns the mutants of one pass.
 func inReconcile() []mutant {
 	return []mutant{
+		unit("a parent that was let go is looked for", "reconcile", "reconcile/finalize.go",
+			"				e.confirmLater()\n", ""),
 		unit("what a list alone tells is fresh", "reconcile", "watch/watch.go",
 			"	w.Changed(change, schedule.Fresh, \"list of \"", "	w.Changed(change, schedule.Backlog, \"list of \""),
 		unit("a child that is said to be deleted is looked for", "reconcile", "reconcile/undeleted.go",

@@ -79,7 +79,7 @@ func shortest(t *testing.T, failed *report) *report {
 	t.Helper()
 	for shorter := true; shorter; {
 		shorter = false
-		for i := len(failed.script.steps) - 1; i >= 0; i-- {
+		for i := range slices.Backward(failed.script.steps) {
 			s := *failed.script
 			s.steps = slices.Delete(slices.Clone(s.steps), i, i+1)
 			for range 3 {

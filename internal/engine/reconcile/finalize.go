@@ -57,6 +57,7 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 			switch {
 			case isGone(answer):
 				e.store.WroteDelete(parent, nil)
+				e.confirmLater()
 			case selected: // no watch would ever update or remove another parent
 				e.store.Wrote(answer)
 			}

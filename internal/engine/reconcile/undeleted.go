@@ -12,7 +12,8 @@ import (
 // has succeeded, before the child is read. It may take twice as long.
 const confirmWithin = 10 * time.Second
 
-// confirmLater makes confirmDeletes look after the children that a pass has deleted.
+// confirmLater makes confirmDeletes look after the children that a pass has deleted, or
+// the parent that it has let go.
 func (e *Engine) confirmLater() {
 	select {
 	case e.deleted <- struct{}{}:
@@ -20,11 +21,12 @@ func (e *Engine) confirmLater() {
 	}
 }
 
-// confirmDeletes reads children whose delete has succeeded, and whose end no watch has
-// confirmed. A proxy may have answered in the API server's place, or an aggregated API
-// server may delete later. No watch tells of an object that stays as it is, so nothing
-// else would ever notice. The parent of a child that is still there is due. It makes no
-// request where watches confirm in time, and returns when ctx ends.
+// confirmDeletes reads children whose delete has succeeded, and parents that were let go,
+// whose end no watch has confirmed. A proxy may have answered in the API server's place,
+// an aggregated API server may delete later, or an etcd was restored from a backup. No
+// watch tells of an object that stays as it is, so nothing else would ever notice. The
+// parent of what is still there is due. It makes no request where watches confirm in
+// time, and returns when ctx ends.
 func (e *Engine) confirmDeletes(ctx context.Context) {
 	for {
 		select {
@@ -50,15 +52,17 @@ func (e *Engine) confirmOverdue(ctx context.Context) (more bool) {
 	for uid, ref := range overdue {
 		live, err := e.client.Get(ctx, e.Types.Of(ref.Type), ref.Key)
 		switch {
-		case apierror.IsMissing(err, ref.Key.Name), err == nil && (live.UID() != uid || live.IsDeleting()):
+		case apierror.IsMissing(err, ref.Key.Name), err == nil && live.UID() != uid:
 			e.store.ReadGone(ref, uid)
 			continue
 		case err != nil:
 			return true
 		}
 		if change, contradicts := e.store.Contradicts(live); contradicts {
-			e.log.WarnContext(ctx, "a child is still there, though the API server has answered that it is deleted", "child", ref.String())
+			e.log.WarnContext(ctx, "an object is still there, though the API server has answered that it is gone", "object", ref.String())
 			e.changed(change, schedule.Fresh, schedule.Trigger(ref.String()))
+		} else {
+			e.store.ReadGone(ref, uid) // it is on its way out
 		}
 	}
 	return more

@@ -1,7 +1,9 @@
 package reconcile_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -82,6 +85,66 @@ func TestUndeleted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A polite transport answers every PATCH of a parent as if the finalizers were off, and
+// changes nothing.
+type polite struct {
+	next http.RoundTripper
+	on   atomic.Bool
+}
+
+func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method != http.MethodPatch || !p.on.Load() {
+		return p.next.RoundTrip(req)
+	}
+	read, err := http.NewRequestWithContext(req.Context(), http.MethodGet, req.URL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := p.next.RoundTrip(read)
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	if err := json.Unmarshal(body, &object); err != nil {
+		return nil, err
+	}
+	delete(object["metadata"].(map[string]any), "finalizers") //nolint:forcetypeassert // it is an object
+	if body, err = json.Marshal(object); err != nil {
+		return nil, err
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return resp, nil
+}
+
+// A parent that was let go by the answer, and is still there, isn't forgotten.
+func TestLetGo_AndStillThere(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		p := &polite{next: server}
+		rest := server.RESTConfig()
+		rest.Transport = p
+		cfg := rig.Config()
+		cfg.Finalizer = config.FinalizerAlways
+		r := rig.StartWith(t, server, cfg, handler.SyncFunc(rig.Copier), manager.Options{RESTConfig: rest})
+		r.Create("one", "v1")
+		rig.Elapse(time.Second)
+		p.on.Store(true)
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
+		rig.Elapse(time.Minute)
+		require.NotNil(t, r.Get(sample.ParentType(), "one"))
+		require.Contains(t, r.Logs.String(), "is still there")
+		require.Less(t, r.Passes(), 30)
+		p.on.Store(false)
+		rig.Elapse(time.Minute)
+		require.Nil(t, r.Get(sample.ParentType(), "one"))
+		r.Stop()
+	})
 }
 
 // A stale cache stands between the operator and the API server: it has a child that is

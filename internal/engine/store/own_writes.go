@@ -128,7 +128,7 @@ func (s *Store) Overdue() (overdue map[types.UID]object.Ref, some bool) {
 }
 
 // ReadGone notes that an object which this operator has deleted was read, and isn't
-// there. What the watch still tells of it from before remains outdated.
+// there, or is on its way out. What the watch still tells of it from before remains outdated.
 func (s *Store) ReadGone(ref object.Ref, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,14 +139,14 @@ func (s *Store) ReadGone(ref object.Ref, uid types.UID) {
 }
 
 // Contradicts stores the state of an object that was read after the API server had
-// answered that this operator's delete was carried out. If the object is there and isn't
-// being deleted, it contradicts the answer. Its tombstone falls then, and the Change
-// names its parent.
+// answered that this operator's delete was carried out. A child that is there and isn't
+// being deleted contradicts the answer, and so does a parent that was let go and is
+// there. The tombstone falls then, and the Change names the parent.
 func (s *Store) Contradicts(live *resource.Resource) (c Change, contradicts bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.RefOf(live)
-	if _, ours := s.mu.deleted[ref.Type][live.UID()]; !ours || live.IsDeleting() {
+	if _, ours := s.mu.deleted[ref.Type][live.UID()]; !ours || live.IsDeleting() && ref.Type != s.parentType {
 		return Change{}, false
 	}
 	s.confirmLocked(ref, live.UID())

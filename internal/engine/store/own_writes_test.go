@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -41,4 +42,22 @@ func TestContradicts(t *testing.T) {
 func contradicts(s *Store, live *resource.Resource) bool {
 	_, contradicts := s.Contradicts(live)
 	return contradicts
+}
+
+// A parent that was let go is gone. If it is there, its finalizers have come back, as
+// after a restore of etcd from a backup.
+func TestContradicts_Parent(t *testing.T) {
+	object := map[string]any{"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "metadata": map[string]any{
+		"name": "p", "namespace": "ns", "uid": "p", "resourceVersion": "11", "deletionTimestamp": "2026-01-01T00:00:00Z",
+	}}
+	going, err := resource.New(object)
+	require.NoError(t, err)
+	s := New(sample.ParentType(), sample.TrackingLabel)
+	s.Observe(Stream{Type: sample.ParentType()}, going)
+	s.WroteDelete(going, nil)
+	c, contradicts := s.Contradicts(going)
+	require.True(t, contradicts)
+	require.Equal(t, []types.UID{"p"}, c.Parents)
+	_, held := s.Parent("p")
+	require.True(t, held)
 }
