@@ -44,7 +44,7 @@ func inReconcile() []mutant {
 		unit("no finalizer for a parent that is being deleted", "reconcile", "reconcile/finalize.go",
 			"		if live.IsDeleting() && len(want) > len(held) {\n", "		if false {\n"),
 		unit("the answer about a parent that is gone isn't its newest state", "reconcile", "reconcile/finalize.go",
-			"			case isGone(answer):\n				e.store.WroteDelete(parent, nil)\n", ""),
+			"			case isGone(answer):\n				e.store.WroteDelete(parent, nil)\n				e.confirmLater()\n", ""),
 		unit("a parent that left the selector isn't held", "reconcile", "reconcile/finalize.go",
 			"			case selected: ", "			default: "),
 		unit("a departed parent is forgotten with its last finalizer", "reconcile", "reconcile/finalize.go",

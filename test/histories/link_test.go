@@ -119,6 +119,9 @@ func (l *link) RoundTrip(req *http.Request) (*http.Response, error) {
 	if l.dead.Load() {
 		return nil, errDead
 	}
+	if l.world.isDown() {
+		return nil, errors.New("connection refused")
+	}
 	switch code, err := strconv.Atoi(outcome); {
 	case outcome == breakBefore:
 		return nil, errors.New("connection reset by peer")

@@ -46,6 +46,9 @@ func (w *world) changed(was, is map[string]any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.changes++
+	state := fmt.Sprint(kind, "/", meta["name"], " at ", meta["resourceVersion"])
+	w.mu.collided = w.mu.collided || w.mu.states[state] && is != nil
+	w.mu.states[state] = true
 	gone := ""
 	if is == nil {
 		gone = ", gone"

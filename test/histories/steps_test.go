@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -54,6 +55,7 @@ func (w *world) take(s step, verbose bool) {
 	case "restore":
 		if w.restore != nil {
 			w.restores.Add(1)
+			w.down.Store(time.Now().Add(2 * time.Second).UnixNano())
 			w.restore()
 		}
 	case "restart", "crash":

@@ -40,6 +40,7 @@ type world struct {
 	ended    sync.WaitGroup // of every process there was
 	restore  func()         // nil: there is no backup
 	restores atomic.Int64   // connections don't outlive one
+	down     atomic.Int64   // until when the API server is down, in ns since 1970: while etcd is restored
 
 	mu struct {
 		sync.Mutex
@@ -50,6 +51,8 @@ type world struct {
 		all        map[types.UID]int  // calls of the handler
 		step       map[types.UID]int  // those since the last step
 		changes    int                // of objects, Leases and Events aside
+		states     map[string]bool    // that objects had, by kind, name and resourceVersion
+		collided   bool               // an object has had two states of one resourceVersion, after a restore: nobody can tell them apart
 		logs       bytes.Buffer
 	}
 }
@@ -85,6 +88,7 @@ func play(s *script, verbose bool) *report {
 		w.server.LimitPages(2)
 	}
 	w.mu.rng = rand.New(rand.NewPCG(s.seed, 3))
+	w.mu.states = map[string]bool{}
 	w.mu.ended, w.mu.all, w.mu.step = map[types.UID]bool{}, map[types.UID]int{}, map[types.UID]int{}
 	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed})
 	count := 1
@@ -110,6 +114,9 @@ func play(s *script, verbose bool) *report {
 	w.ended.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.mu.collided {
+		w.mu.violations = nil
+	}
 	return &report{s, w.mu.violations, w.mu.history, w.mu.logs.String()}
 }
 
@@ -183,8 +190,8 @@ func (w *world) start(r *replica, verbose bool) {
 		defer close(done)
 		switch err := m.Start(ctx); {
 		case err == nil || ctx.Err() != nil:
-		case w.script.is(withStandby) && w.restores.Load() > 0:
-			w.note("%s ended: %v", name, err) // the Lease went back, too
+		case w.restores.Load() > 0:
+			w.note("%s ended: %v", name, err) // the Lease went back, too, and no API server was there
 		default:
 			w.violated("%s ended: %v", name, err)
 		}
@@ -246,6 +253,8 @@ func (w *world) lateness() time.Duration {
 	defer w.mu.Unlock()
 	return time.Duration(1+w.mu.rng.IntN(40)) * 50 * time.Millisecond
 }
+
+func (w *world) isDown() bool { return time.Now().UnixNano() < w.down.Load() }
 
 // called notes that the handler was called for a parent.
 func (w *world) called(parent *resource.Resource) {

@@ -70,11 +70,17 @@ func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resourc
 }
 
 // contradictsLocked says whether a list has a state that is older than the one held under
-// its name, though the list is as new as that.
+// its name, though the list is as new as that, or another one of the same resourceVersion.
 func (s *Store) contradictsLocked(from Stream, list []*resource.Resource, listVersion string) bool {
 	return slices.ContainsFunc(list, func(res *resource.Resource) bool {
 		held := s.mu.objects[from.Type][res.Key()]
-		return held != nil && Older(res.ResourceVersion(), held.ResourceVersion()) && !newer(held.ResourceVersion(), listVersion)
+		switch {
+		case held == nil:
+			return false
+		case res.ResourceVersion() == held.ResourceVersion():
+			return res.UID() != held.UID() || res.Generation() != held.Generation() || res.IsDeleting() != held.IsDeleting()
+		}
+		return Older(res.ResourceVersion(), held.ResourceVersion()) && !newer(held.ResourceVersion(), listVersion)
 	})
 }
 

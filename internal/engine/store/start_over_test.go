@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -129,5 +130,36 @@ func TestStorePosition(t *testing.T) {
 	} {
 		step.do()
 		require.Equal(t, step.want, s.Position(all), i)
+	}
+}
+
+// In one history there is one state of each resourceVersion.
+func TestStoreStartsOver_OtherStateOfTheVersion(t *testing.T) {
+	parent := func(uid string, generation int64, going bool) *resource.Resource {
+		meta := map[string]any{"name": "p", "namespace": "ns", "uid": uid, "resourceVersion": "80", "generation": generation}
+		if going {
+			meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+		}
+		res, err := resource.New(map[string]any{"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "metadata": meta})
+		require.NoError(t, err)
+		return res
+	}
+	for name, tc := range map[string]struct {
+		listed *resource.Resource
+		proven bool
+	}{
+		"same":       {parent("p", 1, false), false},
+		"generation": {parent("p", 2, false), true},
+		"deleted":    {parent("p", 1, true), true},
+		"successor":  {parent("q", 1, false), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, all := New(sample.ParentType(), sample.TrackingLabel), Stream{Type: sample.ParentType()}
+			s.Observe(all, parent("p", 1, false))
+			_, proven := s.ReplaceSince("80", all, []*resource.Resource{tc.listed}, "90", false)
+			require.Equal(t, tc.proven, proven)
+			held, _ := s.Object(object.Ref{Type: sample.ParentType(), Key: tc.listed.Key()})
+			require.Equal(t, tc.proven, held == tc.listed)
+		})
 	}
 }
