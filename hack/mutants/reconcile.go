@@ -3,6 +3,8 @@ package main
 // inReconcile returns the mutants of one pass.
 func inReconcile() []mutant {
 	return []mutant{
+		unit("a restore may give finalizers back", "reconcile", "reconcile/departed.go",
+			"	case e.restored <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
 		unit("a parent that was let go is looked for", "reconcile", "reconcile/finalize.go",
 			"				e.confirmLater()\n", ""),
 		unit("what a list alone tells is fresh", "reconcile", "watch/watch.go",
@@ -46,7 +48,7 @@ func inReconcile() []mutant {
 		unit("the answer about a parent that is gone isn't its newest state", "reconcile", "reconcile/finalize.go",
 			"			case isGone(answer):\n				e.store.WroteDelete(parent, nil)\n				e.confirmLater()\n", ""),
 		unit("a parent that left the selector isn't held", "reconcile", "reconcile/finalize.go",
-			"			case selected: ", "			default: "),
+			"			case selected: ", "			case true: "),
 		unit("a departed parent is forgotten with its last finalizer", "reconcile", "reconcile/finalize.go",
 			"		p.store.ForgetDeparted(parent.UID())\n", ""),
 		unit("a 404 about a parent that is there is an error", "reconcile", "reconcile/finalize.go",

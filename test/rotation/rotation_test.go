@@ -200,7 +200,7 @@ func TestRotation(t *testing.T) {
 	// Where the machine is slow, the API server is away for longer than a lease's usual
 	// deadline.
 	leader := s.start(t, "leader", fromPod, false, true, &runner.LeaderElection{
-		Namespace: "leader", LeaseDuration: 50 * time.Second, RenewDeadline: 40 * time.Second,
+		Namespace: "leader", LeaseDuration: 5 * time.Minute, RenewDeadline: 4 * time.Minute,
 	})
 	all := []*subject{files, pod, kubeconfig, cert, volume, leader}
 	together(t, "At the start", all, func(t *testing.T, o *subject) {

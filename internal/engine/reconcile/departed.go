@@ -16,7 +16,9 @@ import (
 // A parent that leaves the ParentSelector while no operator runs is delivered by no
 // watch, and would keep the operator's finalizer for ever. So at the start one list of
 // all parents' metadata finds those that don't match the selector and have a finalizer
-// of the operator. From then on they are parents that have left: see release.
+// of the operator. From then on they are parents that have left: see release. A restore of
+// etcd from a backup gives those that were released since the backup their finalizers
+// back, so the parents are listed again when the API server has a new history.
 
 // maxFindDelay bounds how long after a failed list of the parents the next one is tried.
 const maxFindDelay = time.Minute
@@ -25,6 +27,29 @@ const maxFindDelay = time.Minute
 // finalizer of the operator.
 func (e *Engine) holdsDeparted() bool {
 	return e.Config.ParentSelector != "" && (e.Finalizes || len(e.Config.FormerFinalizers) > 0)
+}
+
+// findDepartedAgain is findDeparted at the start and after each new history of the API
+// server, until ctx ends.
+func (e *Engine) findDepartedAgain(ctx context.Context) {
+	e.findDeparted(ctx, func() { e.looking.Store(false) })
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.restored:
+			e.findDeparted(ctx, func() {})
+		}
+	}
+}
+
+// startedOver notes that a type has begun a new history of resourceVersions.
+func (e *Engine) startedOver() {
+	e.histories.Add(1)
+	select {
+	case e.restored <- struct{}{}:
+	default: // the parents will be listed anyway
+	}
 }
 
 // findDeparted makes the parents due that have left the ParentSelector while no

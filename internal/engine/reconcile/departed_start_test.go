@@ -340,3 +340,28 @@ func TestDepartedBeforeTheStart_Plan(t *testing.T) {
 		require.Empty(t, server.Writes())
 	})
 }
+
+// A parent that was released since a backup has its finalizer back after the restore of
+// etcd, and no watch delivers it.
+func TestDeparted_RestoredFromABackup(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		cfg := rig.Config()
+		cfg.ParentSelector, cfg.Finalizer = "mine=yes", config.FinalizerAlways
+		r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
+		parentWith(t, server, "one", "yes")
+		rig.Elapse(time.Minute)
+		server.Hold(sample.ParentType())
+		_, err := server.Change(sample.ParentType(), rig.Key("one"), label("no"))
+		require.NoError(t, err)
+		restore := server.Backup()
+		server.Release()
+		rig.Elapse(time.Minute)
+		require.Empty(t, r.Get(sample.ParentType(), "one").Finalizers())
+		restore()
+		require.NotEmpty(t, r.Get(sample.ParentType(), "one").Finalizers())
+		rig.Elapse(time.Minute)
+		require.Empty(t, r.Get(sample.ParentType(), "one").Finalizers())
+		r.Stop()
+	})
+}

@@ -38,8 +38,7 @@
 // ends with the call: a handler may end its goroutine. A call that doesn't heed the end
 // of its context is given up when the operator stops. Its goroutine is the only one
 // that may outlive Work, and nothing takes what it returns. Another one looks for
-// departed parents, if there may be any: it ends once a list of the parents has
-// succeeded, or with the context. One more reads the children whose end no watch has
+// departed parents, if there may be any, and ends with the context. One more reads the children whose end no watch has
 // confirmed after their delete; it ends with the context. A pass that reads unlabelled objects starts as many goroutines as there are workers at
 // most, which end before the handler is called. PlanAll and ReleaseAll start as many
 // goroutines as there are workers, which end before the call returns.

@@ -60,6 +60,8 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 				e.confirmLater()
 			case selected: // no watch would ever update or remove another parent
 				e.store.Wrote(answer)
+			default:
+				e.store.Answered(answer)
 			}
 			return answer, nil
 		}

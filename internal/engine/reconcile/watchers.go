@@ -28,7 +28,7 @@ func (e *Engine) Watchers(fatal func(error)) []*watch.Watcher {
 			out = append(out, watch.New(watch.Config{
 				Kind: k, Namespace: namespace, Selector: selector,
 				Client: e.client, Store: e.store, History: e.served, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
-				Interrupted: e.interrupted(k), StartedOver: func() { e.histories.Add(1) },
+				Interrupted: e.interrupted(k), StartedOver: e.startedOver,
 			}))
 		}
 	}

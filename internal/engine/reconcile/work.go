@@ -25,7 +25,7 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 	var workers, killer sync.WaitGroup
 	if e.holdsDeparted() && !e.Config.DryRun {
 		e.looking.Store(true)
-		workers.Go(func() { e.findDeparted(ctx, func() { e.looking.Store(false) }) })
+		workers.Go(func() { e.findDepartedAgain(ctx) })
 	}
 	workers.Go(func() { e.confirmDeletes(ctx) })
 	for range e.Config.MaxConcurrentSyncs {

@@ -27,15 +27,27 @@ func (s *Store) Wrote(res *resource.Resource) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.RefOf(res)
-	if wrote := s.mu.wrote[ref.Type]; wrote == "" || Older(wrote, res.ResourceVersion()) {
-		s.mu.wrote[ref.Type] = res.ResourceVersion()
-	}
+	s.answeredLocked(res)
 	if s.mu.objects[ref.Type][ref.Key] == nil && s.passedLocked(ref, res.ResourceVersion()) {
 		// The watch has come further than this write, and the object isn't held:
 		// the object was deleted after the write.
 		return Change{}
 	}
 	return s.setAndWakeLocked(res)
+}
+
+// Answered notes the resourceVersion of the answer to a write of an object that no watch
+// of this operator delivers.
+func (s *Store) Answered(res *resource.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answeredLocked(res)
+}
+
+func (s *Store) answeredLocked(res *resource.Resource) {
+	if wrote := s.mu.wrote[res.Type()]; wrote == "" || Older(wrote, res.ResourceVersion()) {
+		s.mu.wrote[res.Type()] = res.ResourceVersion()
+	}
 }
 
 // An ownDelete is a delete by this operator, of an object that is held. It is noted
