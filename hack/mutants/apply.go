@@ -3,6 +3,8 @@ package main
 // inApply returns the mutants of the requests that carry out a plan.
 func inApply() []mutant {
 	return []mutant{
+		unit("only what is watched is held", "apply", "apply/requests.go",
+			"	if left != nil && !x.watched(left) {\n", "	if false && left != nil {\n"),
 		unit("another operator's child isn't claimed", "apply", "apply/adopt.go",
 			"	case s.controlled && !s.foreign:\n", "	case s.controlled:\n"),
 		unit("a delete of what is gone is no error", "apply", "apply/judge.go",

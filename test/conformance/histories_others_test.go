@@ -37,8 +37,11 @@ func (h *history) replacedByOthers() {
 			}
 		}
 		_, err := untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Update(h.t.Context(), now, metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) {
+		switch {
+		case apierrors.IsConflict(err):
 			continue
+		case apierrors.IsNotFound(err): // it is being recreated
+			return
 		}
 		h.note("somebody replaces %s by %s: %v", name, h.table[name].states[state], err)
 		if err == nil {

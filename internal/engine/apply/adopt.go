@@ -40,8 +40,8 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	s := x.standingOf(a, live)
 	switch {
 	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
-		if s.owned == x.Config.Name && s.tracked != "" {
-			x.keep(live) // by its labels it is watched, so the store will learn that it is gone
+		if x.watched(live) {
+			x.keep(live)
 		}
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
 	case s.controlled && s.ours && x.contradicts(live):

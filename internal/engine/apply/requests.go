@@ -119,8 +119,20 @@ func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
 		x.Store.FailedDelete(a.Live)
 		return Result{Err: err}
 	}
-	x.Owner.Displaced(x.Store.WroteDelete(a.Live, left), a.Ref)
+	held := left
+	if left != nil && !x.watched(left) {
+		held = nil // somebody has taken the labels off, so no watch would tell of its end
+	}
+	x.Owner.Displaced(x.Store.WroteDelete(a.Live, held), a.Ref)
 	return Result{Wrote: true, Live: left}
+}
+
+// watched says whether the labels of an object are those of the children that are
+// watched. The store may hold no other object: it would never learn that it is gone.
+func (x *Executor) watched(live *resource.Resource) bool {
+	owned, _ := live.Label(x.Config.OwnershipLabel)
+	_, tracked := live.Label(x.Config.TrackingLabel)
+	return owned == x.Config.Name && tracked
 }
 
 // stillThere returns an error if the child of an action, which was deleted, is there and
