@@ -28,8 +28,9 @@ func (h *history) replacedByOthers() {
 	_, untyped := clients(h.t, "somebody")
 	other := h.dryCreate(untyped, live.Type(), h.table[name].state(h.t, name, state)).Object
 	for {
-		live = h.Get(live)
-		require.NotNil(h.t, live)
+		if live = h.Get(live); live == nil {
+			return // it is being recreated
+		}
 		now := live.Unstructured()
 		for field, value := range other {
 			if !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, field) {
@@ -40,7 +41,7 @@ func (h *history) replacedByOthers() {
 		switch {
 		case apierrors.IsConflict(err):
 			continue
-		case apierrors.IsNotFound(err): // it is being recreated
+		case apierrors.IsNotFound(err):
 			return
 		}
 		h.note("somebody replaces %s by %s: %v", name, h.table[name].states[state], err)

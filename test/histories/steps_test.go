@@ -26,7 +26,7 @@ func (w *world) take(s step, verbose bool) {
 	case "select":
 		w.change("Parent/"+args[0], func(o map[string]any) { inside(o, "metadata", "labels")["mine"] = args[1] })
 	case "former":
-		if p := w.server.Get(parentType(), key(args[0])); p != nil && w.selected(p) {
+		if p := w.server.Get(parentType(), key(args[0])); p != nil && w.selected(p) && w.calls(p.UID()) > 0 {
 			w.addFinalizer("Parent/"+args[0], formerFinalizer)
 		}
 	case "hold":
