@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -369,4 +370,18 @@ func TestC142_EmptyListFilledByAWebhook(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestC142_SetThatOthersReplaced(t *testing.T) {
+	needsWidgets(t)
+	scenario(t, "C142", "the items of a set that somebody has replaced while the operator was down are back after the restart, beside theirs")
+	widget := resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Widget"}
+	s := newStage(t, "c142-set", childrenBy(config.Replace, widget)...)
+	desired := func() map[string]any {
+		return manifest(t, `{apiVersion: conformance.roperator.com/v1, kind: Widget, metadata: {name: w}, spec: {tags: [ours]}}`)
+	}
+	s.want(desired())
+	s.rebuild(s.config, func() { s.patchAs("somebody", plural(widget), "w", `{"spec":{"tags":["theirs"]}}`) }, desired())
+	require.ElementsMatch(t, []any{"ours", "theirs"}, s.field(desired(), "spec", "tags"))
+	s.silent()
 }

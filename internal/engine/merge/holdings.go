@@ -73,6 +73,8 @@ func (c *Comparison) Holds(h *Holdings, d Difference) bool {
 		switch last := i == len(path)-1; {
 		case last && more:
 			return isEmptyList(d.Desired) && holdsItems(below, d.Live, schema)
+		case last && schema != nil && schema.Set && !schema.Atomic && !isEmptyList(d.Desired):
+			return false // the manager owns that there is a list, and has lost every item
 		case last:
 			return set.Members.Has(element)
 		case !more:

@@ -45,6 +45,7 @@ func TestHolds(t *testing.T) {
 		"emptied ports":       {reason: "keys that are defaults", d: Difference{Path: template + `containers[name="app"].ports`, Live: []any{map[string]any{"containerPort": int64(80)}}, Desired: []any{}}, want: true},
 		"emptied set":         {reason: "elements of a set", d: Difference{Path: "metadata.finalizers", Live: []any{"a/b"}, Desired: []any{}}, want: true},
 		"a set":               {reason: "an element is missing", d: Difference{Path: "metadata.finalizers", Live: []any{"a/b"}, Desired: []any{"c/d"}}},
+		"a set without ours":  {reason: "that there is a list is all that is left of it", entries: []string{`{"f:metadata":{"f:finalizers":{".":{}}}}`}, d: Difference{Path: "metadata.finalizers", Live: []any{"a/b"}, Desired: []any{"c/d"}}},
 		"by index":            {reason: "one of two with the same key", d: Difference{Path: template + `containers[1].image`, Live: "a", Desired: "b"}},
 		"malformed path":      {reason: "nothing is known", d: Difference{Path: "spec..replicas", Live: "a", Desired: "b"}},
 		"no entry":            {reason: "managedFields were dropped", entries: []string{}, d: Difference{Path: "spec.replicas", Live: int64(2), Desired: int64(1)}},
