@@ -4,6 +4,8 @@ package main
 func inApply() []mutant {
 	return []mutant{
 		unit("only what is watched is held", "apply", "apply/requests.go",
+			"	if x.watched(live) {\n", "	{\n"),
+		unit("only what is watched is held while it goes", "apply", "apply/requests.go",
 			"	if left != nil && !x.watched(left) {\n", "	if false && left != nil {\n"),
 		unit("another operator's child isn't claimed", "apply", "apply/adopt.go",
 			"	case s.controlled && !s.foreign:\n", "	case s.controlled:\n"),

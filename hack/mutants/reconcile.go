@@ -15,7 +15,7 @@ func inReconcile() []mutant {
 			"	if err == nil && left == nil && x.Store.Contradicted(a.Live.UID()) {\n", "	if false {\n"),
 		{"a status that is awaited isn't due", []edit{
 			{"internal/engine/plan/memory_setbacks.go", "			in = overdueRetry\n", "			in = time.Millisecond\n"},
-			{"internal/engine/reconcile/status.go", "		p.memory.StatusFine() // as far as is known\n", ""},
+			{"internal/engine/reconcile/status.go", "		p.memory.ForgetRefusal() // the newer parent is here or on its way\n", ""},
 		}, "internal/engine/reconcile"},
 		unit("a pass follows though an awaited state never comes", "reconcile", "reconcile/learn.go",
 			"		out.Resync = p.awaitFor(a)\n", ""),

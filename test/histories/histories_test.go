@@ -2,37 +2,25 @@ package histories
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/klog/v2"
+	"github.com/roperator/roperator/internal/testing/rig"
 )
 
-func TestMain(m *testing.M) {
-	// client-go slows down who meets errors, by the time of the last one that
-	// anybody in the program has met, which bubbles can't share.
-	utilruntime.ErrorHandlers = nil //nolint:reassign // there is no other way
-	klog.SetLogger(logr.Discard())  // of client-go, which logs what it makes of broken answers
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // few is the number of histories in `go test`.
 const few = 600
 
 // TestHistories plays STRESS_COUNT histories, from seed STRESS_FIRST on.
 func TestHistories(t *testing.T) {
-	count, first := fromEnv(t, "STRESS_COUNT", few), fromEnv(t, "STRESS_FIRST", 1)
+	count, first := rig.FromEnv(t, "STRESS_COUNT", few), rig.FromEnv(t, "STRESS_FIRST", 1)
 	if testing.Short() {
 		count = min(count, few/10)
 	}
@@ -54,16 +42,6 @@ func TestHistories(t *testing.T) {
 	took := time.Since(begin)
 	fmt.Printf("histories: %d of %d from seed %d on, %.0f a minute, %d failed\n",
 		min(next.Load(), count), count, first, float64(min(next.Load(), count))/took.Minutes(), failed.Load())
-}
-
-func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
-	return n
 }
 
 // inBubble lets a script happen in a bubble of its own.

@@ -12,27 +12,19 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/klog/v2"
+
+	"github.com/roperator/roperator/internal/testing/rig"
 )
 
-func TestMain(m *testing.M) {
-	// client-go slows down who meets errors, by the time of the last one that
-	// anybody in the program has met, which bubbles can't share.
-	utilruntime.ErrorHandlers = nil //nolint:reassign // there is no other way
-	klog.SetLogger(logr.Discard())  // of client-go, which logs what it makes of broken answers
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { rig.Main(m) }
 
 // number of seeds in `go test`.
 const fewSeeds = 60
 
 // TestSeeds runs SIM_SEEDS seeds from SIM_FIRST on.
 func TestSeeds(t *testing.T) {
-	seeds, first := fromEnv(t, "SIM_SEEDS", fewSeeds), fromEnv(t, "SIM_FIRST", 1)
+	seeds, first := rig.FromEnv(t, "SIM_SEEDS", fewSeeds), rig.FromEnv(t, "SIM_FIRST", 1)
 	met := map[string]int{}
 	var mu sync.Mutex // guards met
 	var violations atomic.Int64
@@ -76,7 +68,7 @@ func TestScript(t *testing.T) {
 	require.NoError(t, err)
 	s, err := parseScript(string(text))
 	require.NoError(t, err)
-	times := int(fromEnv(t, "SIM_TIMES", 100))
+	times := int(rig.FromEnv(t, "SIM_TIMES", 100))
 	for range times {
 		r := play(t, s, newFaults(0, s))
 		if len(r.violations) == 0 {
@@ -88,16 +80,6 @@ func TestScript(t *testing.T) {
 		r.tell(t)
 		return
 	}
-}
-
-func fromEnv(t *testing.T, name string, otherwise uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
-	return n
 }
 
 // play makes one run in a bubble of its own.

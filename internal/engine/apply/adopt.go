@@ -40,9 +40,7 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	s := x.standingOf(a, live)
 	switch {
 	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
-		if x.watched(live) {
-			x.keep(live)
-		}
+		x.keep(live)
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
 	case s.controlled && s.ours && x.contradicts(live):
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil

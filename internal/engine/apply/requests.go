@@ -45,9 +45,20 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 }
 
 // keep puts the API server's answer to a write, or a child that was read, into the
-// store.
+// store. It leaves out what no watch delivers, such as a child whose labels a webhook has
+// taken off: the store would never learn that it is gone.
 func (x *Executor) keep(live *resource.Resource) {
-	x.Owner.Displaced(x.Store.Wrote(live), object.RefOf(live))
+	if x.watched(live) {
+		x.Owner.Displaced(x.Store.Wrote(live), object.RefOf(live))
+	}
+}
+
+// watched says whether the labels of an object are those of the children that are
+// watched.
+func (x *Executor) watched(live *resource.Resource) bool {
+	owned, _ := live.Label(x.Config.OwnershipLabel)
+	_, tracked := live.Label(x.Config.TrackingLabel)
+	return owned == x.Config.Name && tracked
 }
 
 // written returns the result of a write of a child, and puts the API server's
@@ -125,14 +136,6 @@ func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
 	}
 	x.Owner.Displaced(x.Store.WroteDelete(a.Live, held), a.Ref)
 	return Result{Wrote: true, Live: left}
-}
-
-// watched says whether the labels of an object are those of the children that are
-// watched. The store may hold no other object: it would never learn that it is gone.
-func (x *Executor) watched(live *resource.Resource) bool {
-	owned, _ := live.Label(x.Config.OwnershipLabel)
-	_, tracked := live.Label(x.Config.TrackingLabel)
-	return owned == x.Config.Name && tracked
 }
 
 // stillThere returns an error if the child of an action, which was deleted, is there and

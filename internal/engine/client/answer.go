@@ -3,6 +3,7 @@ package client
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -19,6 +20,14 @@ var errNoAnswer = errors.New("the answer isn't a Kubernetes API server's, though
 func checkObject(kind string) error {
 	if kind == "" || kind == "Status" {
 		return errNoAnswer
+	}
+	return nil
+}
+
+// checkList returns an error unless an object of this kind may answer a request for a list.
+func checkList(kind string) error {
+	if !strings.HasSuffix(kind, "List") {
+		return errors.New("the answer isn't a list of a Kubernetes API server")
 	}
 	return nil
 }

@@ -2,20 +2,22 @@
 // answers.
 //
 //	link, err := client.Connect(restConfig, log) // one for the process
-//	link = link.Under(lease)                // writes need the lease from here on
+//	link = link.Under(lease)                     // writes need the lease from here on
 //	httpClient := link.As(operator, metrics)
 //	c, err := client.New(link, httpClient, operator, metrics, log)
 //	live, err := c.Get(ctx, kind, key) // a *resource.Resource
 //
 // A Link is the connection that all operators of a process share: the transport,
 // the rate limit and the lease. It follows the files that the configuration names
-// for certificates and tokens (credential_files.go). A Client belongs to one operator, and is the field
-// manager of the operator's writes. It sends and receives JSON. An object becomes
-// a resource.Resource, which holds the JSON and decodes no more of it than is asked
-// for. A list and a watch stream are cut into objects by code of this package
-// (wire.go, wire_frames.go), and passed to client-go's Reflector as WireObjects.
-// Those of the first lists also carry what managedFields say of the operator's own
-// fields (held_fields.go), until DropHeldFields.
+// for certificates and tokens (credential_files.go).
+//
+// A Client belongs to one operator, and is the field manager of the operator's
+// writes. It sends and receives JSON. An object becomes a resource.Resource, which
+// holds the JSON and decodes no more of it than is asked for. A list and a watch
+// stream are cut into objects by code of this package (wire.go, wire_frames.go), and
+// passed to client-go's Reflector as WireObjects. Those of the first lists also carry
+// what managedFields say of the operator's own fields (held_fields.go), until
+// DropHeldFields.
 //
 // Three things never leave this package: a write without the lease, the body of a
 // request in client-go's log (klog_redact.go), and a warning of the API server that

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,8 +71,8 @@ func decodeMetadata(t resource.Type, raw []byte) (page []*resource.Resource, nex
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, "", fmt.Errorf("%s list: decode: %w", t, err)
 	}
-	if !strings.HasSuffix(list.Kind, "List") {
-		return nil, "", fmt.Errorf("%s list: the answer isn't a list of a Kubernetes API server", t)
+	if err := checkList(list.Kind); err != nil {
+		return nil, "", fmt.Errorf("%s list: %w", t, err)
 	}
 	page = make([]*resource.Resource, 0, len(list.Items))
 	for i, item := range list.Items {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -65,8 +64,8 @@ func decodeList(t resource.Type, raw []byte, held *heldFields) (*WireList, error
 	if err := json.Unmarshal(raw, &list); err != nil {
 		return nil, fmt.Errorf("%s list: decode: %w", t, err)
 	}
-	if !strings.HasSuffix(list.Kind, "List") {
-		return nil, fmt.Errorf("%s list: the answer isn't a list of a Kubernetes API server", t)
+	if err := checkList(list.Kind); err != nil {
+		return nil, fmt.Errorf("%s list: %w", t, err)
 	}
 	out := &WireList{ListMeta: list.Metadata, Items: make([]*WireObject, 0, len(list.Items))}
 	// Of two members with the same key the later one counts, so an item that has a

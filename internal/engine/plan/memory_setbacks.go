@@ -201,5 +201,6 @@ func (p *ParentMemory) AwaitsEnd(version string, least, most time.Duration) time
 	return p.endAwaited
 }
 
-// StatusFine notes that no status has to be written.
-func (p *ParentMemory) StatusFine() { p.status.refusal = nil }
+// ForgetRefusal forgets that a status was refused: none has to be written, or that of a
+// newer parent is what counts.
+func (p *ParentMemory) ForgetRefusal() { p.status.refusal = nil }

@@ -148,6 +148,6 @@ func TestStatusRefused(t *testing.T) {
 	require.NoError(t, p.StatusRefused("b", start))
 	require.Zero(t, p.RetryIn(start), "nothing is left of it")
 	p.RefuseStatus("a", no, start, backoff)
-	p.StatusFine()
+	p.ForgetRefusal()
 	require.Zero(t, p.RetryIn(start))
 }

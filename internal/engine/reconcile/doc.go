@@ -37,11 +37,14 @@
 // timeout, and ends with the workers. Each call of the handler has a goroutine, which
 // ends with the call: a handler may end its goroutine. A call that doesn't heed the end
 // of its context is given up when the operator stops. Its goroutine is the only one
-// that may outlive Work, and nothing takes what it returns. Another one looks for
-// departed parents, if there may be any, and ends with the context. One more reads the children whose end no watch has
-// confirmed after their delete; it ends with the context. A pass that reads unlabelled objects starts as many goroutines as there are workers at
-// most, which end before the handler is called. PlanAll and ReleaseAll start as many
-// goroutines as there are workers, which end before the call returns.
+// that may outlive Work, and nothing takes what it returns.
+//
+// Two more goroutines of Work end with its context. One looks for departed parents, if
+// there may be any. The other one reads the children that were deleted, and the parents
+// that were let go, whose end no watch has confirmed. A pass that reads unlabelled
+// objects starts as many goroutines as there are workers at most, which end before the
+// handler is called. PlanAll and ReleaseAll start as many goroutines as there are
+// workers, which end before the call returns.
 //
 // # Imports
 //

@@ -142,3 +142,35 @@ func TestConflicts_OfASecret(t *testing.T) {
 		require.NotContains(t, told, theirs)
 	})
 }
+
+// A webhook takes a label off whatever is written, so no watch delivers the child. The
+// operator holds nothing that it could never learn the end of, slows down and says why.
+// Once the webhook is gone, the child has its labels again.
+func TestLabels_TakenOffByAWebhook(t *testing.T) {
+	cfg := rig.Config()
+	for _, label := range []string{"/operator", "/parent-uid"} {
+		t.Run(label, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				server.SetHooks(fakeapi.Hooks{Admit: func(req fakeapi.Request, o map[string]any) error {
+					if req.Type == k8s.ConfigMap {
+						labels, _ := o["metadata"].(map[string]any)["labels"].(map[string]any)
+						delete(labels, config.DefaultDomain+label)
+					}
+					return nil
+				}})
+				r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
+				r.Create("one", "v1")
+				rig.Elapse(time.Hour)
+				require.Zero(t, r.Manager.Engine().Sizes()["objects "+k8s.ConfigMap.String()])
+				require.Less(t, len(server.Writes()), 60)
+				require.Contains(t, r.Logs.String(), "conflict loop, slowing down")
+				server.SetHooks(fakeapi.Hooks{})
+				rig.Elapse(time.Hour)
+				require.Contains(t, r.Get(k8s.ConfigMap, "one").Labels(), config.DefaultDomain+label)
+				require.Equal(t, 1, r.Manager.Engine().Sizes()["objects "+k8s.ConfigMap.String()])
+				r.Stop()
+			})
+		})
+	}
+}

@@ -30,7 +30,7 @@ type childrenState struct {
 func (p *pass) settleStatus(ctx context.Context, status any, children childrenState) (schedule.Outcome, error) {
 	if isNil(status) {
 		p.memory.DeferStatus(false)
-		p.memory.StatusFine()
+		p.memory.ForgetRefusal()
 		return schedule.Outcome{}, nil
 	}
 	if !p.Types.Parent.HasStatus {
@@ -51,7 +51,7 @@ func (p *pass) settleStatus(ctx context.Context, status any, children childrenSt
 	live = jsonvalue.NullFree(live)
 	switch {
 	case jsonvalue.Equal(want, live), p.memory.KnowsStatus(want, live):
-		p.memory.StatusFine()
+		p.memory.ForgetRefusal()
 		return schedule.Outcome{}, nil
 	case p.Config.DryRun:
 		return schedule.Outcome{}, p.foreseeStatus(ctx, want, live)
@@ -77,11 +77,10 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	outdated := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 	switch {
 	case outdated && (!p.memory.AwaitsStatus(p.parent.ResourceVersion()) || !p.parentUnchanged(ctx)):
+		p.memory.ForgetRefusal() // the newer parent is here or on its way
 		held, ok := p.store.Parent(p.parent.UID())
 		newer := ok && held.ResourceVersion() != p.parent.ResourceVersion()
-		p.memory.StatusFine() // as far as is known
-
-		return schedule.Outcome{Resync: watchDelay, Again: newer}, nil // the newer parent is here or on its way
+		return schedule.Outcome{Resync: watchDelay, Again: newer}, nil
 	case err != nil:
 		err = fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
 		if outdated || apierror.IsNo(err) {

@@ -8,8 +8,8 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 )
 
-// confirmWithin is how long the watches have to confirm the end of a child whose delete
-// has succeeded, before the child is read. It may take twice as long.
+// confirmWithin is how long the watches have to confirm the end of a child that was
+// deleted, or of a parent that was let go, before it is read. It may take twice as long.
 const confirmWithin = 10 * time.Second
 
 // confirmLater makes confirmDeletes look after the children that a pass has deleted, or
@@ -51,19 +51,17 @@ func (e *Engine) confirmOverdue(ctx context.Context) (more bool) {
 	overdue, more := e.store.Overdue()
 	for uid, ref := range overdue {
 		live, err := e.client.Get(ctx, e.Types.Of(ref.Type), ref.Key)
-		switch {
-		case apierror.IsMissing(err, ref.Key.Name), err == nil && live.UID() != uid:
-			e.store.ReadGone(ref, uid)
-			continue
-		case err != nil:
+		if err != nil && !apierror.IsMissing(err, ref.Key.Name) {
 			return true
 		}
-		if change, contradicts := e.store.Contradicts(live); contradicts {
-			e.log.WarnContext(ctx, "an object is still there, though the API server has answered that it is gone", "object", ref.String())
-			e.changed(change, schedule.Fresh, schedule.Trigger(ref.String()))
-		} else {
-			e.store.ReadGone(ref, uid) // it is on its way out
+		if err == nil && live.UID() == uid {
+			if change, contradicts := e.store.Contradicts(live); contradicts {
+				e.log.WarnContext(ctx, "an object is still there, though the API server has answered that it is gone", "object", ref.String())
+				e.changed(change, schedule.Fresh, schedule.Trigger(ref.String()))
+				continue
+			}
 		}
+		e.store.ReadGone(ref, uid)
 	}
 	return more
 }

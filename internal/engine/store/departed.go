@@ -7,9 +7,9 @@ import (
 )
 
 // KeepDeparted says whether the store holds the last state of each parent that leaves
-// the watch from now on, until Released or ForgetDeparted. An operator with a parent selector wants
-// that: such a parent may still exist and have to be released. A replica that only
-// waits for the lease must not want it: nobody would forget those states.
+// the watch from now on, until Released or ForgetDeparted. An operator with a parent
+// selector wants that: such a parent may still exist and have to be released. A replica
+// that only waits for the lease must not want it: nobody would forget those states.
 func (s *Store) KeepDeparted(keep bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

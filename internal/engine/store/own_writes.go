@@ -140,7 +140,8 @@ func (s *Store) Overdue() (overdue map[types.UID]object.Ref, some bool) {
 }
 
 // ReadGone notes that an object which this operator has deleted was read, and isn't
-// there, or is on its way out. What the watch still tells of it from before remains outdated.
+// there, or is on its way out. What the watch still tells of it from before remains
+// outdated.
 func (s *Store) ReadGone(ref object.Ref, uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

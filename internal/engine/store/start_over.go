@@ -33,10 +33,10 @@ func (s *Store) Position(of Stream) string {
 }
 
 // ReplaceSince is Replace for a list that was asked for when the resourceVersion asked
-// was known; "": none was. If the list is of a new history, or the caller knows
-// that there is one (anew), every state of the stream's objects is forgotten, also what
-// this process has written and deleted, and the list takes its place. proven says whether
-// the list itself tells of a new history.
+// was known; "": none was. If the list is of a new history, or the caller knows that
+// there is one (anew), every state of the stream's objects is forgotten, also what this
+// process has written and deleted, and the list takes its place. proven says whether the
+// list itself tells of a new history.
 func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resource, listVersion string, anew bool) (c Change, proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
