@@ -4,7 +4,9 @@ package main
 func inReconcile() []mutant {
 	return []mutant{
 		unit("a restore may give finalizers back", "reconcile", "reconcile/departed.go",
-			"	case e.restored <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
+			"	case e.unsure <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
+		unit("a history that nothing shows may have begun", "reconcile", "watch/history.go",
+			"		w.Regained()\n", ""),
 		unit("a parent that was let go is looked for", "reconcile", "reconcile/finalize.go",
 			"				e.confirmLater()\n", ""),
 		unit("what a list alone tells is fresh", "reconcile", "watch/watch.go",
