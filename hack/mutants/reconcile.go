@@ -7,6 +7,8 @@ func inReconcile() []mutant {
 			"	case e.unsure <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
 		unit("a history that nothing shows may have begun", "reconcile", "watch/history.go",
 			"		w.Regained()\n", ""),
+		unit("a parent that no list has any more may have changed", "reconcile", "reconcile/release.go",
+			"			e.lookAgain() // one list for all that have left so\n", ""),
 		unit("a parent that was let go is looked for", "reconcile", "reconcile/finalize.go",
 			"				e.confirmLater()\n", ""),
 		unit("what a list alone tells is fresh", "reconcile", "watch/watch.go",

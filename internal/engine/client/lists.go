@@ -24,7 +24,7 @@ func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, op
 }
 
 func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.ListOptions) *rest.Request {
-	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
+	return c.among(http.MethodGet, k, namespace).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
 }
 
 // listBy returns the list that answers a request.

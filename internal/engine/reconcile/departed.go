@@ -19,7 +19,8 @@ import (
 // of the operator. From then on they are parents that have left: see release. A restore of
 // etcd from a backup gives those that were released since the backup their finalizers
 // back. So the parents are listed again when the API server has a new history, and when
-// it couldn't be reached: the watches don't see every new history.
+// it couldn't be reached: the watches don't see every new history. They are listed, too,
+// when parents were missing from a list: nobody has seen in which state they left.
 
 // maxFindDelay bounds how long after a failed list of the parents the next one is tried.
 const maxFindDelay = time.Minute

@@ -39,7 +39,7 @@ func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
 	c := s.removeLocked(ref, held)
 	c.Woken = s.wakeLocked(ref)
 	if _, ok := s.mu.departed[res.UID()]; ok {
-		s.mu.departed[res.UID()] = res
+		s.mu.departed[res.UID()] = departed{res, true}
 	}
 	return c
 }

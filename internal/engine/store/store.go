@@ -34,7 +34,7 @@ type Store struct {
 		wrote      map[resource.Type]string                  // newest resourceVersion that a write of this operator was answered with
 		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
 		awaited    map[types.UID]map[object.Ref]struct{}     // parent UID -> the objects for whose end it waits
-		departed   map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
+		departed   map[types.UID]departed                    // parent UID -> last state of a parent that left the watch
 		asked      map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
 		lost       map[types.UID]int                         // parent UID -> count of missing children
 		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
@@ -92,7 +92,7 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.floors = map[object.Ref]string{}
 	s.mu.waiting = map[object.Ref]map[types.UID]struct{}{}
 	s.mu.awaited = map[types.UID]map[object.Ref]struct{}{}
-	s.mu.departed = map[types.UID]*resource.Resource{}
+	s.mu.departed = map[types.UID]departed{}
 	s.mu.asked = map[types.UID]*ownDelete{}
 	s.mu.wrote = map[resource.Type]string{}
 	s.mu.lost = map[types.UID]int{}
@@ -187,7 +187,7 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		delete(s.mu.lost, held.UID())
 		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])
 		if s.mu.keepDeparted {
-			s.mu.departed[held.UID()] = held // and it may come back for its unlabelled objects
+			s.mu.departed[held.UID()] = departed{held, false} // and it may come back for its unlabelled objects
 		} else {
 			delete(s.mu.unlabelled, held.UID())
 		}
