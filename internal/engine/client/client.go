@@ -40,7 +40,7 @@ type Client struct {
 	agent        string // the User-Agent of each request; empty: the transport sets it
 	log          *slog.Logger
 	metrics      *observe.Metrics // nil: nothing is counted
-	held         *heldFields      // what the operator owns of the objects that it reads
+	observed     *observing       // what is kept of the objects that lists and watches deliver
 
 	mu struct {
 		sync.Mutex
@@ -53,16 +53,16 @@ type Client struct {
 // makes no request.
 func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, log *slog.Logger) (*Client, error) {
 	cfg := rest.CopyConfig(l.Config)
-	held := &heldFields{manager: operator}
-	held.wanted.Store(true)
-	cfg.NegotiatedSerializer = wireSerializer{held}
+	observed := &observing{held: heldFields{manager: operator}}
+	observed.held.wanted.Store(true)
+	cfg.NegotiatedSerializer = wireSerializer{observed}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.WarningHandler = rest.NoWarnings{} // Client.warn logs them, each once
 	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, held: held}
+	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed}
 	c.mu.warned = map[string]struct{}{}
 	if cfg.UserAgent == "" {
 		c.agent = userAgent(operator)
@@ -72,7 +72,13 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 
 // DropHeldFields says that nobody needs WireObject.HeldFields any more: they are for
 // the first lists. Objects that are read from now on come without.
-func (c *Client) DropHeldFields() { c.held.wanted.Store(false) }
+func (c *Client) DropHeldFields() { c.observed.held.wanted.Store(false) }
+
+// Shorten has lists and watches pass on what shorten makes of each object. It must be
+// called before the first request, with a function that may be called concurrently.
+func (c *Client) Shorten(shorten func(*resource.Resource) *resource.Resource) {
+	c.observed.shorten = shorten
+}
 
 // about begins a request about one object, or a subresource of it (empty: the object
 // itself). A key that can't be part of a path is the error of the request, which isn't

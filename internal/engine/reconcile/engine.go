@@ -111,6 +111,9 @@ func New(c Config) *Engine {
 	e.keeper.init(c.Schemas)
 	e.stuck.abandoned = make(chan struct{})
 	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
+	if e.client != nil {
+		e.client.Shorten(e.store.Shorten)
+	}
 	return e
 }
 
@@ -148,6 +151,7 @@ func (e *Engine) LogStart(ctx context.Context) {
 // will be listed once more before the first pass.
 func (e *Engine) Listed(again bool) {
 	e.client.DropHeldFields()
+	e.store.HoldChildrenOnly()
 	if again {
 		e.store.ForgetAllFields()
 	} else {
