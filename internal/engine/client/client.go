@@ -33,6 +33,7 @@ const bodySize = 1 << 10
 //
 // Errors of the API server are such that the functions of apierrors apply. If RBAC
 // forbids a request, the errors of Get and of all writes also name the missing rule.
+// The errors of requests about Secrets may be shown to anybody: see failures.go.
 type Client struct {
 	rest         rest.Interface
 	params       runtime.ParameterCodec
@@ -100,7 +101,7 @@ func BodyOf(object any) ([]byte, error) {
 
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
-	return c.send(ctx, k, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
+	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
 }
 
 // Create creates an object in a namespace (empty: none), and returns it as the API
@@ -110,23 +111,20 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, 
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, k, c.write(c.request(http.MethodPost), false).AbsPath(k.Path(namespace, "", "")...).Body(body))
+	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.request(http.MethodPost), false).AbsPath(k.Path(namespace, "", "")...).Body(body))
 }
 
 // ManagedFields reads the metadata of an object, with the managedFields that a
 // resource.Resource leaves out.
 func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	res := c.do(ctx, c.request(http.MethodGet).SetHeader("Accept", metadataOnly).AbsPath(k.Path(key.Namespace, key.Name, "")...))
-	if err := res.Error(); err != nil {
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, asked(k, "get", key.Name, "", nil), res)
 	if err != nil {
 		return nil, err
 	}
 	var live metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &live); err != nil {
-		return nil, fmt.Errorf("managedFields: decode: %w", err)
+		return nil, fmt.Errorf("managedFields: %w", malformed(k, err))
 	}
 	if err := checkObject(live.Kind); err != nil {
 		return nil, fmt.Errorf("managedFields: %w", err)
@@ -144,16 +142,13 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	c.metrics.Tried(k.Type)
 	res := c.do(ctx, c.write(c.request(http.MethodPost), true).AbsPath(k.Path(namespace, "", "")...).Body(body))
 	c.warn(ctx, k, res)
-	if err := res.Error(); err != nil { // the error of Raw would say less
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, asked(k, "create", "", "", body), res)
 	if err != nil {
 		return nil, err
 	}
 	var made map[string]any
 	if err := kjson.Unmarshal(raw, &made); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
+		return nil, malformed(k, err)
 	}
 	kind, _ := made["kind"].(string)
 	return made, checkObject(kind)
@@ -170,7 +165,7 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	return c.send(ctx, k, c.write(c.request(http.MethodPut), dryRun).AbsPath(k.Path(key.Namespace, key.Name, subresource)...).Body(body))
+	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.request(http.MethodPut), dryRun).AbsPath(k.Path(key.Namespace, key.Name, subresource)...).Body(body))
 }
 
 // Patch patches an object, and returns it as the API server has stored it. An apply
@@ -188,11 +183,13 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
+	what := asked(k, "patch", key.Name, "", body)
 	req := c.write(c.request(http.MethodPatch).SetHeader("Content-Type", string(pt)), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
+		what.Applies = true
 	}
-	return c.send(ctx, k, req.AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
+	return c.send(ctx, k, what, req.AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
 }
 
 // Delete deletes the object with this UID. Its dependents are deleted in the
@@ -208,10 +205,7 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	res := c.do(ctx, c.request(http.MethodDelete).AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
-	if err := res.Error(); err != nil {
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, asked(k, "delete", key.Name, "", nil), res)
 	if err != nil {
 		return nil, err
 	}
@@ -236,18 +230,25 @@ func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
 	return req
 }
 
-// send sends a request about one object, and returns the object in the answer.
-func (c *Client) send(ctx context.Context, k *catalog.Kind, req *rest.Request) (*resource.Resource, error) {
+// send sends a request about one object, which asks for what, and returns the object in
+// the answer.
+func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request) (*resource.Resource, error) {
 	res := c.do(ctx, req)
 	c.warn(ctx, k, res)
-	if err := res.Error(); err != nil {
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err
 	}
 	return resource.New(raw)
+}
+
+// rawOf returns the body of the answer to a request.
+func rawOf(k *catalog.Kind, what apierror.Request, res rest.Result) ([]byte, error) {
+	if err := res.Error(); err != nil { // the error of Raw would say less
+		return nil, failed(k, what, err)
+	}
+	raw, err := res.Raw()
+	return raw, failed(k, what, err)
 }
 
 // warn logs the warnings that came with an answer, each text once per type.
