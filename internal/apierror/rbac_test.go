@@ -51,6 +51,7 @@ func TestWithRule(t *testing.T) {
 		"policy":         {"nor that of a policy", update, said(deployments, "web", `ValidatingAdmissionPolicy 'p' with binding 'b' denied request: `+cannot+place), ""},
 		"no place":       {"RBAC says where", update, said(deployments, "web", cannot+"s"), ""},
 		"unquoted":       {"RBAC quotes", update, said(deployments, "web", `User op cannot update resource "deployments" in API group "apps"`+place), ""},
+		"not forbidden":  {"RBAC says that it is", update, &apierrors.StatusError{ErrStatus: forbidden(`deployments.apps "web" ` + cannot + place)}, ""},
 		"other code":     {"RBAC answers 403", update, apierrors.NewBadRequest(`deployments.apps "web" is forbidden: ` + cannot + place), ""},
 		"no answer":      {"it may be a proxy's page", update, errors.New(cannot), ""},
 	} {

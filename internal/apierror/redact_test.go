@@ -70,10 +70,10 @@ func TestRedacted(t *testing.T) {
 		"Everywhere":     {"every string of a Status is somebody's", marked(422), "422 Unprocessable Entity: FieldValueInvalid" + rest},
 		"Code":           {"a number may be a PIN", marked(471), "400 Bad Request: FieldValueInvalid" + rest},
 		"Code of none":   {"whatever the number", marked(4711), "500 Internal Server Error: FieldValueInvalid" + rest},
-		"Reason":         {"a reason that Kubernetes defines", status(409, metav1.StatusReasonConflict), "409 Conflict Conflict" + rest},
+		"Reason":         {"a reason that Kubernetes defines", status(403, metav1.StatusReasonInvalid), "403 Forbidden Invalid" + rest},
 		"Own fields":     {"what the request has may be named", status(422, metav1.StatusReasonInvalid, cause{Field: "metadata.annotations"}, cause{Field: "data[tls.key]"}), "422 Unprocessable Entity Invalid: data[tls.key], metadata.annotations" + rest},
 		"Odd keys":       {"whatever the key", status(422, metav1.StatusReasonInvalid, cause{Field: "data[a]b]"}, cause{Field: "metadata.ownerReferences[0].uid"}), "422 Unprocessable Entity Invalid: data[a]b], metadata.ownerReferences[0].uid" + rest},
-		"Other fields":   {"what the request hasn't may be anything", status(422, metav1.StatusReasonInvalid, cause{Field: "data[" + marker}, cause{Field: "metadata.ownerReferences[1]"}, cause{Field: "data.tls.key.x"}), "422 Unprocessable Entity Invalid" + rest},
+		"Other fields":   {"what the request hasn't may be anything", status(422, metav1.StatusReasonInvalid, cause{Field: "data[" + marker}, cause{Field: "metadata.ownerReferences[1]"}, cause{Field: "data.tls.key.x"}, cause{Field: "datatls.key"}), "422 Unprocessable Entity Invalid" + rest},
 		"Values":         {"a value is no name", status(422, metav1.StatusReasonInvalid, cause{Field: marker}, cause{Field: "x"}), "422 Unprocessable Entity Invalid" + rest},
 		"Order":          {"how often, and in what order, could say something too", status(422, metav1.StatusReasonInvalid, cause{Field: "metadata"}, cause{Field: "data"}, cause{Field: "metadata"}, cause{Field: "data"}), "422 Unprocessable Entity Invalid: data, metadata" + rest},
 		"Redirection":    {"the address may be another server's words", &url.Error{Op: "Get", URL: "https://elsewhere/" + marker, Err: errors.New(marker)}, "the request failed, or its answer isn't an API server's (what the error says may quote the Secret)"},
@@ -89,6 +89,9 @@ func TestRedacted(t *testing.T) {
 			require.EqualError(t, err, tc.want, tc.reason)
 			require.NotContains(t, everyText(t, err), marker, tc.reason)
 			require.NotContains(t, everyText(t, err), "471", tc.reason)
+			if answer := apierrors.APIStatus(nil); name == "Order" && errors.As(err, &answer) {
+				require.Equal(t, []cause{{Field: "data"}, {Field: "metadata"}}, answer.Status().Details.Causes, tc.reason)
+			}
 		})
 	}
 	require.NoError(t, Redacted(nil, Request{}))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,9 +17,7 @@ import (
 // secretOf returns a Secret as a handler returns it: these fields, with that.
 func secretOf(fields map[string]any) map[string]any {
 	out := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "c"}}
-	for name, value := range fields {
-		out[name] = value
-	}
+	maps.Copy(out, fields)
 	return out
 }
 
