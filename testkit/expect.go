@@ -172,7 +172,7 @@ func isSecret(t resource.Type, path string) bool {
 		return false
 	}
 	for _, public := range []string{"type", "immutable", "kind", "apiVersion", "metadata.labels", "metadata.finalizers", "metadata.ownerReferences"} {
-		if strings.HasPrefix(path, public) {
+		if rest, ok := strings.CutPrefix(path, public); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			return false
 		}
 	}

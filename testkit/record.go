@@ -20,7 +20,7 @@ const recordingFormat = "roperator-recording/v1"
 // A recordingHeader is the first line of a recording.
 type recordingHeader struct {
 	Format string `json:"format"`
-	Salt   string `json:"salt"` // of the hashes
+	Salt   string `json:"salt,omitempty"` // of recordings of earlier builds
 }
 
 // A recordedCall is any other line: one call of a handler, which may have
@@ -45,18 +45,18 @@ type recordedAnswer struct {
 // Record returns h, of which every call is written to w: a line of JSON with
 // the request and what was returned. [Replay] makes a regression test of them.
 // The values of Secrets, and kubectl's last-applied annotations, are replaced
-// by hashes, so that equal ones can be told to be equal.
+// by texts from which nobody can find them out, equal ones by equal texts.
 //
 // Calls may be concurrent; w isn't written to concurrently, and not buffered.
 // If it can't be written to, that is logged once, and h goes on unrecorded.
 func Record(w io.Writer, h handler.Handler) handler.Handler {
-	return &recording{w: w, inner: h, salt: rand.Text()}
+	return &recording{w: w, inner: h, hide: byKey(rand.Text())}
 }
 
 // A recording records one handler.
 type recording struct {
 	inner handler.Handler
-	salt  string
+	hide  hider // by a key that is never written
 
 	mu     sync.Mutex // guards what follows
 	w      io.Writer
@@ -174,11 +174,11 @@ func (r *recording) record(ctx context.Context, call string, req *handler.SyncRe
 	}
 	err := encodeErr
 	if err == nil {
-		line.Request, err = hashedRequest(req, r.salt)
+		line.Request, err = hiddenRequest(req, r.hide)
 	}
 	if err == nil && answer != nil {
 		for i, child := range answer.Children {
-			answer.Children[i] = hashed(child, r.salt)
+			answer.Children[i] = hidden(child, r.hide)
 		}
 	}
 	var text []byte
@@ -202,7 +202,7 @@ func (r *recording) record(ctx context.Context, call string, req *handler.SyncRe
 // write is called under the lock.
 func (r *recording) write(line []byte) error {
 	if !r.begun {
-		header, err := json.Marshal(recordingHeader{Format: recordingFormat, Salt: r.salt})
+		header, err := json.Marshal(recordingHeader{Format: recordingFormat})
 		if err != nil {
 			return err
 		}
@@ -213,12 +213,12 @@ func (r *recording) write(line []byte) error {
 	return err
 }
 
-// hashedRequest returns a request as JSON without what must not be told.
-func hashedRequest(req *handler.SyncRequest, salt string) (json.RawMessage, error) {
-	parent := hashed(req.Parent.Unstructured().Object, salt)
+// hiddenRequest returns a request as JSON without what must not be told.
+func hiddenRequest(req *handler.SyncRequest, hide hider) (json.RawMessage, error) {
+	parent := hidden(req.Parent.Unstructured().Object, hide)
 	children := []map[string]any{}
 	for child := range req.Children.All() {
-		children = append(children, hashed(child.Unstructured().Object, salt))
+		children = append(children, hidden(child.Unstructured().Object, hide))
 	}
 	request := map[string]any{"parent": parent, "children": children}
 	if len(req.LastErrors) > 0 {

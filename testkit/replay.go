@@ -22,9 +22,9 @@ import (
 // equal, whatever they say; of a response beside an error counts what the
 // engine heeds of it. The order of children doesn't count.
 //
-// Values of Secrets aren't told by a recording, so that a handler gets hashes
-// of them; where it was given any, the values in Secrets that it returns aren't
-// compared, only their names.
+// Values of Secrets aren't told by a recording, so that a handler gets other
+// texts in their place. Of the Secrets that it returns, only the names of the
+// values are compared.
 func Replay(t testing.TB, r io.Reader, h handler.Handler) {
 	t.Helper()
 	lines := bufio.NewReader(r)
@@ -58,7 +58,7 @@ func Replay(t testing.TB, r io.Reader, h handler.Handler) {
 			t.Fatalf("testkit: replay: line %d: request: no parent (%v)", n, err)
 		}
 		calls++
-		if found := replay(h, &call, &req, header.Salt); len(found) > 0 {
+		if found := replay(h, &call, &req); len(found) > 0 {
 			t.Errorf("testkit: replay: line %d: %s of %s:\n%s", n, call.Call, describe(req.Parent.Type(), req.Parent.Key()), strings.Join(found, "\n"))
 		}
 	}
@@ -71,7 +71,7 @@ func readJSON(line []byte, into any) error {
 }
 
 // replay makes one call, and lists what is another than recorded.
-func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest, salt string) (found []string) {
+func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest) (found []string) {
 	defer func() {
 		if v := recover(); v != nil {
 			found = append(found, fmt.Sprintf("  it panicked: %v", v))
@@ -108,7 +108,7 @@ func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest, sal
 	if err != nil {
 		recorded, now = recorded.besideError(), now.besideError()
 	}
-	return compareAnswers(recorded, now, salt, givesSecrets(req))
+	return compareAnswers(recorded, now)
 }
 
 // besideError returns what counts of an answer that came along with an error.
@@ -116,18 +116,9 @@ func (a *recordedAnswer) besideError() *recordedAnswer {
 	return &recordedAnswer{Status: a.Status, After: a.After, Events: a.Events}
 }
 
-func givesSecrets(req *handler.SyncRequest) bool {
-	for child := range req.Children.All() {
-		if holdsSecrets(child.Unstructured().Object) {
-			return true
-		}
-	}
-	return false
-}
-
 // compareAnswers lists the differences between what was recorded and what is
 // returned now.
-func compareAnswers(recorded, now *recordedAnswer, salt string, blind bool) []string {
+func compareAnswers(recorded, now *recordedAnswer) []string {
 	var out []string
 	field := func(name string, a, b any) {
 		from := len(out)
@@ -142,7 +133,7 @@ func compareAnswers(recorded, now *recordedAnswer, salt string, blind bool) []st
 	field("finalized", recorded.Finalized, now.Finalized)
 	field("resync or retry", recorded.After, now.After)
 	field("events", normalized(recorded.Events), normalized(now.Events))
-	before, after := byName(recorded.Children, salt), byName(now.Children, salt)
+	before, after := byName(recorded.Children), byName(now.Children)
 	for _, name := range slices.Sorted(maps.Keys(merged(before, after))) {
 		a, b := before[name], after[name]
 		switch {
@@ -151,9 +142,6 @@ func compareAnswers(recorded, now *recordedAnswer, salt string, blind bool) []st
 		case b == nil:
 			out = append(out, "  "+name+": recorded, now not desired")
 		default:
-			if blind && holdsSecrets(a) {
-				a, b = blinded(a), blinded(b)
-			}
 			field(name, a, b)
 		}
 	}
@@ -169,10 +157,11 @@ func normalized(v any) any {
 	return out
 }
 
-func byName(children []map[string]any, salt string) map[string]map[string]any {
+// byName returns children by what they are called, without the values of Secrets.
+func byName(children []map[string]any) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, child := range children {
-		object, _ := normalized(hashed(child, salt)).(map[string]any)
+		object, _ := normalized(hidden(child, byNothing)).(map[string]any)
 		out[describe(typeOf(object), keyOf(object))] = object
 	}
 	return out
@@ -181,20 +170,5 @@ func byName(children []map[string]any, salt string) map[string]map[string]any {
 func merged(a, b map[string]map[string]any) map[string]map[string]any {
 	out := maps.Clone(a)
 	maps.Copy(out, b)
-	return out
-}
-
-// blinded returns a Secret without its values.
-func blinded(object map[string]any) map[string]any {
-	out := maps.Clone(object)
-	for _, field := range []string{"data", "stringData"} {
-		if values, ok := out[field].(map[string]any); ok {
-			values = maps.Clone(values)
-			for key := range values {
-				values[key] = true
-			}
-			out[field] = values
-		}
-	}
 	return out
 }

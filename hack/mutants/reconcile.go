@@ -71,8 +71,6 @@ func inReconcile() []mutant {
 			"	return now.UID() != p.parent.UID() || now.IsDeleting(), nil\n", "	return now.IsDeleting(), nil\n"),
 		unit("children may be listed before their parents", "reconcile", "reconcile/owner_gone.go",
 			" || p.store.ParentsBehind() {", " {"),
-		unit("an unlabelled Secret is redacted", "reconcile", "reconcile/unlabelled.go",
-			"		if kind.Secret() {\n", "		if false {\n"),
 		unit("values of Secrets stay out of conflict loops", "reconcile", "reconcile/conflicts.go",
 			"	if k.Secret() {\n", "	if false {\n"),
 		unit("a failed pass isn't repeated at once", "reconcile", "reconcile/call.go",

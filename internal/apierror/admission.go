@@ -16,7 +16,7 @@ func IsDenial(err error) bool {
 	if status := apierrors.APIStatus(nil); err == nil || !errors.As(err, &status) {
 		return false
 	}
-	text := err.Error()
+	text := statusMessage(err)
 	return strings.Contains(text, "admission webhook") && strings.Contains(text, "denied the request") ||
 		strings.Contains(text, "ValidatingAdmissionPolicy") && strings.Contains(text, "denied request")
 }
@@ -25,16 +25,16 @@ func IsDenial(err error) bool {
 // port or an IP address that it asks for. The API server answers so with several
 // codes. IsAllocated returns false for nil.
 func IsAllocated(err error) bool {
-	return err != nil && strings.Contains(err.Error(), "already allocated")
+	return err != nil && strings.Contains(statusMessage(err), "already allocated")
 }
 
 // Collides says whether a refusal speaks of something that exists already, and names
 // the object called name. It returns false for nil.
 func Collides(err error, name string) bool {
-	if err == nil || !strings.Contains(err.Error(), "already") {
+	if err == nil || !strings.Contains(statusMessage(err), "already") {
 		return false
 	}
-	for _, word := range strings.FieldsFunc(err.Error(), func(r rune) bool { return strings.ContainsRune(" \t\n\"'`/,;()[]{}=", r) }) {
+	for _, word := range strings.FieldsFunc(statusMessage(err), func(r rune) bool { return strings.ContainsRune(" \t\n\"'`/,;()[]{}=", r) }) {
 		if strings.TrimRight(word, ".:!?") == name {
 			return true
 		}
@@ -55,7 +55,7 @@ func QuotaOf(err error) (QuotaExceeded, bool) {
 	if err == nil || !apierrors.IsForbidden(err) {
 		return QuotaExceeded{}, false
 	}
-	words := regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`).FindStringSubmatch(err.Error())
+	words := regexp.MustCompile(`exceeded quota: (\S+), requested: (\S+), used: (\S+), limited: (\S+)`).FindStringSubmatch(statusMessage(err))
 	if words == nil {
 		return QuotaExceeded{}, false
 	}

@@ -20,7 +20,7 @@ func IsRefusal(err error) bool {
 	}
 	// If etcd refuses an object for its size, the API server answers 500. Its own limit
 	// has a code, which is checked above.
-	return strings.Contains(err.Error(), "request is too large")
+	return strings.Contains(statusMessage(err), "request is too large")
 }
 
 // IsNo says whether an API error is the API server's no to what a request asks for: by
@@ -67,7 +67,7 @@ func RefusesDryRun(err error) bool {
 	if status := apierrors.APIStatus(nil); err == nil || !errors.As(err, &status) {
 		return false
 	}
-	text := strings.ToLower(err.Error())
+	text := strings.ToLower(statusMessage(err))
 	return strings.Contains(text, "admission webhook") &&
 		(strings.Contains(text, "dry run") || strings.Contains(text, "dry-run") || strings.Contains(text, "dryrun"))
 }
@@ -80,8 +80,8 @@ func IsNoApply(err error) bool {
 	if err == nil {
 		return false
 	}
-	return apierrors.IsUnsupportedMediaType(err) || strings.Contains(err.Error(), "failed to create typed patch object") ||
-		strings.Contains(err.Error(), "failed to create typed live object")
+	return apierrors.IsUnsupportedMediaType(err) || strings.Contains(statusMessage(err), "failed to create typed patch object") ||
+		strings.Contains(statusMessage(err), "failed to create typed live object")
 }
 
 // ImmutableFields returns the paths of the fields that can't be changed, as a 422
@@ -114,10 +114,10 @@ func ShareCause(a, b error) bool {
 // causes returns the causes that a 422 tells, none for any other error, and for nil.
 func causes(err error) []metav1.StatusCause {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity || status.Status().Details == nil {
+	if !errors.As(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {
 		return nil
 	}
-	return status.Status().Details.Causes
+	return statusCauses(err)
 }
 
 // A RefusedError is an answer of the API server that stays the same until something

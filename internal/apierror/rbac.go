@@ -2,10 +2,11 @@ package apierror
 
 import (
 	"fmt"
-	"regexp"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A ForbiddenError is a refusal by RBAC, with the rule that would allow the request.
@@ -20,18 +21,93 @@ func (e *ForbiddenError) Error() string { return e.Err.Error() + "; add the rule
 // Unwrap returns the API server's answer.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// WithRule returns a refusal by RBAC as a *ForbiddenError, and any other error as it
-// is. Admission refuses with the same status code as RBAC, but in other words.
-func WithRule(err error) error {
-	if !apierrors.IsForbidden(err) {
-		return err
+// A Request says what the operator has asked for, in the words of RBAC. What an answer
+// says is believed only as far as it agrees with the request.
+type Request struct {
+	// Verb is RBAC's, such as create. For a server-side apply it is patch.
+	Verb        string
+	Group       string // of the API; empty: the core group
+	Resource    string // plural, such as secrets
+	Subresource string // such as status; empty: none
+	Name        string // of the object; empty: the request names none, as a create or a list
+	Body        []byte // the JSON that was sent; empty: none
+	// Applies says that the request is a server-side apply, for which the API server
+	// also asks RBAC for the verb create if the object doesn't exist.
+	Applies bool
+}
+
+// WithRule returns the refusal of a request by RBAC as a *ForbiddenError, and any other
+// error as it is. The rule is that of the request. Admission refuses with the same
+// status code as RBAC, and any server may write what it likes: unless the answer is
+// RBAC's, word for word, about this very request, no rule is named.
+func WithRule(err error, r Request) error {
+	for _, verb := range r.verbs() {
+		if r.lacks(err, verb) {
+			return &ForbiddenError{err, RuleText(r.Group, r.path(), verb)}
+		}
 	}
-	// The words of RBAC's refusals. The resource includes the subresource.
-	refusal := regexp.MustCompile(`cannot ([a-z]+) resource "([^"]+)" in API group "([^"]*)"`).FindStringSubmatch(err.Error())
-	if refusal == nil {
-		return err
+	return err
+}
+
+// verbs returns the verbs that RBAC may be asked for.
+func (r *Request) verbs() []string {
+	if r.Applies {
+		return []string{r.Verb, "create"}
 	}
-	return &ForbiddenError{err, RuleText(refusal[3], refusal[2], refusal[1])}
+	return []string{r.Verb}
+}
+
+// path returns the resource as rules name it, with its subresource.
+func (r *Request) path() string {
+	if r.Subresource == "" {
+		return r.Resource
+	}
+	return r.Resource + "/" + r.Subresource
+}
+
+// lacks says whether err is RBAC's answer that some user may not do this with what was
+// asked for.
+func (r *Request) lacks(err error, verb string) bool {
+	who, ok := strings.CutPrefix(whyForbidden(err, r.Group, r.Resource), "User ")
+	user, quoteErr := strconv.QuotedPrefix(who)
+	if !ok || quoteErr != nil {
+		return false
+	}
+	where, ok := strings.CutPrefix(who[len(user):], fmt.Sprintf(" cannot %s resource %q in API group %q ", verb, r.path(), r.Group))
+	return ok && (strings.HasPrefix(where, "in the namespace ") || strings.HasPrefix(where, "at the cluster scope"))
+}
+
+// RefusesOwner says whether the API server has refused a request about the resource for
+// an owner reference in it, by the admission plugin
+// OwnerReferencesPermissionEnforcement. That plugin wants two permissions of a client
+// that sets an owner reference: to delete the object (deletes), and, for
+// blockOwnerDeletion, to set the owner's finalizers (blocks). RefusesOwner returns false
+// for nil.
+func RefusesOwner(err error, group, resource string) (deletes, blocks bool) {
+	why := whyForbidden(err, group, resource)
+	return strings.HasPrefix(why, "cannot set an ownerRef on a resource you can't delete"), strings.HasPrefix(why, "cannot set blockOwnerDeletion")
+}
+
+// whyForbidden returns why the API server itself forbids a request about a resource, in
+// its words, "" if it doesn't. Its answer begins with the resource, and with the name of
+// the object if the request has one. So the message of a webhook, or what a policy says,
+// can't pass for it.
+func whyForbidden(err error, group, resource string) string {
+	if err == nil || !apierrors.IsForbidden(err) {
+		return ""
+	}
+	rest, ok := strings.CutPrefix(statusMessage(err), schema.GroupResource{Group: group, Resource: resource}.String()+" ")
+	if !ok {
+		return ""
+	}
+	if name, err := strconv.QuotedPrefix(rest); err == nil {
+		rest = strings.TrimPrefix(rest[len(name):], " ")
+	}
+	why, _ := strings.CutPrefix(rest, "is forbidden: ")
+	if why == rest {
+		return ""
+	}
+	return why
 }
 
 // RuleText prints an RBAC rule as YAML on one line. resource may include a

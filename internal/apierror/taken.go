@@ -1,11 +1,9 @@
 package apierror
 
 import (
-	"errors"
 	"regexp"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -38,12 +36,8 @@ func beginsWithWord(text string) bool { return regexp.MustCompile(`^[\w-]|^[.:]\
 // TakenFields returns the fields whose values another object has, such as a port
 // that is allocated already. It returns none for any other error, and for nil.
 func TakenFields(err error) []TakenField {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil {
-		return nil
-	}
 	var taken []TakenField
-	for _, cause := range status.Status().Details.Causes {
+	for _, cause := range statusCauses(err) {
 		if cause.Field == "" {
 			continue
 		}

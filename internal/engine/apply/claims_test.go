@@ -200,7 +200,7 @@ func TestRecreate_WithoutTheRight(t *testing.T) {
 			live := f.given(child(thing(), "c", map[string]any{"k": "old"}), nil)
 			f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
 				if r.Verb == verb {
-					return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "c", errors.New(`User "op" cannot `+verb+` resource "things" in API group "example.com" in the namespace "ns"`))
+					return apierrors.NewForbidden(schema.GroupResource{Group: "example.com", Resource: "things"}, "c", errors.New(`User "op" cannot `+verb+` resource "things" in API group "example.com" in the namespace "ns"`))
 				}
 				return nil
 			}})

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -35,25 +33,13 @@ func (e *NameTakenError) Error() string {
 	return text
 }
 
-// describe makes the error of an action fit to be shown. The error starts with the
-// child and the verb, and holds no value of a Secret.
-func describe(a *plan.Action, err error) error {
-	subject := fmt.Sprintf("%s: %s", a.Ref, a.Verb)
-	if !a.Kind.Secret() {
-		return fmt.Errorf("%s: %w", subject, err)
-	}
-	if kept, ok := errors.AsType[*keptError](err); ok {
-		return fmt.Errorf("%s: %w", subject, &keptError{apierror.Redacted(kept.err)})
-	}
-	return fmt.Errorf("%s: %w", subject, apierror.Redacted(err))
-}
+// describe makes the error of an action begin with the child and the verb. The client
+// has seen to it that the error holds no value of a Secret.
+func describe(a *plan.Action, err error) error { return fmt.Errorf("%s: %s: %w", a.Ref, a.Verb, err) }
 
 // describeImmutable is describe for the refusal to change immutable fields. It says
 // which strategy could change them.
 func describeImmutable(a *plan.Action, err error, fields []string) error {
-	if a.Kind.Secret() {
-		err = apierror.Redacted(err)
-	}
 	return fmt.Errorf("%s: %s: strategy %s can't change the immutable field %s: %w; strategy Recreate would, and OnDelete would wait until the object is deleted",
 		a.Ref, a.Verb, a.Kind.Child.Strategy, strings.Join(fields, ", "), err)
 }
@@ -80,18 +66,15 @@ func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, r Result
 }
 
 // ownerRule returns the RBAC rule that would have allowed an owner reference on a
-// child of type k, "" if err isn't the refusal of an owner reference. Such
-// refusals come from the admission plugin OwnerReferencesPermissionEnforcement.
-// The plugin wants two permissions of a client that sets an owner reference: to
-// delete the child, and, for blockOwnerDeletion, to set the owner's finalizers.
+// child of type k, "" if err isn't the refusal of an owner reference: see
+// apierror.RefusesOwner.
 func (x *Executor) ownerRule(k *catalog.Kind, err error) string {
+	deletes, blocks := apierror.RefusesOwner(err, k.GVR.Group, k.GVR.Resource)
 	switch {
-	case !apierrors.IsForbidden(err):
-		return ""
-	case strings.Contains(err.Error(), "blockOwnerDeletion"):
+	case blocks:
 		parent := x.Types.Parent.GVR
 		return apierror.RuleText(parent.Group, parent.Resource+"/finalizers", "update")
-	case strings.Contains(err.Error(), "ownerRef on a resource you can't delete"):
+	case deletes:
 		return k.Rule("delete")
 	}
 	return ""

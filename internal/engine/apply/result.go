@@ -31,7 +31,7 @@ type Result struct {
 	Rest []merge.Difference // of Accepted: the fields in which Live differs from the desired state
 	Err  error              // starts with the child and the verb, and shows no value of a Secret
 
-	answer    error // the API server's, of which Err tells; it may quote a Secret, so it is shown to nobody
+	answer    error // the API server's, of which Err tells
 	creatable bool  // of a refused update: the API server would take the desired state as that of a new object
 
 	// The fields below are those of a dry run.

@@ -39,8 +39,13 @@ type verification struct {
 // until its next pass. What may have gone by the next request, such as an outage, is an
 // error, so that the parent is tried again. So is a right that the operator lacks to
 // mend what somebody else has changed.
+//
+// The mark of a Secret doesn't tell that: see prove.
 func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	v := verification{Executor: x, action: a}
+	if a.Unsure() {
+		return v.prove(ctx)
+	}
 	entries := x.Store.HeldFields(a.Live)
 	v.normalized, v.left = plan.Held(a, entries)
 	if len(v.left) > 0 {
@@ -60,6 +65,28 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 		}
 	}
 	return Result{}, plan.Verified(a, v.normalized, v.confirmed)
+}
+
+// prove is verify for a child of which nobody knows what it was given: the desired state
+// may be another one. Only a difference that a dry run shows, of the update or of a
+// creation, is normalized. All others are to be written. If that is refused, it is an
+// error of the child, as the refusal of any write is.
+func (v *verification) prove(ctx context.Context) (Result, plan.Finding) {
+	v.left = v.action.Doubtful
+	live, err := v.update(ctx)
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err), isPassing(err):
+		return Result{Err: err}, nil
+	case err == nil:
+		v.settle(plan.Explained(v.left, live))
+		v.confirmed = len(v.left) == 0
+	}
+	if len(v.left) > 0 {
+		if fresh, err := v.twin(ctx); err == nil {
+			v.settle(plan.Explained(v.left, fresh))
+		}
+	}
+	return Result{}, plan.Verified(v.action, v.normalized, v.confirmed)
 }
 
 // ask asks the API server about the differences that are left. What is left in the
@@ -106,14 +133,25 @@ func (v *verification) update(ctx context.Context) ([]merge.Difference, error) {
 func (v *verification) create(ctx context.Context) {
 	a := v.action
 	v.created = true
-	answer, err := v.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TwinBody(v.Settings, a, v.Parent))
+	rest, err := v.twin(ctx)
 	if err != nil {
 		if entries, err := v.readFields(ctx, a.Kind, a.Live); err == nil {
 			v.settle(plan.Unowned(v.left, entries, v.Config.Name))
 		}
 		return
 	}
-	v.settle(plan.Explained(v.left, a.Kind.Comparison.Compare(answer, a.Want.Object(), nil)))
+	v.settle(plan.Explained(v.left, rest))
+}
+
+// twin tries to create the child anew, under another name. It returns how the answer
+// differs from the desired state.
+func (v *verification) twin(ctx context.Context) ([]merge.Difference, error) {
+	a := v.action
+	answer, err := v.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TwinBody(v.Settings, a, v.Parent))
+	if err != nil {
+		return nil, err
+	}
+	return a.Kind.Comparison.Compare(answer, a.Want.Object(), nil), nil
 }
 
 // settleIn takes the differences in these fields for normalized, or all if there is

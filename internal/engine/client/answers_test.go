@@ -41,7 +41,13 @@ func answer(code int, body string, header ...string) *http.Response {
 // ConfigMaps and Secrets.
 func answered(t *testing.T, log *slog.Logger, answers answering) (c *Client, configMaps, secrets *catalog.Kind) {
 	t.Helper()
-	link, err := Connect(&rest.Config{Host: "https://api", Transport: answers}, sample.DiscardLog())
+	return over(t, log, answers)
+}
+
+// over is answered for any transport.
+func over(t *testing.T, log *slog.Logger, transport http.RoundTripper) (c *Client, configMaps, secrets *catalog.Kind) {
+	t.Helper()
+	link, err := Connect(&rest.Config{Host: "https://api", Transport: transport}, sample.DiscardLog())
 	require.NoError(t, err)
 	c, err = New(link, link.As("op", nil), "op", nil, log)
 	require.NoError(t, err)

@@ -33,6 +33,7 @@ const bodySize = 1 << 10
 //
 // Errors of the API server are such that the functions of apierrors apply. If RBAC
 // forbids a request, the errors of Get and of all writes also name the missing rule.
+// The errors of requests about Secrets may be shown to anybody: see failures.go.
 type Client struct {
 	rest         rest.Interface
 	params       runtime.ParameterCodec
@@ -121,7 +122,7 @@ func BodyOf(object any) ([]byte, error) {
 
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
-	return c.send(ctx, k, c.about(http.MethodGet, k, key, ""))
+	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.about(http.MethodGet, k, key, ""))
 }
 
 // Create creates an object in a namespace (empty: none), and returns it as the API
@@ -131,23 +132,20 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, 
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, k, c.write(c.among(http.MethodPost, k, namespace), false).Body(body))
+	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, namespace), false).Body(body))
 }
 
 // ManagedFields reads the metadata of an object, with the managedFields that a
 // resource.Resource leaves out.
 func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
 	res := c.do(ctx, c.about(http.MethodGet, k, key, "").SetHeader("Accept", metadataOnly))
-	if err := res.Error(); err != nil {
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, asked(k, "get", key.Name, "", nil), res)
 	if err != nil {
 		return nil, err
 	}
 	var live metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &live); err != nil {
-		return nil, fmt.Errorf("managedFields: decode: %w", err)
+		return nil, fmt.Errorf("managedFields: %w", malformed(k, err))
 	}
 	if err := checkObject(live.Kind); err != nil {
 		return nil, fmt.Errorf("managedFields: %w", err)
@@ -165,16 +163,13 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	c.metrics.Tried(k.Type)
 	res := c.do(ctx, c.write(c.among(http.MethodPost, k, namespace), true).Body(body))
 	c.warn(ctx, k, res)
-	if err := res.Error(); err != nil { // the error of Raw would say less
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, asked(k, "create", "", "", body), res)
 	if err != nil {
 		return nil, err
 	}
 	var made map[string]any
 	if err := kjson.Unmarshal(raw, &made); err != nil {
-		return nil, fmt.Errorf("decode: %w", err)
+		return nil, malformed(k, err)
 	}
 	kind, _ := made["kind"].(string)
 	return made, checkObject(kind)
@@ -191,7 +186,7 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	return c.send(ctx, k, c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body))
+	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body))
 }
 
 // Patch patches an object, and returns it as the API server has stored it. An apply
@@ -209,11 +204,13 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
+	what := asked(k, "patch", key.Name, "", body)
 	req := c.write(c.about(http.MethodPatch, k, key, "").SetHeader("Content-Type", string(pt)), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
+		what.Applies = true
 	}
-	return c.send(ctx, k, req.Body(body))
+	return c.send(ctx, k, what, req.Body(body))
 }
 
 // Delete deletes the object with this UID. Its dependents are deleted in the
@@ -229,10 +226,7 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	res := c.do(ctx, c.about(http.MethodDelete, k, key, "").Body(body))
-	if err := res.Error(); err != nil {
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, asked(k, "delete", key.Name, "", nil), res)
 	if err != nil {
 		return nil, err
 	}
@@ -257,18 +251,25 @@ func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
 	return req
 }
 
-// send sends a request about one object, and returns the object in the answer.
-func (c *Client) send(ctx context.Context, k *catalog.Kind, req *rest.Request) (*resource.Resource, error) {
+// send sends a request about one object, which asks for what, and returns the object in
+// the answer.
+func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request) (*resource.Resource, error) {
 	res := c.do(ctx, req)
 	c.warn(ctx, k, res)
-	if err := res.Error(); err != nil {
-		return nil, apierror.WithRule(err)
-	}
-	raw, err := res.Raw()
+	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err
 	}
 	return resource.New(raw)
+}
+
+// rawOf returns the body of the answer to a request.
+func rawOf(k *catalog.Kind, what apierror.Request, res rest.Result) ([]byte, error) {
+	if err := res.Error(); err != nil { // the error of Raw would say less
+		return nil, failed(k, what, err)
+	}
+	raw, err := res.Raw()
+	return raw, failed(k, what, err)
 }
 
 // warn logs the warnings that came with an answer, each text once per type.

@@ -19,9 +19,9 @@
 // what managedFields say of the operator's own fields (held_fields.go), until
 // DropHeldFields.
 //
-// Three things never leave this package: a write without the lease, the body of a
-// request in client-go's log (klog_redact.go), and a warning of the API server that
-// may quote a Secret.
+// Four things never leave this package: a write without the lease, the body of a
+// request in client-go's log (klog_redact.go), and a warning or an error of the API
+// server that may quote a Secret (failures.go).
 //
 // # Goroutines and ownership
 //

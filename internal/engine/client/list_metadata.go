@@ -49,18 +49,19 @@ func (c *Client) listMetadata(ctx context.Context, k *catalog.Kind, namespace st
 	req := c.among(http.MethodGet, k, namespace).SetHeader("Accept", metadataList)
 	res := c.do(ctx, req.SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
 	if err := res.Error(); err != nil {
-		return nil, "", err
+		return nil, "", redacted(k, asked(k, "list", "", "", nil), err)
 	}
 	raw, err := res.Raw()
 	if err != nil {
-		return nil, "", err
+		return nil, "", redacted(k, asked(k, "list", "", "", nil), err)
 	}
-	return decodeMetadata(k.Type, raw)
+	return decodeMetadata(k, raw)
 }
 
-// decodeMetadata decodes one page of a list of objects of type t, of which it keeps
+// decodeMetadata decodes one page of a list of objects of type k, of which it keeps
 // the metadata alone. next is the token of the next page, "" if this is the last one.
-func decodeMetadata(t resource.Type, raw []byte) (page []*resource.Resource, next string, err error) {
+func decodeMetadata(k *catalog.Kind, raw []byte) (page []*resource.Resource, next string, err error) {
+	t := k.Type
 	var list struct {
 		Kind     string          `json:"kind"`
 		Metadata metav1.ListMeta `json:"metadata"`
@@ -69,7 +70,7 @@ func decodeMetadata(t resource.Type, raw []byte) (page []*resource.Resource, nex
 		} `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, "", fmt.Errorf("%s list: decode: %w", t, err)
+		return nil, "", fmt.Errorf("%s list: %w", t, malformed(k, err))
 	}
 	if err := checkList(list.Kind); err != nil {
 		return nil, "", fmt.Errorf("%s list: %w", t, err)

@@ -31,13 +31,13 @@ func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.List
 func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind, o *observing) (*WireList, error) {
 	res := c.do(ctx, req)
 	if err := res.Error(); err != nil {
-		return nil, err
+		return nil, redacted(k, asked(k, "list", "", "", nil), err)
 	}
 	raw, err := res.Raw()
 	if err != nil {
-		return nil, err
+		return nil, redacted(k, asked(k, "list", "", "", nil), err)
 	}
-	return decodeList(k.Type, raw, o)
+	return decodeList(k, raw, o)
 }
 
 // Newest returns the newest resourceVersion that there is, by a list of one object at
@@ -57,5 +57,9 @@ func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace, selecto
 // the caller stops it.
 func (c *Client) Watch(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	return c.listRequest(k, namespace, opts).Watch(withoutBodies(ctx))
+	events, err := c.listRequest(k, namespace, opts).Watch(withoutBodies(ctx))
+	if err != nil {
+		return nil, redacted(k, asked(k, "watch", "", "", nil), err)
+	}
+	return events, nil
 }

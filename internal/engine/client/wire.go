@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -53,16 +54,17 @@ func (l *WireList) GetObjectKind() schema.ObjectKind { return schema.EmptyObject
 // DeepCopyObject returns the list itself, which is immutable.
 func (l *WireList) DeepCopyObject() runtime.Object { return l }
 
-// decodeList decodes a list of objects of type t. It adds the type to the items,
+// decodeList decodes a list of objects of type k. It adds the type to the items,
 // since those of built-in types come without apiVersion and kind.
-func decodeList(t resource.Type, raw []byte, o *observing) (*WireList, error) {
+func decodeList(k *catalog.Kind, raw []byte, o *observing) (*WireList, error) {
+	t := k.Type
 	var list struct {
 		Kind     string            `json:"kind"`
 		Metadata metav1.ListMeta   `json:"metadata"`
 		Items    []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(raw, &list); err != nil {
-		return nil, fmt.Errorf("%s list: decode: %w", t, err)
+		return nil, fmt.Errorf("%s list: %w", t, malformed(k, err))
 	}
 	if err := checkList(list.Kind); err != nil {
 		return nil, fmt.Errorf("%s list: %w", t, err)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -200,6 +201,11 @@ func (l *Lease) note(ctx context.Context, verb string, begin time.Time, record r
 	}
 }
 
+// asked returns what a request about the Lease asks for.
+func (l *Lease) asked(verb string) apierror.Request {
+	return apierror.Request{Verb: verb, Group: coordination.GroupName, Resource: "leases", Name: l.config.Name}
+}
+
 // noteFailure notes the result of a request. It logs an error unless the last request
 // failed with the same one. If RBAC forbids the request and this process has never
 // held the lease, it passes the error on to Run.
@@ -219,7 +225,7 @@ func (l *Lease) noteFailure(ctx context.Context, verb string, err error) {
 	case err == nil || !news:
 	case apierrors.IsForbidden(err) && !ever:
 		select {
-		case l.refused <- fmt.Errorf("Lease %s: %s: %w", l.Describe(), verb, apierror.WithRule(err)):
+		case l.refused <- fmt.Errorf("Lease %s: %s: %w", l.Describe(), verb, apierror.WithRule(err, l.asked(verb))):
 		default:
 		}
 	default:

@@ -21,7 +21,7 @@ func newAPIMetrics() *apiMetrics {
 	return &apiMetrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "roperator_api_requests_total",
-			Help: "Requests to the API server, by verb (get, which a list is too, watch, create, update, patch, apply, delete) and HTTP status code; error: no answer.",
+			Help: "Requests to the API server, by verb (get, which a list is too, watch, create, update, patch, apply, delete) and HTTP status code; error: no answer; other: a code that HTTP doesn't define.",
 		}, []string{"verb", "code"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "roperator_api_request_duration_seconds", Buckets: slowBuckets(),
@@ -52,12 +52,21 @@ func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	answer, err := m.next.RoundTrip(req)
 	m.metrics.duration.WithLabelValues(verb).Observe(time.Since(start).Seconds())
-	code := "error"
-	if err == nil {
-		code = strconv.Itoa(answer.StatusCode)
-	}
-	m.metrics.requests.WithLabelValues(verb, code).Inc()
+	m.metrics.requests.WithLabelValues(verb, codeOf(answer, err)).Inc()
 	return answer, err
+}
+
+// codeOf returns the status code of an answer as metrics show it. A webhook chooses the
+// code of its refusal, and may put a number there that it has read in a Secret: codes
+// that HTTP doesn't define are "other".
+func codeOf(answer *http.Response, err error) string {
+	switch {
+	case err != nil:
+		return "error"
+	case http.StatusText(answer.StatusCode) == "":
+		return "other"
+	}
+	return strconv.Itoa(answer.StatusCode)
 }
 
 // WrappedRoundTripper returns the transport below, in which client-go looks for the

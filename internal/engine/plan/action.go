@@ -51,6 +51,7 @@ type Action struct {
 	// only what the API server made of the desired values.
 	Doubtful []merge.Difference
 
+	unsure    bool               // of Doubtful: see Unsure
 	disowned  bool               // by managedFields, the operator no longer owns the fields that are left to others
 	former    *merge.FieldSet    // the fields of an earlier desired state; nil if the desired state is the same
 	unmarked  bool               // nobody knows what an earlier desired state had set

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
 // What a child would be if it were created anew, as dry runs tell it.
@@ -52,8 +53,12 @@ func sameDifference(a, b merge.Difference) bool {
 func overlap(a, b string) bool { return isBelow(a, b) || isBelow(b, a) }
 
 // trialName returns the name under which a dry run creates d while the child exists.
-// No child has it, and the same child always gets the same.
-func trialName(d *Desired) string { return "roperator-dry-run-" + hex.EncodeToString(d.sum[:8]) }
+// No child has it, and the same child always gets the same. Audit logs and webhooks see
+// it, so it doesn't depend on what the child is to hold.
+func trialName(d *Desired) string {
+	sum := jsonvalue.Sum([]any{string(d.parent.UID()), d.ref.Type.String(), d.ref.Key.Namespace, d.ref.Key.Name})
+	return "roperator-dry-run-" + hex.EncodeToString(sum[:8])
+}
 
 // LiveTrialBody returns the live child of a as it would be created under another
 // name, without what the API server sets. It is for a dry run, which tells whether

@@ -133,14 +133,15 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 		return Action{}, false
 	}
 	mark := readMark(s, live)
-	a.compare(mark, known)
+	was := mark.gave(d, known)
+	a.compare(mark, was, known)
 	a.Restores = known != nil && known.hash == d.hash
 	switch {
 	case len(a.Doubtful) > 0:
 		a.Verb = VerbVerify
-	case len(a.Diffs) == 0 && (a.Awaits || mark.hash != d.hash && d.kind.SchemaPending()):
+	case len(a.Diffs) == 0 && (a.Awaits || was == givenOther && d.kind.SchemaPending()):
 		return Action{}, false // the mark, too, depends on the schema
-	case len(a.Diffs) == 0 && mark.hash == d.hash && !outdatedMark(s, d, live):
+	case len(a.Diffs) == 0 && mark.hash == d.markHash() && !outdatedMark(s, d, live):
 		a.Verb = VerbNone
 	case len(a.Diffs) == 0 && !a.saysMore:
 		a.Verb = VerbMark
@@ -154,11 +155,11 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 
 // compare fills in the reasons for an action that decide is making: the fields
 // that differ, those that known explains, and those that are doubtful. The mark is
-// that of the live child.
-func (a *Action) compare(mark mark, known *childMemory) {
+// that of the live child, and was is what the child was given.
+func (a *Action) compare(mark mark, was given, known *childMemory) {
 	var diffs []merge.Difference
 	switch {
-	case mark.hash != a.Want.hash: // the child was last given another desired state
+	case was == givenOther:
 		a.former, a.unmarked = mark.applied, mark.applied == nil
 		a.decoded = a.Live.Unstructured().Object
 		diffs = a.Kind.Comparison.Collect(a.decoded, a.Want.object, a.former)
@@ -168,16 +169,16 @@ func (a *Action) compare(mark mark, known *childMemory) {
 	}
 	ready := withoutAwaiting(diffs)
 	a.Awaits = len(ready) < len(diffs)
-	if known == nil && mark.hash == a.Want.hash && a.Kind.Child.Strategy != config.OnDelete {
-		a.Diffs, a.Doubtful = ready, ready
+	if known == nil && was != givenOther && a.Kind.Child.Strategy != config.OnDelete {
+		a.Diffs, a.Doubtful, a.unsure = ready, ready, was == givenNames && len(ready) > 0
 		return
 	}
 	a.explained, a.Diffs = known.split(ready)
 	if len(a.explained) > 0 {
 		a.confirmed = known.exceptions.confirmed
-		a.doubt(mark, known)
+		a.doubt(was, known)
 	}
-	a.saysMore = len(a.Diffs) == 0 && mark.hash != a.Want.hash && saysMore(a.Want, a.former)
+	a.saysMore = len(a.Diffs) == 0 && was == givenOther && saysMore(a.Want, a.former)
 }
 
 // saysMore says whether a desired state sets other fields than the former one did,

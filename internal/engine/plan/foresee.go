@@ -49,16 +49,21 @@ func (a *Action) foreseeable() []merge.Difference {
 // engine's own mark alone, and so does an update that only says more. VerbMend
 // changes the owner reference. VerbVerify is about a child that was sent the same
 // desired state before: without an API server, what differs in it counts as what the
-// API server made of that state.
+// API server made of that state. Of a Secret that isn't known, so what differs counts as
+// what is to be written.
 func Foresee(a *Action) (ForeseenAction, bool) {
-	out := ForeseenAction{Verb: string(a.Verb), Type: a.Ref.Type}
-	if a.Verb == VerbMark || a.Verb == VerbMend || a.Verb == VerbVerify || a.saysMore {
+	verb := a.Verb
+	if verb == VerbVerify && a.unsure {
+		verb = writeVerb(a.Kind)
+	}
+	out := ForeseenAction{Verb: string(verb), Type: a.Ref.Type}
+	if verb == VerbMark || verb == VerbMend || verb == VerbVerify || a.saysMore {
 		return out, false
 	}
 	if len(a.Diffs) > 0 {
 		out.Fields = a.foreseeable()
 	}
-	switch a.Verb {
+	switch verb {
 	case VerbDelete:
 		out.Object = a.Live.Unstructured().Object
 	case VerbRelease:

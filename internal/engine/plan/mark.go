@@ -21,11 +21,13 @@ const maxMark = 16 << 10
 // build of the operator knows what to remove. By the hash, a restarted operator
 // knows that the API server has accepted the desired state.
 //
+// The mark on a Secret says nothing of the Secret's values: see markHash.
+//
 // The text of a mark names the operator that made the mark, and has a check sum of
 // the object that the mark was made for. People and controllers copy annotations,
 // so a mark may be on an object that it says nothing of.
 type mark struct {
-	hash    jsonvalue.Digest // of the desired state: see Desired.Hash
+	hash    jsonvalue.Digest // of the desired state: see markHash
 	applied *merge.FieldSet  // the fields of the desired state
 }
 
@@ -38,16 +40,16 @@ const (
 )
 
 // newMark returns the text of the mark that a child is given with d. The mark is the
-// same for all desired states of the child that have the same hash.
+// same for all desired states of the child that have the same markHash.
 func newMark(s *catalog.Settings, d *Desired) string {
-	head := strings.Join([]string{markVersion, s.Config.Name, markedName(d.ref), d.hash.String(), ""}, ":")
+	head := strings.Join([]string{markVersion, s.Config.Name, markedName(d.ref), d.markHash().String(), ""}, ":")
 	return head + d.said().Encode(maxMark-len(head))
 }
 
 // said returns the fields that d sets, as its mark records them. Fields that are ignored,
 // or left to others, aren't among them.
 func (d *Desired) said() *merge.FieldSet {
-	return d.kind.Comparison.Record(d.kind.Comparison.Canonical(d.owned()))
+	return d.kind.Comparison.Record(d.kind.Comparison.Canonical(d.marked()))
 }
 
 // outdatedMark says whether the mark of a live child records the desired state d by
@@ -59,7 +61,7 @@ func outdatedMark(s *catalog.Settings, d *Desired, live *resource.Resource) bool
 	}
 	now := newMark(s, d)
 	text, ok := live.Annotation(s.Mark)
-	return ok && !strings.HasSuffix(text, now[strings.Index(now, ":"+d.hash.String()):])
+	return ok && !strings.HasSuffix(text, now[strings.Index(now, ":"+d.markHash().String()):])
 }
 
 // markedName returns the check sum of a child's kind, namespace and name in its

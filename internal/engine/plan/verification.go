@@ -19,13 +19,13 @@ import (
 // doubt finds out which of the explained differences are doubtful. What was learned
 // when the child was created, or under other labels, holds no longer than the desired
 // state and the child stay the same.
-func (a *Action) doubt(mark mark, known *childMemory) {
+func (a *Action) doubt(was given, known *childMemory) {
 	stale := known.exceptions.stale(a.Live)
 	switch {
 	case a.Kind.Child.Strategy == config.OnDelete:
 		return // nothing is written anyway
 	case stale:
-	case mark.hash == a.Want.hash || a.confirmed || len(a.Diffs) == 0 || a.Kind.Child.Strategy == config.Recreate:
+	case was != givenOther || a.confirmed || len(a.Diffs) == 0 || a.Kind.Child.Strategy == config.Recreate:
 		return
 	case known.hash == a.Want.hash: // what was learned is about this very desired state
 		return

@@ -144,9 +144,6 @@ func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*res
 	kind := p.Types.Of(noted.Ref.Type)
 	live, err := p.client.Get(ctx, kind, noted.Ref.Key)
 	if err != nil && !apierror.IsMissing(err, noted.Ref.Key.Name) {
-		if kind.Secret() {
-			err = apierror.Redacted(err)
-		}
 		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)
 	}
 	if err == nil && live.UID() == noted.UID {
