@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
-	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
@@ -77,22 +74,4 @@ func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, r Result
 		return nil
 	}
 	return fields
-}
-
-// ownerRule returns the RBAC rule that would have allowed an owner reference on a
-// child of type k, "" if err isn't the refusal of an owner reference. Such
-// refusals come from the admission plugin OwnerReferencesPermissionEnforcement.
-// The plugin wants two permissions of a client that sets an owner reference: to
-// delete the child, and, for blockOwnerDeletion, to set the owner's finalizers.
-func (x *Executor) ownerRule(k *catalog.Kind, err error) string {
-	switch {
-	case !apierrors.IsForbidden(err):
-		return ""
-	case strings.Contains(err.Error(), "blockOwnerDeletion"):
-		parent := x.Types.Parent.GVR
-		return apierror.RuleText(parent.Group, parent.Resource+"/finalizers", "update")
-	case strings.Contains(err.Error(), "ownerRef on a resource you can't delete"):
-		return k.Rule("delete")
-	}
-	return ""
 }
