@@ -37,7 +37,7 @@ func inLeadAndManager() []mutant {
 		unit("a replica waits in standby", "manager", "manager/run.go",
 			"			e.Standby()\n", ""),
 		unit("writes are under the lease", "manager", "manager/manager.go",
-			"		l = l.Under(lock)\n", ""),
+			"		guarded = l.Under(lock)\n", ""),
 
 		unit("Namespaces go first", "catalog", "catalog/catalog.go",
 			"		case a.IsNamespace():\n			return -1\n", ""),

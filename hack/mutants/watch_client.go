@@ -20,7 +20,7 @@ func inWatchAndClient() []mutant {
 		unit("the first list isn't stale", "watch", "watch/watch.go",
 			"	if opts.ResourceVersion == \"0\" {\n", "	if false {\n"),
 		unit("only a start ends for a missing right", "watch", "watch/watch.go",
-			"	case apierrors.IsForbidden(err) && !established:\n", "	case apierrors.IsForbidden(err):\n"),
+			"	case lacks && !established:\n", "	case lacks:\n"),
 		unit("what a list can't be older than is that of its first page", "watch", "watch/history.go",
 			"	if opts.Continue != \"\" {\n", "	if false {\n"),
 		unit("a list is of the selected objects", "watch", "watch/watch.go",

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/testing/sample"
+)
+
+// reviewed returns what Review makes of answers.
+func reviewed(t *testing.T, rights []catalog.Right, answers http.RoundTripper) ([]Denial, error) {
+	t.Helper()
+	link, err := Connect(&rest.Config{Host: "https://api", Transport: answers}, sample.DiscardLog())
+	require.NoError(t, err)
+	return Review(t.Context(), link, link.As("op", nil), rights)
+}
+
+// TestReview: only an API server's clear no is a denial.
+func TestReview(t *testing.T) {
+	const asked = `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":"list"}},"status":`
+	for name, tc := range map[string]struct {
+		reason string
+		code   int
+		body   string
+		denied bool
+		err    string
+	}{
+		"Allowed":        {"", 201, asked + `{"allowed":true}}`, false, ""},
+		"Allowed though": {"one of several authorizers has failed, another one allows it", 201, asked + `{"allowed":true,"evaluationError":"timeout"}}`, false, ""},
+		"No opinion":     {"RBAC allows, and never denies", 201, asked + `{"allowed":false}}`, true, ""},
+		"Denied":         {"a webhook has said no", 201, asked + `{"allowed":false,"denied":true,"evaluationError":"some other has failed"}}`, true, ""},
+		"Evaluation":     {"an authorizer couldn't be asked: a request would be answered with 500", 201, asked + `{"allowed":false,"evaluationError":"timeout"}}`, false, "timeout"},
+		"Forbidden":      {"a cluster may forbid reviews", 403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`, false, "no"},
+		"Not served":     {"it isn't a kube-apiserver", 404, `404 page not found`, false, "could not find the requested resource"},
+		"Page":           {"a proxy asks for a password", 200, `<html>`, false, "couldn't get version/kind"},
+		"Success":        {"a proxy answers for the API server", 200, `{"kind":"Status","apiVersion":"v1","status":"Success"}`, false, "isn't that of a Kubernetes API server"},
+		"Empty":          {"a proxy answers for the API server", 200, `{}`, false, "isn't that of a Kubernetes API server"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			right := catalog.Right{Verb: "list", Resource: "configmaps"}
+			denied, err := reviewed(t, []catalog.Right{right}, answering(func(*http.Request) *http.Response { return answer(tc.code, tc.body) }))
+			if tc.denied {
+				require.Equal(t, []Denial{{Right: right}}, denied, tc.reason)
+			} else {
+				require.Empty(t, denied, tc.reason)
+			}
+			if tc.err == "" {
+				require.NoError(t, err, tc.reason)
+			} else {
+				require.ErrorContains(t, err, tc.err, tc.reason)
+			}
+		})
+	}
+}
+
+// TestReview_Asks: a review is of exactly the request that will be made.
+func TestReview_Asks(t *testing.T) {
+	var mu sync.Mutex
+	asked := map[string]authorizationv1.ResourceAttributes{}
+	rights := []catalog.Right{
+		{Verb: "watch", Group: "apps", Resource: "deployments", Namespace: "ns", Selector: "a=b,c"},
+		{Verb: "update", Group: "example.com", Resource: "parents/status"},
+		{Verb: "get", Group: "coordination.k8s.io", Resource: "leases", Namespace: "ns", Name: "op"},
+	}
+	denied, err := reviewed(t, rights, answering(func(req *http.Request) *http.Response {
+		var review authorizationv1.SelfSubjectAccessReview
+		body, err := io.ReadAll(req.Body)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(body, &review))
+		mu.Lock()
+		defer mu.Unlock()
+		asked[review.Spec.ResourceAttributes.Verb] = *review.Spec.ResourceAttributes
+		review.Status.Reason = "because of " + review.Spec.ResourceAttributes.Verb
+		body, err = json.Marshal(review)
+		require.NoError(t, err)
+		return answer(201, string(body))
+	}))
+	require.NoError(t, err)
+	require.Equal(t, []Denial{{rights[0], "because of watch"}, {rights[1], "because of update"}, {rights[2], "because of get"}}, denied, "in the given order")
+	require.Equal(t, map[string]authorizationv1.ResourceAttributes{
+		"watch": {
+			Verb: "watch", Group: "apps", Resource: "deployments", Namespace: "ns",
+			LabelSelector: &authorizationv1.LabelSelectorAttributes{RawSelector: "a=b,c"},
+		},
+		"update": {Verb: "update", Group: "example.com", Resource: "parents", Subresource: "status"},
+		"get":    {Verb: "get", Group: "coordination.k8s.io", Resource: "leases", Namespace: "ns", Name: "op"},
+	}, asked)
+}
+
+// TestReview_Ends: an API server that refuses reviews isn't asked again, and one that
+// doesn't answer is waited for no longer than 5 seconds. What it has said before counts.
+func TestReview_Ends(t *testing.T) {
+	rights := make([]catalog.Right, 200)
+	for i := range rights {
+		rights[i].Verb = "list"
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		n := 0
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			n++
+			return n
+		}
+		_, err := reviewed(t, rights, answering(func(*http.Request) *http.Response {
+			count()
+			return answer(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no reviews here"}`)
+		}))
+		require.EqualError(t, err, "no reviews here")
+		require.LessOrEqual(t, n, reviewsAtOnce)
+
+		n = 0
+		begin := time.Now()
+		denied, err := reviewed(t, rights, stalling{count, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{}}}`})
+		require.ErrorContains(t, err, "context deadline exceeded")
+		require.Equal(t, reviewTimeout, time.Since(begin))
+		require.Len(t, denied, 10)
+		require.Equal(t, 10+reviewsAtOnce, n)
+	})
+}
+
+// A stalling is an API server that answers ten requests.
+type stalling struct {
+	count func() int
+	body  string
+}
+
+func (s stalling) RoundTrip(req *http.Request) (*http.Response, error) {
+	if s.count() <= 10 {
+		return &http.Response{StatusCode: 201, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body))}, nil
+	}
+	<-req.Context().Done()
+	return nil, req.Context().Err()
+}
