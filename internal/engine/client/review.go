@@ -49,17 +49,31 @@ func Review(ctx context.Context, l *Link, httpClient *http.Client, rights []cata
 	found, errs := make([]*Denial, len(rights)), make([]error, len(rights))
 	slots := make(chan struct{}, reviewsAtOnce)
 	var wg sync.WaitGroup
-	for i, right := range rights {
+	for _, i := range requiredFirst(rights) {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if found[i], errs[i] = review(ctx, api, right); isAnswer(errs[i]) {
+			if found[i], errs[i] = review(ctx, api, rights[i]); isAnswer(errs[i]) {
 				stop() // the API server doesn't take reviews: it wouldn't take the next one
 			}
 		})
 	}
 	wg.Wait()
 	return denials(found), firstError(errs)
+}
+
+// requiredFirst returns the indexes of the rights, in the order in which they are asked
+// for: there may be no time for all.
+func requiredFirst(rights []catalog.Right) []int {
+	var required, others []int
+	for i := range rights {
+		if rights[i].Required {
+			required = append(required, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return append(required, others...)
 }
 
 // review asks for one right. It returns nil if this process has the right.

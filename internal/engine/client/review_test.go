@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,48 +99,49 @@ func TestReview_Asks(t *testing.T) {
 	}, asked)
 }
 
-// TestReview_Ends: an API server that refuses reviews isn't asked again, and one that
-// doesn't answer is waited for no longer than 5 seconds. What it has said before counts.
+// TestReview_Refused: an API server that refuses reviews isn't asked again.
+func TestReview_Refused(t *testing.T) {
+	var asked atomic.Int64
+	_, err := reviewed(t, make([]catalog.Right, 200), answering(func(*http.Request) *http.Response {
+		asked.Add(1)
+		return answer(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no reviews here"}`)
+	}))
+	require.EqualError(t, err, "no reviews here")
+	require.LessOrEqual(t, asked.Load(), int64(reviewsAtOnce))
+}
+
+// TestReview_Ends: an API server that doesn't answer is waited for no longer than 5
+// seconds. What it has said before counts, and the rights that end a start come first.
 func TestReview_Ends(t *testing.T) {
 	rights := make([]catalog.Right, 200)
 	for i := range rights {
-		rights[i].Verb = "list"
+		rights[i].Verb = "get"
+	}
+	for i := range 10 {
+		rights[190+i] = catalog.Right{Verb: "list", Required: true}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		n := 0
-		count := func() int {
-			mu.Lock()
-			defer mu.Unlock()
-			n++
-			return n
-		}
-		_, err := reviewed(t, rights, answering(func(*http.Request) *http.Response {
-			count()
-			return answer(403, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no reviews here"}`)
-		}))
-		require.EqualError(t, err, "no reviews here")
-		require.LessOrEqual(t, n, reviewsAtOnce)
-
-		n = 0
+		s := &stalling{}
 		begin := time.Now()
-		denied, err := reviewed(t, rights, stalling{count, `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{}}}`})
+		denied, err := reviewed(t, rights, s)
 		require.ErrorContains(t, err, "context deadline exceeded")
 		require.Equal(t, reviewTimeout, time.Since(begin))
 		require.Len(t, denied, 10)
-		require.Equal(t, 10+reviewsAtOnce, n)
+		require.Equal(t, int64(10+reviewsAtOnce), s.asked.Load())
 	})
 }
 
-// A stalling is an API server that answers ten requests.
-type stalling struct {
-	count func() int
-	body  string
-}
+// A stalling is an API server that answers reviews about lists alone.
+type stalling struct{ asked atomic.Int64 }
 
-func (s stalling) RoundTrip(req *http.Request) (*http.Response, error) {
-	if s.count() <= 10 {
-		return &http.Response{StatusCode: 201, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(s.body))}, nil
+func (s *stalling) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.asked.Add(1)
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(string(body), `"verb":"list"`) {
+		return answer(201, string(body)), nil
 	}
 	<-req.Context().Done()
 	return nil, req.Context().Err()

@@ -262,7 +262,7 @@ func TestRights_OfDryRuns(t *testing.T) {
 func TestRights_OfPlans(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		server, b := rig.Server(), &bench{denied: []string{"watch parents"}}
-		hooks := fakeapi.Hooks{Review: b.review, Before: func(r fakeapi.Request) error {
+		hooks := fakeapi.Hooks{Review: b.review, Before: func(fakeapi.Request) error {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("no"))
 		}}
 		server.SetHooks(hooks)
