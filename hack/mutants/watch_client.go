@@ -35,6 +35,8 @@ func inWatchAndClient() []mutant {
 			"				stop() // the API server", "				// the API server"),
 		unit("the rights that end a start are asked for first", "client", "client/review.go",
 			"		if rights[i].Required {\n", "		if false {\n"),
+		unit("an API server that fails is asked for the other rights", "client", "client/review.go",
+			"rights[i]); apierror.IsNo(errs[i]) {", "rights[i]); isAnswer(errs[i]) {"),
 		unit("reviews end soon", "client", "client/review.go",
 			"context.WithTimeout(ctx, reviewTimeout)", "context.WithTimeout(ctx, 2*reviewTimeout)"),
 		unit("few reviews are made at a time", "client", "client/review.go",

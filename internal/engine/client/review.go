@@ -16,6 +16,7 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
@@ -53,7 +54,7 @@ func Review(ctx context.Context, l *Link, httpClient *http.Client, rights []cata
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if found[i], errs[i] = review(ctx, api, rights[i]); isAnswer(errs[i]) {
+			if found[i], errs[i] = review(ctx, api, rights[i]); apierror.IsNo(errs[i]) {
 				stop() // the API server doesn't take reviews: it wouldn't take the next one
 			}
 		})

@@ -2,6 +2,7 @@ package client
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -108,6 +109,24 @@ func TestReview_Refused(t *testing.T) {
 	}))
 	require.EqualError(t, err, "no reviews here")
 	require.LessOrEqual(t, asked.Load(), int64(reviewsAtOnce))
+}
+
+// TestReview_Fails: an API server that fails to answer one review may answer the others.
+func TestReview_Fails(t *testing.T) {
+	rights := make([]catalog.Right, 50)
+	for i := range rights {
+		rights[i].Verb = fmt.Sprint("verb", i)
+	}
+	denied, err := reviewed(t, rights, answering(func(req *http.Request) *http.Response {
+		body, err := io.ReadAll(req.Body)
+		require.NoError(t, err)
+		if strings.Contains(string(body), `"verb0"`) {
+			return answer(500, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcd has no leader"}`)
+		}
+		return answer(201, string(body))
+	}))
+	require.EqualError(t, err, "etcd has no leader")
+	require.Len(t, denied, 49)
 }
 
 // TestReview_Ends: an API server that doesn't answer is waited for no longer than 5
