@@ -85,5 +85,7 @@ func inReconcile() []mutant {
 			"	e.store.KeepDeparted(false)\n", ""),
 		unit("who begins to lead looks at every parent", "manager", "reconcile/engine.go",
 			"		e.queue.Add(uid, schedule.Backlog, \"begin to lead\")\n", "		_ = uid\n"),
+		unit("a plan names all lists that are forbidden", "manager", "reconcile/plan_all.go",
+			"			forbidden = append(forbidden, catalog.Forbidden(w.Kind, \"list\", err))\n", "			return catalog.Forbidden(w.Kind, \"list\", err)\n"),
 	}
 }

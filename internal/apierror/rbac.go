@@ -68,7 +68,7 @@ func (r *Request) path() string {
 // lacks says whether err is RBAC's answer that some user may not do this with what was
 // asked for.
 func (r *Request) lacks(err error, verb string) bool {
-	who, ok := strings.CutPrefix(whyForbidden(err, r.Group, r.Resource), "User ")
+	who, ok := strings.CutPrefix(WhyForbidden(err, r.Group, r.Resource), "User ")
 	user, quoteErr := strconv.QuotedPrefix(who)
 	if !ok || quoteErr != nil {
 		return false
@@ -77,22 +77,11 @@ func (r *Request) lacks(err error, verb string) bool {
 	return ok && (strings.HasPrefix(where, "in the namespace ") || strings.HasPrefix(where, "at the cluster scope"))
 }
 
-// RefusesOwner says whether the API server has refused a request about the resource for
-// an owner reference in it, by the admission plugin
-// OwnerReferencesPermissionEnforcement. That plugin wants two permissions of a client
-// that sets an owner reference: to delete the object (deletes), and, for
-// blockOwnerDeletion, to set the owner's finalizers (blocks). RefusesOwner returns false
-// for nil.
-func RefusesOwner(err error, group, resource string) (deletes, blocks bool) {
-	why := whyForbidden(err, group, resource)
-	return strings.HasPrefix(why, "cannot set an ownerRef on a resource you can't delete"), strings.HasPrefix(why, "cannot set blockOwnerDeletion")
-}
-
-// whyForbidden returns why the API server itself forbids a request about a resource, in
+// WhyForbidden returns why the API server itself forbids a request about a resource, in
 // its words, "" if it doesn't. Its answer begins with the resource, and with the name of
 // the object if the request has one. So the message of a webhook, or what a policy says,
-// can't pass for it.
-func whyForbidden(err error, group, resource string) string {
+// can't pass for it. It may quote the object. WhyForbidden returns "" for nil.
+func WhyForbidden(err error, group, resource string) string {
 	if err == nil || !apierrors.IsForbidden(err) {
 		return ""
 	}

@@ -68,27 +68,26 @@ func TestWithRule(t *testing.T) {
 	require.NoError(t, WithRule(nil, update))
 }
 
-// TestRefusesOwner: only the admission plugin's own words tell that a right to set owner
+// TestWhyForbidden: only the API server's own words tell that a right to set owner
 // references is missing.
-func TestRefusesOwner(t *testing.T) {
+func TestWhyForbidden(t *testing.T) {
 	things := schema.GroupResource{Group: "example.com", Resource: "things"}
 	const blocked = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: , <nil>"
 	const owned = "cannot set an ownerRef on a resource you can't delete: , <nil>"
 	for name, tc := range map[string]struct {
-		reason          string
-		err             error
-		deletes, blocks bool
+		reason string
+		err    error
+		want   string
 	}{
-		"blocks":  {"the owner's finalizers", apierrors.NewForbidden(things, "c", errors.New(blocked)), false, true},
-		"deletes": {"the object", apierrors.NewForbidden(things, "c", errors.New(owned)), true, false},
-		"webhook": {"it speaks of it", &apierrors.StatusError{ErrStatus: forbidden(`admission webhook "a" denied the request: ` + blocked)}, false, false},
-		"policy":  {"it speaks of it", apierrors.NewForbidden(things, "c", errors.New(`ValidatingAdmissionPolicy 'p' denied request: `+owned)), false, false},
-		"other":   {"about another resource", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "c", errors.New(blocked)), false, false},
-		"nil":     {"no refusal", nil, false, false},
+		"blocks":  {"the owner's finalizers", apierrors.NewForbidden(things, "c", errors.New(blocked)), blocked},
+		"deletes": {"the object", apierrors.NewForbidden(things, "c", errors.New(owned)), owned},
+		"webhook": {"it speaks of it", &apierrors.StatusError{ErrStatus: forbidden(`admission webhook "a" denied the request: ` + blocked)}, ""},
+		"policy":  {"it may speak of it, but not from the first word on", apierrors.NewForbidden(things, "c", errors.New(`ValidatingAdmissionPolicy 'p' denied request: `+owned)), "ValidatingAdmissionPolicy 'p' denied request: " + owned},
+		"other":   {"about another resource", apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "c", errors.New(blocked)), ""},
+		"nil":     {"no refusal", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			deletes, blocks := RefusesOwner(tc.err, "example.com", "things")
-			require.Equal(t, [2]bool{tc.deletes, tc.blocks}, [2]bool{deletes, blocks}, tc.reason)
+			require.Equal(t, tc.want, WhyForbidden(tc.err, "example.com", "things"), tc.reason)
 		})
 	}
 }

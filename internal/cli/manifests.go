@@ -14,6 +14,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
 // manifestOptions are the flags of the subcommand manifests.
@@ -78,7 +79,7 @@ func manifests(cfg config.Operator, o manifestOptions) (objects []any, warnings 
 	for _, ns := range cfg.Namespaces {
 		objects = append(objects, in.role(ns, in.roleName(), needed)...)
 	}
-	objects = append(objects, in.role(in.namespace, in.roleName()+"-leader-election", leaseRules(in.operator))...)
+	objects = append(objects, in.role(in.namespace, in.roleName()+"-leader-election", catalog.LeaseRules(in.operator))...)
 	if o.serviceMonitor {
 		objects = append(objects, in.metricsService())
 	}

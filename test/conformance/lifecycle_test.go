@@ -57,7 +57,8 @@ func TestC70_StartThatCannotWork(t *testing.T) {
 			"conformance.roperator.com/v1/Nonesuch: the API server doesn't serve this type", "install the CustomResourceDefinition of kind Nonesuch in group conformance.roperator.com",
 		}},
 		"no-rbac": {kubeconfigAs(t, "c70-nobody", false), "", []string{
-			"is forbidden: ", `add the rule {apiGroups: [`, `verbs: [\"get\", \"list\", \"watch\"]`,
+			"parents.conformance.roperator.com: get, list, watch, patch are forbidden", "configmaps: get, list, watch, ", `add the rule {apiGroups: [`,
+			`resources: [\"parents\"], verbs: [\"get\", \"list\", \"watch\", \"patch\"]`,
 		}},
 		"no-api-server":   {elsewhere(closed), "", []string{unreachable, closed, "connection refused"}},
 		"deaf-api-server": {elsewhere(deaf.Addr().String()), "", []string{unreachable, deaf.Addr().String()}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,7 +157,7 @@ func (l *link) RoundTrip(req *http.Request) (*http.Response, error) {
 // meets none.
 func classOf(info apirequest.Info) string {
 	switch {
-	case info.Resource.Resource == "" || info.Resource.Resource == "leases" || info.Resource.Resource == "events":
+	case slices.Contains([]string{"", "leases", "events", "selfsubjectaccessreviews"}, info.Resource.Resource):
 		return ""
 	case info.Subresource != "":
 		return info.Subresource

@@ -80,6 +80,9 @@ func nameOf(req *http.Request, body []byte) string {
 
 // RoundTrip is http.RoundTripper's.
 func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
+	if strings.HasSuffix(req.URL.Path, "/selfsubjectaccessreviews") { // a question that stores nothing
+		return p.server.RoundTrip(req)
+	}
 	resp, name, err := p.roundTrip(req)
 	code := 0
 	if err == nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
-	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
@@ -63,19 +62,4 @@ func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, r Result
 		return nil
 	}
 	return fields
-}
-
-// ownerRule returns the RBAC rule that would have allowed an owner reference on a
-// child of type k, "" if err isn't the refusal of an owner reference: see
-// apierror.RefusesOwner.
-func (x *Executor) ownerRule(k *catalog.Kind, err error) string {
-	deletes, blocks := apierror.RefusesOwner(err, k.GVR.Group, k.GVR.Resource)
-	switch {
-	case blocks:
-		parent := x.Types.Parent.GVR
-		return apierror.RuleText(parent.Group, parent.Resource+"/finalizers", "update")
-	case deletes:
-		return k.Rule("delete")
-	}
-	return ""
 }

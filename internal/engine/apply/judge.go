@@ -33,10 +33,10 @@ func (x *Executor) judge(ctx context.Context, a *plan.Action, r Result) Result {
 		return Result{Action: a}
 	}
 	r.answer = err
-	if rule := x.ownerRule(a.Kind, err); rule != "" {
+	if rule := x.ownerRule(a, err); rule != "" {
 		err = &apierror.ForbiddenError{Err: err, Rule: rule}
 	}
-	r.Err = describe(a, err)
+	r.Err = x.adviseOwner(a, err, describe(a, err))
 	if fields := x.immutableFields(ctx, a, r); len(fields) > 0 {
 		r.Err = describeImmutable(a, err, fields)
 	}

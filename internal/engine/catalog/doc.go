@@ -11,6 +11,9 @@
 //	settings := catalog.NewSettings(cfg, handler, types)
 //	deployments := settings.Types.Of(k8s.Deployment)
 //
+// The catalog also knows which rights the operator needs: as rules to print (Rules), and
+// one by one, to be looked at (Settings.Rights).
+//
 // The room imports config, handler and resource, the leaves below them, merge
 // for comparisons, and client-go for discovery. It imports no other room of the
 // engine, which all stand on it.

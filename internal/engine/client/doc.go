@@ -23,12 +23,14 @@
 // request in client-go's log (klog_redact.go), and a warning or an error of the API
 // server that may quote a Secret (failures.go).
 //
+// Review asks which rights this process has. It belongs to no operator.
+//
 // # Goroutines and ownership
 //
-// The package starts no goroutine of its own. client-go starts one for each watch,
-// which ends when the watch is stopped, or when its context or stream ends. A
-// Client guards the set of warnings that it has logged with a mutex. Clients and
-// Links may be used concurrently.
+// Review starts a goroutine for each right, eight of which run at a time, and returns
+// after they have ended. client-go starts one for each watch, which ends when the watch
+// is stopped, or when its context or stream ends. A Client guards the set of warnings
+// that it has logged with a mutex. Clients and Links may be used concurrently.
 //
 // It may import catalog, observe and the shared vocabulary. It must not import the
 // store (its benchmarks do, to measure both), nor lead: LeaseHolder is all that it

@@ -11,6 +11,7 @@ import (
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -64,6 +65,11 @@ func NewLease(config Config, rc *rest.Config, httpClient *http.Client, log *slog
 		refused: make(chan error, 1),
 		taken:   make(chan struct{}),
 	}, nil
+}
+
+// Key returns the namespace and the name of the Lease.
+func (l *Lease) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: l.config.Namespace, Name: l.config.Name}
 }
 
 // Held says whether this process holds the lease, and so may start a write.
@@ -229,6 +235,6 @@ func (l *Lease) noteFailure(ctx context.Context, verb string, err error) {
 		default:
 		}
 	default:
-		l.log.WarnContext(ctx, "lease request failed, retrying", "verb", verb, "error", err)
+		l.log.WarnContext(ctx, "lease request failed, retrying", "verb", verb, "error", apierror.WithRule(err, l.asked(verb)))
 	}
 }

@@ -1,7 +1,8 @@
 // Package manager runs the operators of one process. It connects each to the API
 // server, starts their watches, takes the lease, starts their workers, and serves
-// metrics and health. Package runner is its public face; testkit and the tests
-// use it where they need to look into an engine.
+// metrics and health. Before the watches begin, it looks at the rights that all of
+// this takes. Package runner is its public face; testkit and the tests use it where
+// they need to look into an engine.
 //
 //	m, err := manager.New(manager.Options{LeaderElection: &lead.Config{}}, manager.Spec{Config: cfg, Handler: h})
 //	…
@@ -19,6 +20,7 @@
 // Start returns after all of these have ended:
 //
 //   - one per served address, which ends when Start returns,
+//   - those of client.Review, which end before the watches begin,
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
 //   - those of lead.Run, the election and the guard of the lease, which end after

@@ -146,16 +146,20 @@ func (m *Manager) Start(ctx context.Context) error {
 		return err
 	}
 	var lock *lead.Lease
+	guarded := l
 	if m.elects() {
 		if lock, err = m.newLease(l); err != nil {
 			return err
 		}
-		l = l.Under(lock)
+		guarded = l.Under(lock)
 	}
 	defer m.unregister()
-	engines, err := m.newEngines(ctx, l)
+	engines, err := m.newEngines(ctx, guarded)
 	defer closeAll(engines)
 	if err != nil || engines == nil {
+		return err
+	}
+	if err := m.checkRights(ctx, l, engines, lock); err != nil || ctx.Err() != nil {
 		return err
 	}
 	return m.run(ctx, engines, lock)

@@ -3,9 +3,13 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/engine/watch"
@@ -39,7 +43,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 			e.Listed(lock != nil)
 		}
 		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) error {
-			if lock == nil || m.refresh(ctx, all) {
+			if lock == nil || m.refresh(ctx, all, stop) {
 				return m.work(ctx, passes, engines, stop)
 			}
 			return nil
@@ -84,12 +88,22 @@ func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine,
 // refresh lists every type into the stores, which are up to date then with what
 // another replica has done while it held the lease: a handler must not be shown a
 // parent that was finalized by the other replica, and of which the watch hasn't
-// told yet. A list that fails is tried again every second. refresh returns false
-// if ctx has ended.
-func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher) bool {
+// told yet. A list that fails is tried again every second, and the log has each new
+// text of an error. A list that is forbidden is an error for stop instead: this process
+// must not hold the lease and do nothing. refresh returns false then, and if ctx has
+// ended.
+func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher, stop func(error)) bool {
+	said := ""
 	for _, w := range watchers {
 		for err := w.Refresh(ctx); err != nil; err = w.Refresh(ctx) {
-			m.log.WarnContext(ctx, "can't begin to lead yet, retrying", "error", err)
+			if apierrors.IsForbidden(err) {
+				stop(fmt.Errorf("can't begin to lead: %w", catalog.Forbidden(w.Kind, "list", err)))
+				return false
+			}
+			if text := err.Error(); text != said {
+				said = text
+				m.log.WarnContext(ctx, "can't begin to lead yet, retrying", "error", err)
+			}
 			select {
 			case <-ctx.Done():
 				return false

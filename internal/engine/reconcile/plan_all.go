@@ -48,12 +48,20 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 }
 
 // listAll lists every type into the store, and notes the unlabelled objects that the
-// operator may adopt.
+// operator may adopt. Its error joins all lists that are forbidden.
 func (e *Engine) listAll(ctx context.Context) error {
+	var forbidden []error
 	for _, w := range e.Watchers(nil) {
-		if err := w.Refresh(ctx); err != nil {
-			return catalog.Forbidden(w.Kind, "list", err)
+		err := w.Refresh(ctx)
+		switch {
+		case apierrors.IsForbidden(err):
+			forbidden = append(forbidden, catalog.Forbidden(w.Kind, "list", err))
+		case err != nil:
+			return err
 		}
+	}
+	if len(forbidden) > 0 {
+		return errors.Join(forbidden...)
 	}
 	for _, l := range e.adoptableLists() {
 		if err := e.listUnlabelled(ctx, l); err != nil {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/apierror"
@@ -73,11 +72,8 @@ func (e *Engine) adoptableLists() []listOf {
 // listsOf returns the lists that together have all objects of a type that the operator
 // is concerned with: one in each of the configured namespaces, or one in all.
 func (e *Engine) listsOf(k *catalog.Kind) []listOf {
-	if !k.Namespaced || len(e.Config.Namespaces) == 0 {
-		return []listOf{{k, metav1.NamespaceAll}}
-	}
-	lists := make([]listOf, 0, len(e.Config.Namespaces))
-	for _, namespace := range e.Config.Namespaces {
+	var lists []listOf
+	for _, namespace := range e.NamespacesOf(k) {
 		lists = append(lists, listOf{k, namespace})
 	}
 	return lists

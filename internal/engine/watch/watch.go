@@ -80,6 +80,7 @@ type Watcher struct {
 		established bool      // a watch has been served at least once
 		synced      bool      // a complete list has arrived
 		broken      error     // why there is no watch at present; nil: there is one, or none was tried
+		lacking     bool      // the log says since then that a right is missing
 		until       time.Time // when the API server is to end the watch; zero: there was none
 		stop        func()    // ends the watch; nil: there was none
 		unsure      doubt     // whether the API server still has the history of the last watch
@@ -156,7 +157,7 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 		w.Log.InfoContext(ctx, "watch is back", "type", w.Kind.Type.String())
 	}
 	w.hear()
-	w.mu.established, w.mu.broken, w.mu.stop = true, nil, events.Stop
+	w.mu.established, w.mu.broken, w.mu.lacking, w.mu.stop = true, nil, false, events.Stop
 	late := w.mu.unsure == unsureOfAll
 	w.mu.Unlock()
 	if late { // another watcher has found out meanwhile that there is a new history
@@ -190,18 +191,20 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	if apierrors.IsNotFound(err) && w.Interrupted != nil {
 		w.Interrupted(true)
 	}
+	lacks := apierrors.IsForbidden(err)
+	told := catalog.Forbidden(w.Kind, verb, err)
 	w.mu.Lock()
-	first, established := w.mu.broken == nil, w.mu.established
-	w.mu.broken = err
+	news, established := w.mu.broken == nil || lacks && !w.mu.lacking, w.mu.established
+	w.mu.broken, w.mu.lacking = told, w.mu.lacking || lacks
 	w.mu.unsure = max(w.mu.unsure, doubtAfter(err))
 	w.mu.Unlock()
 	switch {
-	case apierrors.IsForbidden(err) && !established:
+	case lacks && !established:
 		w.Fatal(fmt.Errorf("%s: %s is forbidden: %w; add the rule %s", w.Kind.Type, verb, err, w.Kind.Rule("get", "list", "watch")))
 	case apierrors.IsUnauthorized(err) && !established:
 		w.Fatal(fmt.Errorf("%s: %s: %w; check the credentials", w.Kind.Type, verb, err))
-	case first:
-		w.Log.WarnContext(ctx, "watch lost, retrying", "type", w.Kind.Type.String(), "verb", verb, "error", err)
+	case news:
+		w.Log.WarnContext(ctx, "watch lost, retrying", "type", w.Kind.Type.String(), "verb", verb, "error", told)
 	}
 	return err
 }

@@ -10,7 +10,7 @@
 // selectors, 410 after a compaction), create, update, JSON and merge patches,
 // delete with preconditions and in the foreground, dry runs, resourceVersions
 // and conflicts, writes that change nothing, generations, finalizers, the
-// status subresource, validation of names.
+// status subresource, validation of names, reviews of the client's own rights.
 //
 // It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
 // collector but CollectGarbage, no server-side apply (415), no field selectors

@@ -66,6 +66,9 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := req.Context().Err(); err != nil {
 		return nil, err
 	}
+	if isReview(req) {
+		return s.review(req, body)
+	}
 	if resp, ok := s.discovery(req); ok {
 		return resp, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -78,6 +79,9 @@ type Hooks struct {
 	// Admit may change the object of a create or update, as an admission
 	// webhook would, or refuse it with an error.
 	Admit func(r Request, object map[string]any) error
+	// Review answers a client that asks whether it has a right. Requests are served all
+	// the same. Errors are as those of Before.
+	Review func(asked authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error)
 }
 
 // A Server is an API server. It is safe for concurrent use.
@@ -131,7 +135,8 @@ func (s *Server) SetHooks(h Hooks) {
 	s.mu.hooks = h
 }
 
-// Requests returns what clients have asked for so far, discovery aside.
+// Requests returns what clients have asked for so far, discovery and reviews of rights
+// aside.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
