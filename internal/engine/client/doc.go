@@ -21,7 +21,7 @@
 //
 // Three things never leave this package: a write without the lease, the body of a
 // request in client-go's log (klog_redact.go), and a warning of the API server that
-// may quote a Secret.
+// may quote a Secret (warnings.go).
 //
 // # Goroutines and ownership
 //
