@@ -25,6 +25,12 @@ import (
 // processVariable makes the test's binary an operator.
 const processVariable = "SECURITY_OPERATOR"
 
+// fewDescriptors is the name of an operator that may have so many descriptors only.
+const (
+	fewDescriptors = "few-descriptors"
+	descriptors    = 100
+)
+
 // canary is in every value of a Secret here, and nowhere else.
 const canary = "Kanarienvogel"
 
@@ -43,7 +49,14 @@ func beOperator() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	runner.Main(operator(os.Getenv(processVariable)), handler.SyncFunc(trouble))
+	name := os.Getenv(processVariable)
+	if name == fewDescriptors {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(4)
+		}
+	}
+	runner.Main(operator(name), handler.SyncFunc(trouble))
 }
 
 var ticks atomic.Int64

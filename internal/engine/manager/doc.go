@@ -18,7 +18,8 @@
 //
 // Start returns after all of these have ended:
 //
-//   - one per served address, which ends when Start returns,
+//   - one per served address, which ends when Start returns, and one for each of its
+//     connections, which are bounded (connections.go),
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
 //   - those of lead.Run, the election and the guard of the lease, which end after
