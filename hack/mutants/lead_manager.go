@@ -36,6 +36,8 @@ func inLeadAndManager() []mutant {
 			"		if has[each.host] > has[surplus.host] {\n", "		if false {\n"),
 		unit("a connection that is closed isn't counted", "manager", "manager/connections.go",
 			"return each == c })", "return false && each == c })"),
+		unit("an operator with an overdue pass isn't ready", "reconcile", "manager/health.go",
+			"check{\"passes/\" + o.cfg.Name, e.Overdue()}", "check{\"passes/\" + o.cfg.Name, nil}"),
 		unit("no election in a dry run", "manager", "manager/manager.go",
 			"		if !o.cfg.DryRun {\n", "		if !o.cfg.DryRun || true {\n"),
 		unit("who begins to lead lists anew", "manager", "manager/run.go",

@@ -35,6 +35,8 @@ func TestLimits(t *testing.T) {
 		"Mark":         {"Of the annotation.", "internal/engine/plan", `maxMark = 16 << 10\n`, "| 16 KiB |"},
 		"Listed":       {"Of a log line.", "internal/apierror", `(?i)maxListed = 20\n`, "| 20 |"},
 		"Note":         {"Of an Event.", "internal/engine/observe", `(?i)maxEventNote += 1024\n`, "| 1,024 bytes |"},
+		"LongPass":     {"Then the log tells of it.", "internal/engine/reconcile", `longPass = time\.Minute\n`, "logged after 1 min,"},
+		"OverduePass":  {"Then the operator isn't ready.", "internal/engine/reconcile", `overduePass = 10 \* time\.Minute\n`, "after 10 min the operator isn't ready"},
 		"Connections":  {"Of one address.", "internal/engine/manager", `maxConnections = 32\n`, "| 32 at once;"},
 		"Warnings":     {"Of one type.", "internal/engine/client", `maxWarnings = 100\n`, "| 1,024 bytes of each; 100 different ones"},
 		"WarningPause": {"Then they are logged again.", "internal/engine/client", `warningPeriod = time\.Hour\n`, "then none for an hour"},

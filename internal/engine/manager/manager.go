@@ -164,10 +164,7 @@ func (m *Manager) Start(ctx context.Context) error {
 // Engine returns the engine of the first operator, nil before Start has connected
 // every operator to the API server.
 func (m *Manager) Engine() *reconcile.Engine {
-	o := m.operators[0]
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.engine
+	return m.operators[0].begun()
 }
 
 // elects says whether there is an election: dry runs need none.

@@ -59,6 +59,13 @@ func (o *operator) began(e *reconcile.Engine, watchers []*watch.Watcher) {
 	o.mu.engine, o.mu.watchers = e, watchers
 }
 
+// begun returns the engine, nil before began.
+func (o *operator) begun() *reconcile.Engine {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.engine
+}
+
 // running returns the watchers that run; none before began.
 func (o *operator) running() []*watch.Watcher {
 	o.mu.Lock()

@@ -10,11 +10,13 @@ import (
 
 // Gauges are an operator's state at one moment.
 type Gauges struct {
-	Due     int          // parents that are due and wait for a worker
-	Running int          // passes under way
-	Workers int          // how many passes can be under way at once
-	Leading bool         // this process may write
-	Store   []StoreUsage // the objects held, by type
+	Due     int           // parents that are due and wait for a worker
+	Running int           // passes under way
+	Workers int           // how many passes can be under way at once
+	Longest time.Duration // for how long the oldest pass has been under way
+	Long    int           // passes that have been under way for a minute or longer
+	Leading bool          // this process may write
+	Store   []StoreUsage  // the objects held, by type
 	// Heard is when the API server last sent anything on the watch of each type. Of
 	// several watches of a type, the one that has been silent the longest counts.
 	Heard map[resource.Type]time.Time
@@ -32,7 +34,7 @@ type StoreUsage struct {
 type gaugeCollector struct {
 	values func() Gauges
 
-	depth, running, workers, leader, objects, bytes, staleness *prometheus.Desc
+	depth, running, workers, longest, long, leader, objects, bytes, staleness *prometheus.Desc
 }
 
 func newGaugeCollector(values func() Gauges) *gaugeCollector {
@@ -44,6 +46,8 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 		depth:     desc("roperator_queue_depth", "Parents that are due and wait for a worker."),
 		running:   desc("roperator_syncs_running", "Passes that are under way."),
 		workers:   desc("roperator_syncs_max", "How many passes can be under way at once: MaxConcurrentSyncs."),
+		longest:   desc("roperator_longest_running_sync_seconds", "How long the longest of the passes that are under way has taken so far, in seconds; 0: there is none."),
+		long:      desc("roperator_syncs_long_running", "Passes that have been under way for a minute or longer."),
 		leader:    desc("roperator_leader", "1 if this process may write: it holds the lease, or there is no leader election."),
 		objects:   desc("roperator_store_objects", "Objects kept in memory, by type.", "type"),
 		bytes:     desc("roperator_store_bytes", "Bytes of JSON of the objects kept in memory, by type; what they take in memory is a little more.", "type"),
@@ -53,7 +57,7 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 
 // Describe implements prometheus.Collector.
 func (g *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.leader, g.objects, g.bytes, g.staleness} {
+	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.staleness} {
 		to <- d
 	}
 }
@@ -67,6 +71,8 @@ func (g *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	set(g.depth, float64(now.Due))
 	set(g.running, float64(now.Running))
 	set(g.workers, float64(now.Workers))
+	set(g.longest, now.Longest.Seconds())
+	set(g.long, float64(now.Long))
 	leading := 0.0
 	if now.Leading {
 		leading = 1
