@@ -93,16 +93,25 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 // A process is an operator in a process of its own.
 type process struct {
 	cmd  *exec.Cmd
-	log  string
+	log  string // the file that has its output
 	done chan struct{} // closed when it has ended
 }
 
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
-	out, err := os.Create(p.log)
+	file := filepath.Join(t.TempDir(), "log")
+	out, err := os.Create(file)
 	require.NoError(t, err)
 	defer out.Close()
+	p := startTo(t, out, name, args...)
+	p.log = file
+	return p
+}
+
+// startTo starts an operator whose output goes to out.
+func startTo(t *testing.T, out *os.File, name string, args ...string) *process {
+	t.Helper()
+	p := &process{done: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Env = append(os.Environ(), processVariable+"="+name)
 	p.cmd.Stdout, p.cmd.Stderr = out, out

@@ -17,6 +17,8 @@ type Gauges struct {
 	Long    int           // passes that have been under way for a minute or longer
 	Leading bool          // this process may write
 	Store   []StoreUsage  // the objects held, by type
+	// LogLinesDropped is how many lines of the process's log were dropped so far.
+	LogLinesDropped uint64
 	// Heard is when the API server last sent anything on the watch of each type. Of
 	// several watches of a type, the one that has been silent the longest counts.
 	Heard map[resource.Type]time.Time
@@ -34,7 +36,7 @@ type StoreUsage struct {
 type gaugeCollector struct {
 	values func() Gauges
 
-	depth, running, workers, longest, long, leader, objects, bytes, staleness *prometheus.Desc
+	depth, running, workers, longest, long, leader, objects, bytes, staleness, dropped *prometheus.Desc
 }
 
 func newGaugeCollector(values func() Gauges) *gaugeCollector {
@@ -52,12 +54,13 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 		objects:   desc("roperator_store_objects", "Objects kept in memory, by type.", "type"),
 		bytes:     desc("roperator_store_bytes", "Bytes of JSON of the objects kept in memory, by type; what they take in memory is a little more.", "type"),
 		staleness: desc("roperator_watch_staleness_seconds", "Time since a watch of the type last heard anything of the API server, which sends a bookmark about once a minute, in seconds.", "type"),
+		dropped:   desc("roperator_log_lines_dropped_total", "Lines of the process's log that were dropped, since they couldn't be written or nobody read them; always 0 with a logger of the program's own."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (g *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.staleness} {
+	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.staleness, g.dropped} {
 		to <- d
 	}
 }
@@ -78,6 +81,7 @@ func (g *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 		leading = 1
 	}
 	set(g.leader, leading)
+	to <- prometheus.MustNewConstMetric(g.dropped, prometheus.CounterValue, float64(now.LogLinesDropped))
 	for _, held := range now.Store {
 		set(g.objects, float64(held.Objects), held.Type.String())
 		set(g.bytes, float64(held.Bytes), held.Type.String())
