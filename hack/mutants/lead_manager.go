@@ -36,7 +36,7 @@ func inLeadAndManager() []mutant {
 			"		if has[each.host] > has[surplus.host] {\n", "		if false {\n"),
 		unit("a connection that is closed isn't counted", "manager", "manager/connections.go",
 			"return each == c })", "return false && each == c })"),
-		{"a line of the log isn't waited for for ever", []edit{{
+		{"nobody waits for ever for a line of the log", []edit{{
 			"internal/logbuffer/writer.go", "		case <-w.timer.C:\n			w.mu.Lock()\n", "		case <-make(chan struct{}):\n			w.mu.Lock()\n"}}, "internal/logbuffer"},
 		{"a late log isn't waited for with each line", []edit{{
 			"internal/logbuffer/writer.go", "			w.mu.late = w.mu.out < w.mu.got\n", ""}}, "internal/logbuffer"},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -72,6 +73,10 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 		it["ok"] = ok
 	case "fails":
 		return nil, fmt.Errorf("there is trouble with %v", req.Children.Len())
+	case "chatty":
+		for range 200 {
+			slog.Info("there is much to say", "what", strings.Repeat("x", 10_000))
+		}
 	case "permanent":
 		return nil, handler.Permanent(errors.New("there is trouble for good"))
 	case "loops":
@@ -93,7 +98,7 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 // A process is an operator in a process of its own.
 type process struct {
 	cmd  *exec.Cmd
-	log  string // the file that has its output
+	log  string        // the file that has its output
 	done chan struct{} // closed when it has ended
 }
 

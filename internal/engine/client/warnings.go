@@ -100,7 +100,7 @@ func (c *Client) warn(ctx context.Context, k *catalog.Kind, res rest.Result) {
 			c.log.WarnContext(ctx, "API server warned about a request", about, slog.String("warning", text))
 		}
 		if v.pause {
-			c.log.WarnContext(ctx, "API server warns about requests too often: new warnings aren't logged for a while", about, slog.Duration("until", warningPeriod), slog.Int("distinct", maxWarnings))
+			c.log.WarnContext(ctx, "API server warns about requests too often: new warnings aren't logged for a while", about, slog.Duration("for", warningPeriod), slog.Int("distinct", maxWarnings))
 		}
 	}
 }

@@ -47,23 +47,23 @@ func (l *fakeListener) Accept() (net.Conn, error) {
 func TestBoundedListener(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
-		from   string // a host for each connection
+		from   string // for each connection a letter, which stands for a host
 		want   string // the connections that are closed
 	}{
-		"Room":       {"as many as there may be", "a a a a", ""},
-		"OneHost":    {"the oldest ones of it", "a a a a a a", "0 1"},
-		"Greedy":     {"whoever has many loses them, and keeps no newcomer out", "b a a a c", "1"},
-		"Itself":     {"it takes them from itself, not from who was there before", "b c a a a a", "2 3"},
-		"AllAlike":   {"the oldest, if nobody has more than others", "a b c d e", "0"},
-		"InBetween":  {"the one who has most at that time", "a a b b b a", "0 2"},
-		"LikeSocket": {"an address that isn't TCP's is a host too", "/x /x /x a a", "0"},
+		"Room":       {"as many as there may be", "aaaa", ""},
+		"OneHost":    {"the oldest ones of it", "aaaaaa", "0 1"},
+		"Greedy":     {"whoever has many loses them, and keeps no newcomer out", "baaac", "1"},
+		"Itself":     {"it takes them from itself, not from who was there before", "bcaaaa", "2 3"},
+		"AllAlike":   {"the oldest, if nobody has more than others", "abcde", "0"},
+		"InBetween":  {"the one who has most at that time", "aabbba", "0 2"},
+		"LikeSocket": {"an address that isn't TCP's is a host too", "///aa", "0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []*fakeConn
-			for i, host := range strings.Fields(tc.from) {
-				from := host
-				if !strings.HasPrefix(host, "/") {
-					from = fmt.Sprintf("10.0.0.%d:%d", host[0], 1000+i)
+			for i, host := range tc.from {
+				from := "/socket"
+				if host != '/' {
+					from = fmt.Sprintf("10.0.0.%d:%d", host, 1000+i)
 				}
 				all = append(all, &fakeConn{from: from})
 			}
