@@ -9,6 +9,8 @@ func inWatchAndClient() []mutant {
 			"		w.mu.unsure = max(w.mu.unsure, unsureOfLast)\n", ""),
 		unit("a list comes after a time without an API server", "manager", "watch/history.go",
 			"	return unsureOfAll\n", "	return unsureOfLast\n"),
+		unit("a doubt about the history lasts until a list has arrived", "reconcile", "watch/history.go",
+			"	doubt := max(w.mu.unsure, w.mu.asked.doubt)\n", "	doubt := w.mu.unsure\n"),
 		unit("the check of the history is a single attempt", "manager", "client/lists.go",
 			".MaxRetries(0)", ""),
 		unit("an older state in a newer list shows a new history", "manager", "store/start_over.go",

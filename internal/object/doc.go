@@ -4,7 +4,7 @@
 //
 //	ref := object.RefOf(child)
 //	log.Info("deleted", "child", ref.String()) // Pod default/web
-//	if owner := object.ControllerOf(child); owner != nil && owner.UID == parent.UID() { … }
+//	if object.Controls(parent, child) { … }
 //
 // The package is pure and keeps no state. It starts no goroutine, and goroutines
 // may call it concurrently. It imports resource and apimachinery's types only.

@@ -69,3 +69,24 @@ func ControllerOf(res *resource.Resource) *metav1.OwnerReference {
 	}
 	return nil
 }
+
+// IsOf says whether an owner reference names an object of type t, in any version. Whoever
+// writes an object writes its owner references: they may name anything.
+func IsOf(t resource.Type, ref *metav1.OwnerReference) bool {
+	return ref.Kind == t.Kind && group(ref.APIVersion) == group(t.APIVersion)
+}
+
+// group returns the group of an apiVersion, "" for the core group.
+func group(apiVersion string) string {
+	group, _, found := strings.Cut(apiVersion, "/")
+	if !found {
+		return ""
+	}
+	return group
+}
+
+// Controls says whether the controller of an object is this parent.
+func Controls(parent, of *resource.Resource) bool {
+	controller := ControllerOf(of)
+	return controller != nil && controller.UID == parent.UID() && IsOf(parent.Type(), controller)
+}

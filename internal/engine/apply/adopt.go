@@ -42,9 +42,9 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
 		x.keep(live)
 		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
-	case s.controlled && s.ours && x.contradicts(live):
+	case s.child && x.contradicts(live):
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
-	case s.controlled && s.ours:
+	case s.child:
 		// An earlier create succeeded, though its answer never arrived.
 		x.keep(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
@@ -79,7 +79,7 @@ func (x *Executor) leave(ctx context.Context, a *plan.Action, live *resource.Res
 	if s.foreign || s.controller == nil {
 		return Result{Err: x.nameTaken(a, s.holder)}
 	}
-	if s.owned == x.Config.Name && s.tracked == string(s.controller.UID) {
+	if s.owned == x.Config.Name && s.tracked == string(s.controller.UID) && object.IsOf(x.Parent.Type(), s.controller) {
 		switch going, err := x.goingAway(ctx, live, s.controller); {
 		case err != nil:
 			return Result{Err: err}

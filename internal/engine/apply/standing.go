@@ -19,7 +19,8 @@ type standing struct {
 	owned, tracked string                 // the values of the ownership and the tracking label; "": there is no label
 
 	ours       bool   // both labels are those of a child of this parent
-	controlled bool   // the parent is the controller
+	controlled bool   // the controller has the parent's UID
+	child      bool   // it is a child of this parent
 	marked     bool   // the object carries a mark of this operator
 	foreign    bool   // a label or a mark says that the object is somebody else's
 	holder     string // of foreign: who that is, as text; empty: not known
@@ -43,6 +44,7 @@ func (x *Executor) standingOf(a *plan.Action, live *resource.Resource) standing 
 	s.owned, _ = live.Label(x.Config.OwnershipLabel)
 	s.ours = s.tracked == string(x.Parent.UID()) && s.owned == x.Config.Name
 	s.controlled = s.controller != nil && s.controller.UID == x.Parent.UID()
+	s.child = s.ours && object.Controls(x.Parent, live)
 	s.adoptable = mayAdopt(x.Settings, a.Kind, live)
 	s.holder, s.foreign = x.foreignTo(live, &s)
 	return s
@@ -119,7 +121,7 @@ func offered(s *catalog.Settings, live *resource.Resource) bool {
 // in this Domain: another operator may have the same name in another Domain.
 func Adoptable(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) (parent types.UID, ok bool) {
 	controller := object.ControllerOf(live)
-	if controller == nil || live.IsDeleting() || k == s.Types.Parent || !isOf(s.Types.Parent, controller) {
+	if controller == nil || live.IsDeleting() || k == s.Types.Parent || !object.IsOf(s.Types.Parent.Type, controller) {
 		return "", false
 	}
 	if !mayAdopt(s, k, live) {
@@ -132,12 +134,6 @@ func Adoptable(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) (p
 		return "", false
 	}
 	return controller.UID, true
-}
-
-// isOf says whether an owner reference names an object of type k, in any version.
-func isOf(k *catalog.Kind, ref *metav1.OwnerReference) bool {
-	of := resource.Type{APIVersion: ref.APIVersion, Kind: ref.Kind}.GroupVersionKind()
-	return of.GroupKind() == k.Type.GroupVersionKind().GroupKind()
 }
 
 // restores says whether an object whose controller is the parent is a child from

@@ -49,27 +49,13 @@ func (k *Kind) Rule(verbs ...string) string {
 	return apierror.RuleText(k.GVR.Group, k.GVR.Resource, verbs...)
 }
 
-// Path returns the steps of a URL path on the API server. With an empty name the
-// path is that of a collection, with an empty subresource that of an object. A
-// collection without a namespace spans all namespaces.
-func (k *Kind) Path(namespace, name, subresource string) []string {
-	var p []string
+// APIPath returns the path under which the API server serves the type's group and
+// version.
+func (k *Kind) APIPath() string {
 	if k.GVR.Group == "" {
-		p = append(p, "/api", k.GVR.Version)
-	} else {
-		p = append(p, "/apis", k.GVR.Group, k.GVR.Version)
+		return "/api/" + k.GVR.Version
 	}
-	if k.Namespaced && namespace != "" {
-		p = append(p, "namespaces", namespace)
-	}
-	p = append(p, k.GVR.Resource)
-	if name != "" {
-		p = append(p, name)
-	}
-	if subresource != "" {
-		p = append(p, subresource)
-	}
-	return p
+	return "/apis/" + k.GVR.Group + "/" + k.GVR.Version
 }
 
 // SchemaPending says whether the schema of the type hasn't been read yet.

@@ -35,7 +35,7 @@ type Client struct {
 	agent        string // the User-Agent of each request; empty: the transport sets it
 	log          *slog.Logger
 	metrics      *observe.Metrics // nil: nothing is counted
-	held         *heldFields      // what the operator owns of the objects that it reads
+	observed     *observing       // what is kept of the objects that lists and watches deliver
 	warnings     warnings         // of the API server
 }
 
@@ -44,16 +44,16 @@ type Client struct {
 // makes no request.
 func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, log *slog.Logger) (*Client, error) {
 	cfg := rest.CopyConfig(l.Config)
-	held := &heldFields{manager: operator}
-	held.wanted.Store(true)
-	cfg.NegotiatedSerializer = wireSerializer{held}
+	observed := &observing{held: heldFields{manager: operator}}
+	observed.held.wanted.Store(true)
+	cfg.NegotiatedSerializer = wireSerializer{observed}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.WarningHandler = rest.NoWarnings{} // Client.warn logs them, each once
 	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
-	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, held: held}
+	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed}
 	if cfg.UserAgent == "" {
 		c.agent = userAgent(operator)
 	}
@@ -62,12 +62,33 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 
 // DropHeldFields says that nobody needs WireObject.HeldFields any more: they are for
 // the first lists. Objects that are read from now on come without.
-func (c *Client) DropHeldFields() { c.held.wanted.Store(false) }
+func (c *Client) DropHeldFields() { c.observed.held.wanted.Store(false) }
 
-// request begins a request. It sets the User-Agent, although the transport would
-// do so too: the transport would have to copy the request for it.
-func (c *Client) request(verb string) *rest.Request {
-	req := c.rest.Verb(verb)
+// Shorten has lists and watches pass on what shorten makes of each object. It must be
+// called before the first request, with a function that may be called concurrently.
+func (c *Client) Shorten(shorten func(*resource.Resource) *resource.Resource) {
+	c.observed.shorten = shorten
+}
+
+// about begins a request about one object, or a subresource of it (empty: the object
+// itself). A key that can't be part of a path is the error of the request, which isn't
+// sent: names come from objects that anybody may have written.
+func (c *Client) about(verb string, k *catalog.Kind, key types.NamespacedName, subresource string) *rest.Request {
+	req := c.among(verb, k, key.Namespace).Name(key.Name)
+	if subresource != "" {
+		req = req.SubResource(subresource)
+	}
+	return req
+}
+
+// among begins a request about the objects of a type in a namespace (empty: in all). It
+// sets the User-Agent, although the transport would do so too: the transport would have
+// to copy the request for it.
+func (c *Client) among(verb string, k *catalog.Kind, namespace string) *rest.Request {
+	req := c.rest.Verb(verb).AbsPath(k.APIPath()).Resource(k.GVR.Resource)
+	if k.Namespaced && namespace != "" {
+		req = req.Namespace(namespace)
+	}
 	if c.agent != "" {
 		req.SetHeader("User-Agent", c.agent)
 	}
@@ -90,7 +111,7 @@ func BodyOf(object any) ([]byte, error) {
 
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
-	return c.send(ctx, k, c.request(http.MethodGet).AbsPath(k.Path(key.Namespace, key.Name, "")...))
+	return c.send(ctx, k, c.about(http.MethodGet, k, key, ""))
 }
 
 // Create creates an object in a namespace (empty: none), and returns it as the API
@@ -100,13 +121,13 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, 
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, k, c.write(c.request(http.MethodPost), false).AbsPath(k.Path(namespace, "", "")...).Body(body))
+	return c.send(ctx, k, c.write(c.among(http.MethodPost, k, namespace), false).Body(body))
 }
 
 // ManagedFields reads the metadata of an object, with the managedFields that a
 // resource.Resource leaves out.
 func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*metav1.PartialObjectMetadata, error) {
-	res := c.do(ctx, c.request(http.MethodGet).SetHeader("Accept", metadataOnly).AbsPath(k.Path(key.Namespace, key.Name, "")...))
+	res := c.do(ctx, c.about(http.MethodGet, k, key, "").SetHeader("Accept", metadataOnly))
 	if err := res.Error(); err != nil {
 		return nil, apierror.WithRule(err)
 	}
@@ -132,7 +153,7 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 		return nil, err
 	}
 	c.metrics.Tried(k.Type)
-	res := c.do(ctx, c.write(c.request(http.MethodPost), true).AbsPath(k.Path(namespace, "", "")...).Body(body))
+	res := c.do(ctx, c.write(c.among(http.MethodPost, k, namespace), true).Body(body))
 	c.warn(ctx, k, res)
 	if err := res.Error(); err != nil { // the error of Raw would say less
 		return nil, apierror.WithRule(err)
@@ -160,7 +181,7 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	return c.send(ctx, k, c.write(c.request(http.MethodPut), dryRun).AbsPath(k.Path(key.Namespace, key.Name, subresource)...).Body(body))
+	return c.send(ctx, k, c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body))
 }
 
 // Patch patches an object, and returns it as the API server has stored it. An apply
@@ -178,11 +199,11 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	req := c.write(c.request(http.MethodPatch).SetHeader("Content-Type", string(pt)), dryRun)
+	req := c.write(c.about(http.MethodPatch, k, key, "").SetHeader("Content-Type", string(pt)), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
 	}
-	return c.send(ctx, k, req.AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
+	return c.send(ctx, k, req.Body(body))
 }
 
 // Delete deletes the object with this UID. Its dependents are deleted in the
@@ -197,7 +218,7 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
-	res := c.do(ctx, c.request(http.MethodDelete).AbsPath(k.Path(key.Namespace, key.Name, "")...).Body(body))
+	res := c.do(ctx, c.about(http.MethodDelete, k, key, "").Body(body))
 	if err := res.Error(); err != nil {
 		return nil, apierror.WithRule(err)
 	}

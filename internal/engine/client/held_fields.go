@@ -5,11 +5,31 @@ import (
 	"sync/atomic"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/resource"
 )
 
+// An observing says what is kept of the objects that lists and watches deliver. A nil
+// *observing keeps all but managedFields.
+type observing struct {
+	held    heldFields
+	shorten func(*resource.Resource) *resource.Resource // nil: every object is kept as it is
+}
+
+// object returns what is kept of an object, of which data is the JSON.
+func (o *observing) object(res *resource.Resource, data []byte) *WireObject {
+	if o == nil {
+		return &WireObject{Resource: res}
+	}
+	if o.shorten != nil {
+		if short := o.shorten(res); short != res {
+			return &WireObject{Resource: short}
+		}
+	}
+	return &WireObject{Resource: res, held: o.held.read(data)}
+}
+
 // A heldFields reads from observed objects which fields one manager owns, while that
-// is wanted. A resource.Resource leaves managedFields out. A nil *heldFields reads
-// nothing.
+// is wanted. A resource.Resource leaves managedFields out.
 type heldFields struct {
 	manager string
 	wanted  atomic.Bool
@@ -19,7 +39,7 @@ type heldFields struct {
 // the entries. Entries of subresources don't count. object is valid JSON. With
 // spaces in it, which no API server writes, nothing is read.
 func (h *heldFields) read(object []byte) []string {
-	if h == nil || !h.wanted.Load() {
+	if !h.wanted.Load() {
 		return nil
 	}
 	text := strings.TrimSpace(string(object))

@@ -46,8 +46,8 @@ func (c *Client) EachMetadata(ctx context.Context, k *catalog.Kind, namespace, s
 // listMetadata reads one page of the metadata of the objects of a type. next is the
 // token of the next page, "" after the last one.
 func (c *Client) listMetadata(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (page []*resource.Resource, next string, err error) {
-	req := c.request(http.MethodGet).SetHeader("Accept", metadataList)
-	res := c.do(ctx, req.AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
+	req := c.among(http.MethodGet, k, namespace).SetHeader("Accept", metadataList)
+	res := c.do(ctx, req.SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"}))
 	if err := res.Error(); err != nil {
 		return nil, "", err
 	}

@@ -17,7 +17,7 @@ const listPage = 500
 // in all) that match a label selector (empty: every object), page by page. version
 // is the resourceVersion of the list.
 func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace, selector string) (objects []*resource.Resource, version string, err error) {
-	listed, version, err := c.listPages(ctx, k, namespace, selector, nil)
+	listed, version, err := c.listPages(ctx, k, namespace, selector, &observing{shorten: c.observed.shorten})
 	if err != nil {
 		return nil, "", err
 	}
@@ -31,16 +31,16 @@ func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace, sele
 // ListHeld is ListPages for objects whose HeldFields are wanted, even after
 // DropHeldFields.
 func (c *Client) ListHeld(ctx context.Context, k *catalog.Kind, namespace, selector string) (objects []*WireObject, version string, err error) {
-	held := &heldFields{manager: c.fieldManager}
-	held.wanted.Store(true)
-	return c.listPages(ctx, k, namespace, selector, held)
+	o := &observing{held: heldFields{manager: c.fieldManager}, shorten: c.observed.shorten}
+	o.held.wanted.Store(true)
+	return c.listPages(ctx, k, namespace, selector, o)
 }
 
-// listPages is ListPages for objects with the HeldFields that held reads.
-func (c *Client) listPages(ctx context.Context, k *catalog.Kind, namespace, selector string, held *heldFields) (objects []*WireObject, version string, err error) {
+// listPages is ListPages for objects of which o keeps what is wanted.
+func (c *Client) listPages(ctx context.Context, k *catalog.Kind, namespace, selector string, o *observing) (objects []*WireObject, version string, err error) {
 	opts := metav1.ListOptions{LabelSelector: selector, Limit: listPage}
 	for {
-		page, err := c.list(ctx, k, namespace, opts, held)
+		page, err := c.list(ctx, k, namespace, opts, o)
 		switch {
 		case apierrors.IsResourceExpired(err) && opts.Continue != "": // the pages have expired: read all objects at once
 			opts.Limit, opts.Continue, objects = 0, "", nil

@@ -15,20 +15,20 @@ import (
 // List reads one page of the objects of a type in a namespace (empty: in all), with
 // client-go's options. ListPages reads all of them.
 func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (*WireList, error) {
-	return c.list(ctx, k, namespace, opts, c.held)
+	return c.list(ctx, k, namespace, opts, c.observed)
 }
 
-// list is List for objects with the HeldFields that held reads.
-func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, held *heldFields) (*WireList, error) {
-	return c.listBy(ctx, c.listRequest(k, namespace, opts), k, held)
+// list is List for objects of which o keeps what is wanted.
+func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, o *observing) (*WireList, error) {
+	return c.listBy(ctx, c.listRequest(k, namespace, opts), k, o)
 }
 
 func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.ListOptions) *rest.Request {
-	return c.request(http.MethodGet).AbsPath(k.Path(namespace, "", "")...).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
+	return c.among(http.MethodGet, k, namespace).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
 }
 
 // listBy returns the list that answers a request.
-func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind, held *heldFields) (*WireList, error) {
+func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind, o *observing) (*WireList, error) {
 	res := c.do(ctx, req)
 	if err := res.Error(); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind,
 	if err != nil {
 		return nil, err
 	}
-	return decodeList(k.Type, raw, held)
+	return decodeList(k.Type, raw, o)
 }
 
 // Newest returns the newest resourceVersion that there is, by a list of one object at
@@ -45,7 +45,7 @@ func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind,
 // at once.
 func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace, selector string) (string, error) {
 	opts := metav1.ListOptions{LabelSelector: selector, Limit: 1}
-	list, err := c.listBy(ctx, c.listRequest(k, namespace, opts).MaxRetries(0), k, c.held)
+	list, err := c.listBy(ctx, c.listRequest(k, namespace, opts).MaxRetries(0), k, c.observed)
 	if err != nil {
 		return "", err
 	}

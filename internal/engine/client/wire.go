@@ -55,7 +55,7 @@ func (l *WireList) DeepCopyObject() runtime.Object { return l }
 
 // decodeList decodes a list of objects of type t. It adds the type to the items,
 // since those of built-in types come without apiVersion and kind.
-func decodeList(t resource.Type, raw []byte, held *heldFields) (*WireList, error) {
+func decodeList(t resource.Type, raw []byte, o *observing) (*WireList, error) {
 	var list struct {
 		Kind     string            `json:"kind"`
 		Metadata metav1.ListMeta   `json:"metadata"`
@@ -81,14 +81,14 @@ func decodeList(t resource.Type, raw []byte, held *heldFields) (*WireList, error
 		if err != nil {
 			return nil, fmt.Errorf("%s list: item %d: %w", t, i, err)
 		}
-		out.Items = append(out.Items, &WireObject{Resource: res, held: held.read(buf)})
+		out.Items = append(out.Items, o.object(res, buf))
 	}
 	return out, nil
 }
 
 // A wireCodec decodes single objects: a Status into a metav1.Status, any other
 // object and bookmarks into a WireObject.
-type wireCodec struct{ held *heldFields }
+type wireCodec struct{ observed *observing }
 
 func (wireCodec) Identifier() runtime.Identifier { return "roperator-wire" }
 
@@ -98,7 +98,7 @@ func (c wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Obj
 	res, err := resource.New(data)
 	if err == nil {
 		gvk := res.Type().GroupVersionKind()
-		return &WireObject{Resource: res, held: c.held.read(data)}, &gvk, nil
+		return c.observed.object(res, data), &gvk, nil
 	}
 	var meta metav1.PartialObjectMetadata
 	if jsonErr := json.Unmarshal(data, &meta); jsonErr != nil {
@@ -124,7 +124,7 @@ func (c wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Obj
 // A wireSerializer makes client-go's REST client decode with the code of this
 // package: streams with framer, their events with eventCodec, and objects with
 // wireCodec.
-type wireSerializer struct{ held *heldFields }
+type wireSerializer struct{ observed *observing }
 
 // metaScheme returns a scheme with the types of the protocol itself, such as
 // ListOptions.

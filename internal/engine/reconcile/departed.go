@@ -18,7 +18,9 @@ import (
 // all parents' metadata finds those that don't match the selector and have a finalizer
 // of the operator. From then on they are parents that have left: see release. A restore of
 // etcd from a backup gives those that were released since the backup their finalizers
-// back, so the parents are listed again when the API server has a new history.
+// back. So the parents are listed again when the API server has a new history, and when
+// it couldn't be reached: the watches don't see every new history. They are listed, too,
+// when parents were missing from a list: nobody has seen in which state they left.
 
 // maxFindDelay bounds how long after a failed list of the parents the next one is tried.
 const maxFindDelay = time.Minute
@@ -29,15 +31,14 @@ func (e *Engine) holdsDeparted() bool {
 	return e.Config.ParentSelector != "" && (e.Finalizes || len(e.Config.FormerFinalizers) > 0)
 }
 
-// findDepartedAgain is findDeparted at the start and after each new history of the API
-// server, until ctx ends.
+// findDepartedAgain is findDeparted at the start and after each lookAgain, until ctx ends.
 func (e *Engine) findDepartedAgain(ctx context.Context) {
 	e.findDeparted(ctx, func() { e.looking.Store(false) })
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.restored:
+		case <-e.unsure:
 			e.findDeparted(ctx, func() {})
 		}
 	}
@@ -46,8 +47,13 @@ func (e *Engine) findDepartedAgain(ctx context.Context) {
 // startedOver notes that a type has begun a new history of resourceVersions.
 func (e *Engine) startedOver() {
 	e.histories.Add(1)
+	e.lookAgain()
+}
+
+// lookAgain makes findDepartedAgain look for departed parents.
+func (e *Engine) lookAgain() {
 	select {
-	case e.restored <- struct{}{}:
+	case e.unsure <- struct{}{}:
 	default: // the parents will be listed anyway
 	}
 }

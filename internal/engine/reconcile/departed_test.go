@@ -144,3 +144,44 @@ func TestDeparted_DeletedParentIsForgotten(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// Between two lists somebody gives parents a finalizer of the operator and takes them out
+// of the selector. No watch has delivered that state. One list finds all of them.
+func TestDeparted_Unseen(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		cfg := selecting()
+		cfg.Finalizer, cfg.FormerFinalizers = config.FinalizerAuto, []string{"example.com/former"}
+		server := rig.Server()
+		r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
+			parentWith(t, server, name, "yes")
+		}
+		rig.Elapse(time.Minute)
+		server.Hold(sample.ParentType())
+		for _, name := range names {
+			_, err := server.Change(sample.ParentType(), rig.Key(name), func(o map[string]any) {
+				label("no")(o)
+				o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/former"} //nolint:forcetypeassert // it is an object
+			})
+			require.NoError(t, err)
+		}
+		server.Compact()
+		server.BreakWatches()
+		server.Release()
+		before := len(server.Requests())
+		rig.Elapse(time.Minute)
+		for _, name := range names {
+			require.Empty(t, r.Get(sample.ParentType(), name).Finalizers())
+		}
+		lists := 0
+		for _, req := range server.Requests()[before:] {
+			if req.Verb == "list" && req.Type == sample.ParentType() && !req.Query.Has("labelSelector") {
+				lists++
+			}
+		}
+		require.LessOrEqual(t, lists, 2, "not one for each")
+		require.Zero(t, r.Manager.Engine().Sizes()["departed"])
+		r.Stop()
+	})
+}

@@ -53,28 +53,28 @@ type Engine struct {
 	*catalog.Settings // as they were at the start, before any schema was read
 	// current are the settings with the schemas that are known now. A pass keeps
 	// those that it began with. Only keeper stores them.
-	current  atomic.Pointer[catalog.Settings]
-	keeper   schemaKeeper
-	handler  handler.Handler
-	client   *client.Client
-	store    *store.Store
-	queue    *schedule.Scheduler
-	memory   *plan.Memory
-	loops    *schedule.ConflictDetector
-	events   *observe.EventSink
-	history  *history
-	served   *watch.History // of the API server
-	metrics  *observe.Metrics
-	tracing  *observe.Tracing
-	lessons  *apply.Lessons
-	slots    chan struct{} // one for each write under way
-	listing  chan struct{} // has room for one: the pass that lists the parents
-	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
-	restored chan struct{} // has room for one, which says that the API server has a new history: see findDepartedAgain
-	looking  atomic.Bool   // for departed parents, for the first time
-	standby  atomic.Bool   // no pass is made: see Standby
-	stuck    stuckCalls
-	underWay passesUnderWay
+	current atomic.Pointer[catalog.Settings]
+	keeper  schemaKeeper
+	handler handler.Handler
+	client  *client.Client
+	store   *store.Store
+	queue   *schedule.Scheduler
+	memory  *plan.Memory
+	loops   *schedule.ConflictDetector
+	events  *observe.EventSink
+	history *history
+	served  *watch.History // of the API server
+	metrics *observe.Metrics
+	tracing *observe.Tracing
+	lessons *apply.Lessons
+	slots   chan struct{} // one for each write under way
+	listing chan struct{} // has room for one: the pass that lists the parents
+	deleted chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
+	unsure  chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
+	looking atomic.Bool   // for departed parents, for the first time
+	standby atomic.Bool   // no pass is made: see Standby
+	stuck   stuckCalls
+	passes  passesUnderWay
 	// histories counts how often a type has started over with a new history of
 	// resourceVersions.
 	histories atomic.Uint64
@@ -103,7 +103,7 @@ func New(c Config) *Engine {
 		slots:    make(chan struct{}, maxWrites),
 		listing:  make(chan struct{}, 1),
 		deleted:  make(chan struct{}, 1),
-		restored: make(chan struct{}, 1),
+		unsure:   make(chan struct{}, 1),
 		log:      c.Log,
 
 		departedWithin: c.DepartedWithin,
@@ -112,6 +112,9 @@ func New(c Config) *Engine {
 	e.keeper.init(c.Schemas)
 	e.stuck.abandoned = make(chan struct{})
 	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
+	if e.client != nil {
+		e.client.Shorten(e.store.Shorten)
+	}
 	return e
 }
 
@@ -149,6 +152,7 @@ func (e *Engine) LogStart(ctx context.Context) {
 // will be listed once more before the first pass.
 func (e *Engine) Listed(again bool) {
 	e.client.DropHeldFields()
+	e.store.HoldChildrenOnly()
 	if again {
 		e.store.ForgetAllFields()
 	} else {

@@ -3,7 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -173,4 +175,83 @@ func TestLabels_TakenOffByAWebhook(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A child that another replica has made comes before its parent: the watches aren't in
+// step. Its key alone is held then. The first pass over the parent reads it.
+func TestChild_BeforeItsParent(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		shown := make(chan int, 100)
+		r := rig.Start(t, server, rig.Config(), handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			shown <- req.Children.Len()
+			return rig.Copier(ctx, req)
+		}))
+		rig.Elapse(time.Second)
+		server.Hold(sample.ParentType())
+		parent := r.Create("one", "v1")
+		_, err := server.Create(map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"value": "v1"},
+			"metadata": map[string]any{
+				"name": "one", "namespace": "ns",
+				"labels":          map[string]any{config.DefaultDomain + "/operator": "op", config.DefaultDomain + "/parent-uid": string(parent.UID())},
+				"ownerReferences": []any{map[string]any{"apiVersion": parent.Type().APIVersion, "kind": "Parent", "name": "one", "uid": string(parent.UID()), "controller": true}},
+			},
+		})
+		require.NoError(t, err)
+		rig.Elapse(time.Second)
+		require.Equal(t, 1, r.Manager.Engine().Sizes()["orphans"])
+		server.Release()
+		rig.Elapse(time.Minute)
+		require.Equal(t, 1, <-shown, "in the first call")
+		require.Zero(t, r.Manager.Engine().Sizes()["orphans"])
+		require.NotContains(t, server.Writes(), "create ConfigMap ns/one")
+		r.Stop()
+	})
+}
+
+// A flood of objects with the operator's labels is watched. It costs no request, no pass, and
+// no memory but that of the keys.
+func TestFlood_OfLabelledObjects(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		const many, size = 1000, 10_000
+		server := rig.Server()
+		cfg := rig.Config()
+		calls := 0
+		h := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			calls++
+			return rig.Copier(ctx, req)
+		})
+		r := rig.Start(t, server, cfg, h)
+		parent := r.Create("one", "v1")
+		rig.Elapse(time.Minute)
+		before, requests := calls, len(server.Requests())
+		for i := range many {
+			meta := map[string]any{
+				"name": fmt.Sprint("flood-", i), "namespace": []string{"ns", "other"}[i%2],
+				"labels": map[string]any{config.DefaultDomain + "/operator": "op", config.DefaultDomain + "/parent-uid": string(parent.UID())},
+			}
+			if i%2 == 1 { // from another namespace, with all that a child has
+				meta["ownerReferences"] = []any{map[string]any{"apiVersion": parent.Type().APIVersion, "kind": "Parent", "name": "one", "uid": string(parent.UID()), "controller": true}}
+			}
+			_, err := server.Create(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": map[string]any{"k": strings.Repeat("x", size)}})
+			require.NoError(t, err)
+		}
+		rig.Elapse(time.Minute)
+		held := func() {
+			t.Helper()
+			require.Equal(t, many+1, r.Manager.Engine().Sizes()["objects "+k8s.ConfigMap.String()])
+			for _, of := range r.Manager.Engine().Gauges(true, nil).Store {
+				require.Less(t, of.Bytes, many*200, of.Type)
+			}
+		}
+		held()
+		require.Equal(t, before, calls)
+		require.Len(t, server.Requests(), requests)
+		r.Stop()
+		r = rig.Start(t, server, cfg, h)
+		rig.Elapse(time.Minute)
+		held()
+		r.Stop()
+	})
 }

@@ -166,17 +166,17 @@ func (e *Engine) tellLongPasses(ctx context.Context, done <-chan struct{}) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		for _, each := range e.underWay.tell(now) {
+		for _, each := range e.passes.tell(now) {
 			e.tellLongPass(ctx, each, now)
 		}
-		_, long := e.underWay.longest(now)
+		_, long := e.passes.longest(now)
 		if all := long >= e.Config.MaxConcurrentSyncs; all != blocked {
 			blocked = all
 			if all {
 				e.log.ErrorContext(ctx, "every worker makes a pass that takes long: no other parent is served", "workers", long)
 			}
 		}
-		timer.Reset(e.underWay.next(time.Now()))
+		timer.Reset(e.passes.next(time.Now()))
 	}
 }
 
@@ -199,7 +199,7 @@ func (e *Engine) tellLongPass(ctx context.Context, u passUnderWay, now time.Time
 func (e *Engine) Overdue() error {
 	now := time.Now()
 	var errs []error
-	for _, each := range e.underWay.since(now.Add(-overduePass)) {
+	for _, each := range e.passes.since(now.Add(-overduePass)) {
 		errs = append(errs, errors.New(each.text(now)))
 	}
 	return apierror.Join(errs)

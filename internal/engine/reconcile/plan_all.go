@@ -143,7 +143,7 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 	case apierrors.IsNotFound(err): // an object that existed for a moment
 	case err != nil:
 		return false, fmt.Errorf("%s: read: %w", a.Ref, err)
-	case !ok && !p.controls(live):
+	case !ok && !object.Controls(p.parent, live):
 		return false, nil // a foreign object; the pass waits for its name
 	case a.Live != nil && a.Live.ResourceVersion() == live.ResourceVersion():
 		return false, nil // unchanged; the pass waits for its end
@@ -168,10 +168,4 @@ func (p *pass) rereadParent(ctx context.Context) error {
 	}
 	p.outdated = true
 	return nil
-}
-
-// controls says whether the parent is the controller of an object.
-func (p *pass) controls(live *resource.Resource) bool {
-	controller := object.ControllerOf(live)
-	return controller != nil && controller.UID == p.parent.UID()
 }

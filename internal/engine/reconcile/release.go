@@ -30,8 +30,8 @@ func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
 		e.store.Released(last)
 		return schedule.Outcome{Forget: true}
 	}
-	e.underWay.begin(last, nil)
-	defer e.underWay.end(uid)
+	e.passes.begin(last, nil)
+	defer e.passes.end(uid)
 	if err := e.releaseDeparted(ctx, last); err != nil {
 		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)
 		return schedule.Outcome{Err: true}
@@ -43,7 +43,10 @@ func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
 // releaseDeparted takes the operator's finalizers off a parent that has left the
 // ParentSelector. last is the last known state of the parent.
 func (e *Engine) releaseDeparted(ctx context.Context, last *resource.Resource) error {
-	if slices.Equal(e.WithoutOurs(slices.Clone(last.Finalizers())), last.Finalizers()) {
+	if !e.hasOurs(last) {
+		if e.store.LeftUnseen(last.UID()) {
+			e.lookAgain() // one list for all that have left so
+		}
 		return nil
 	}
 	live, err := e.client.Get(ctx, e.Types.Parent, last.Key())

@@ -163,5 +163,5 @@ func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*res
 func (p *pass) isChild(res *resource.Resource) bool {
 	tracked, _ := res.Label(p.Config.TrackingLabel)
 	owned, _ := res.Label(p.Config.OwnershipLabel)
-	return owned == p.Config.Name && tracked == string(p.parent.UID()) && p.controls(res)
+	return owned == p.Config.Name && tracked == string(p.parent.UID()) && object.Controls(p.parent, res)
 }

@@ -24,11 +24,15 @@ func (e *Engine) Watchers(fatal func(error)) []*watch.Watcher {
 		if !k.Namespaced {
 			of = []string{metav1.NamespaceAll}
 		}
+		var regained func()
+		if k == e.Types.Parent {
+			regained = e.lookAgain
+		}
 		for _, namespace := range of {
 			out = append(out, watch.New(watch.Config{
 				Kind: k, Namespace: namespace, Selector: selector,
 				Client: e.client, Store: e.store, History: e.served, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
-				Interrupted: e.interrupted(k), StartedOver: e.startedOver,
+				Interrupted: e.interrupted(k), StartedOver: e.startedOver, Regained: regained,
 			}))
 		}
 	}

@@ -6,6 +6,12 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
+// A departed is a parent that has left the watch.
+type departed struct {
+	last *resource.Resource // its last known state
+	seen bool               // the state in which it left was delivered
+}
+
 // KeepDeparted says whether the store holds the last state of each parent that leaves
 // the watch from now on, until Released or ForgetDeparted. An operator with a parent
 // selector wants that: such a parent may still exist and have to be released. A replica
@@ -25,7 +31,7 @@ func (s *Store) Depart(res *resource.Resource) bool {
 	if _, held := s.mu.parents[res.UID()]; held || !s.mu.keepDeparted {
 		return false
 	}
-	s.mu.departed[res.UID()] = res
+	s.mu.departed[res.UID()] = departed{res, true}
 	return true
 }
 
@@ -34,8 +40,17 @@ func (s *Store) Depart(res *resource.Resource) bool {
 func (s *Store) DepartedParent(uid types.UID) (*resource.Resource, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	res, ok := s.mu.departed[uid]
-	return res, ok
+	d, ok := s.mu.departed[uid]
+	return d.last, ok
+}
+
+// LeftUnseen says whether DepartedParent returns what was held of a parent that a list
+// lacked: somebody may have changed the parent since.
+func (s *Store) LeftUnseen(uid types.UID) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	d, ok := s.mu.departed[uid]
+	return ok && !d.seen
 }
 
 // ForgetDeparted forgets a parent that has left the watch and is known to be gone for
@@ -53,7 +68,7 @@ func (s *Store) ForgetDeparted(uid types.UID) {
 func (s *Store) Released(last *resource.Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.departed[last.UID()] == last {
+	if s.mu.departed[last.UID()].last == last {
 		delete(s.mu.departed, last.UID())
 	}
 }

@@ -25,7 +25,7 @@ func (s *Store) HoldFields(res *resource.Resource, entries []string) {
 	defer s.mu.Unlock()
 	held := s.mu.objects[res.Type()][res.Key()]
 	parent, owned := s.ownerOf(res)
-	if !owned || held == nil || held.UID() != res.UID() || held.ResourceVersion() != res.ResourceVersion() {
+	if !owned || held == nil || s.isKey(held) || held.UID() != res.UID() || held.ResourceVersion() != res.ResourceVersion() {
 		return
 	}
 	if s.mu.fields == nil {

@@ -61,8 +61,8 @@ func (s *Store) unindexLocked(owner types.UID, child *resource.Resource) types.U
 }
 
 // ownerOf returns the UID of the parent whose child an object is: the object's
-// tracking label has that UID as its value, and the parent is the object's
-// controller. The label alone isn't enough: people copy manifests, and
+// tracking label has that UID as its value, and the object's controller is of the parents'
+// type and has that UID. The label alone isn't enough: people copy manifests, and
 // EndpointSlices copy the labels of their Service.
 func (s *Store) ownerOf(res *resource.Resource) (types.UID, bool) {
 	if res.Type() == s.parentType {
@@ -73,7 +73,7 @@ func (s *Store) ownerOf(res *resource.Resource) (types.UID, bool) {
 		return "", false
 	}
 	controller := object.ControllerOf(res)
-	if controller == nil || string(controller.UID) != label {
+	if controller == nil || string(controller.UID) != label || !object.IsOf(s.parentType, controller) {
 		return "", false
 	}
 	return controller.UID, true

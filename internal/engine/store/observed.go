@@ -39,7 +39,7 @@ func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
 	c := s.removeLocked(ref, held)
 	c.Woken = s.wakeLocked(ref)
 	if _, ok := s.mu.departed[res.UID()]; ok {
-		s.mu.departed[res.UID()] = res
+		s.mu.departed[res.UID()] = departed{res, true}
 	}
 	return c
 }
@@ -122,21 +122,22 @@ func (s *Store) passedLocked(ref object.Ref, version string) bool {
 // parent. If the object has changed its owner, or has taken the name of another object,
 // it wakes the parents that wait for an end.
 func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
+	res, owner := s.admitLocked(res)
 	ref := object.RefOf(res)
 	waited := len(s.mu.waiting[ref]) > 0
 	var before types.UID
 	held := s.mu.objects[ref.Type][ref.Key]
 	if waited && held != nil {
-		before, _ = s.ownerOf(held)
+		before = s.heldOwnerLocked(ref, held)
 	}
-	c := s.setLocked(res)
+	c := s.setLocked(res, owner)
 	if ref.Type == s.parentType && len(c.Parents) > 0 && held != nil && held.UID() == res.UID() && isEdit(held, res) {
 		c.Edited, c.Parents = append(c.Edited, c.Parents...), nil
 	}
 	if !waited || s.mu.objects[ref.Type][ref.Key] != res {
 		return c
 	}
-	if after, _ := s.ownerOf(res); held == nil || held.UID() != res.UID() || after != before {
+	if held == nil || held.UID() != res.UID() || owner != before {
 		c.Woken = append(c.Woken, s.wakeLocked(ref)...)
 	}
 	return c

@@ -163,7 +163,7 @@ func (s *Store) Contradicts(live *resource.Resource) (c Change, contradicts bool
 		return Change{}, false
 	}
 	s.confirmLocked(ref, live.UID())
-	c = s.setLocked(live)
+	c = s.setLocked(s.admitLocked(live))
 	s.mu.undeleted[types.UID(strings.Clone(string(live.UID())))] = struct{}{}
 	return c, true
 }

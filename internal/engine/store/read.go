@@ -108,5 +108,6 @@ func (s *Store) Sizes(out map[string]int) {
 	out["undeleted"] = len(s.mu.undeleted)
 	out["departed"] = len(s.mu.departed)
 	out["unlabelled"] = len(s.mu.unlabelled)
+	out["orphans"] = len(s.mu.orphans)
 	out["held fields"] = len(s.mu.fields)
 }

@@ -63,8 +63,9 @@ func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resourc
 		all.Woken = append(all.Woken, s.wakeLocked(ref)...)
 	}
 	for _, res := range list {
+		res, owner := s.admitLocked(res)
 		ref := object.RefOf(res)
-		all.add(s.enterLocked(ref, s.mu.objects[ref.Type][ref.Key], res))
+		all.add(s.enterLocked(ref, s.mu.objects[ref.Type][ref.Key], res, owner))
 	}
 	return all, proven
 }
@@ -77,6 +78,8 @@ func (s *Store) contradictsLocked(from Stream, list []*resource.Resource, listVe
 		switch {
 		case held == nil:
 			return false
+		case res.ResourceVersion() == held.ResourceVersion() && (s.isKey(held) || s.isKey(res)):
+			return res.UID() != held.UID()
 		case res.ResourceVersion() == held.ResourceVersion():
 			return res.UID() != held.UID() || res.Generation() != held.Generation() || res.IsDeleting() != held.IsDeleting()
 		}

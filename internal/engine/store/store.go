@@ -34,13 +34,15 @@ type Store struct {
 		wrote      map[resource.Type]string                  // newest resourceVersion that a write of this operator was answered with
 		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
 		awaited    map[types.UID]map[object.Ref]struct{}     // parent UID -> the objects for whose end it waits
-		departed   map[types.UID]*resource.Resource          // parent UID -> last state of a parent that left the watch
+		departed   map[types.UID]departed                    // parent UID -> last state of a parent that left the watch
 		asked      map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
 		lost       map[types.UID]int                         // parent UID -> count of missing children
-		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> unlabelled object -> its UID
+		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> object that is to be read for it -> its UID
+		orphans    map[object.Ref]types.UID                  // object in unlabelled, of which the key is held -> parent UID
 		fields     map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
 
 		keepDeparted bool   // see KeepDeparted
+		childrenOnly bool   // see HoldChildrenOnly
 		childrenAsOf string // the resourceVersion of the newest list of children; empty: parents were listed since
 	}
 }
@@ -92,11 +94,12 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.floors = map[object.Ref]string{}
 	s.mu.waiting = map[object.Ref]map[types.UID]struct{}{}
 	s.mu.awaited = map[types.UID]map[object.Ref]struct{}{}
-	s.mu.departed = map[types.UID]*resource.Resource{}
+	s.mu.departed = map[types.UID]departed{}
 	s.mu.asked = map[types.UID]*ownDelete{}
 	s.mu.wrote = map[resource.Type]string{}
 	s.mu.lost = map[types.UID]int{}
 	s.mu.unlabelled = map[types.UID]map[object.Ref]types.UID{}
+	s.mu.orphans = map[object.Ref]types.UID{}
 	return s
 }
 
@@ -111,26 +114,26 @@ func newer(a, b string) bool {
 	return err != nil || c > 0
 }
 
-// setLocked is the gate: it stores a state if the state is newer than the one
-// held, and returns the parents that this concerns.
-func (s *Store) setLocked(res *resource.Resource) Change {
+// setLocked is the gate: it stores a state that admitLocked has admitted for this owner,
+// if the state is newer than the one held, and returns the parents that this concerns.
+func (s *Store) setLocked(res *resource.Resource, owner types.UID) Change {
 	ref := object.RefOf(res)
 	if _, gone := s.mu.deleted[ref.Type][res.UID()]; gone {
 		return Change{}
 	}
 	held := s.mu.objects[ref.Type][ref.Key]
-	if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) {
+	if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) && !s.completes(held, res) {
 		return Change{}
 	}
 	if floor, ok := s.mu.floors[ref]; ok && !newer(res.ResourceVersion(), floor) {
 		return Change{} // a predecessor of the object that this operator has deleted
 	}
-	return s.enterLocked(ref, held, res)
+	return s.enterLocked(ref, held, res, owner)
 }
 
-// enterLocked stores a state in the place of held, which may be nil, and returns the
-// parents that this concerns.
-func (s *Store) enterLocked(ref object.Ref, held, res *resource.Resource) Change {
+// enterLocked stores a state that admitLocked has admitted for this owner in the place of
+// held, which may be nil, and returns the parents that this concerns.
+func (s *Store) enterLocked(ref object.Ref, held, res *resource.Resource, owner types.UID) Change {
 	var c Change
 	var before types.UID // the owner so far
 	if held != nil {
@@ -154,13 +157,16 @@ func (s *Store) enterLocked(ref object.Ref, held, res *resource.Resource) Change
 		c.Parents = append(c.Parents, res.UID())
 		return c
 	}
-	owner, owned := s.ownerOf(res)
-	if before != "" && before != owner {
+	s.forgetOrphanLocked(ref)
+	key := s.isKey(res)
+	if before != "" && (before != owner || key) {
 		before = s.unindexLocked(before, held)
 		c.Parents = append(c.Parents, before)
 		s.missLocked(before)
 	}
-	if owned {
+	if key {
+		s.noteOrphanLocked(res, owner)
+	} else {
 		s.forgetUnlabelledLocked(owner, ref)
 		family := s.indexLocked(owner, res)
 		if !slices.Contains(c.Parents, family.uid) {
@@ -179,6 +185,7 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 	delete(s.mu.undeleted, held.UID())
 	s.tidyFieldsLocked()
 	s.mu.bytes[ref.Type] -= held.Size()
+	s.forgetOrphanLocked(ref)
 	asked := s.goneLocked(held.UID())
 	var c Change
 	if ref.Type == s.parentType {
@@ -187,10 +194,11 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		delete(s.mu.lost, held.UID())
 		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])
 		if s.mu.keepDeparted {
-			s.mu.departed[held.UID()] = held // and it may come back for its unlabelled objects
+			s.mu.departed[held.UID()] = departed{held, false} // and it may come back for its unlabelled objects
 		} else {
 			delete(s.mu.unlabelled, held.UID())
 		}
+		s.shortenChildrenLocked(held.UID())
 		c.Edited = append(c.Edited, held.UID())
 		return c
 	}

@@ -13,7 +13,7 @@ import (
 
 // An object whose controller is a parent, but which nobody has labelled, is delivered
 // by no watch. The store holds no state of such an object, only its name, until it is
-// a child.
+// a child. A child that came before its parent is noted here, too: see foreign.go.
 
 // An Unlabelled is an object whose controller is a parent, and that carried no labels
 // of an operator when it was last looked at.
@@ -34,11 +34,19 @@ func (s *Store) NoteUnlabelled(parent types.UID, res *resource.Resource) {
 			return
 		}
 	}
+	s.noteUnlabelledLocked(parent, ref, res.UID())
+}
+
+// noteUnlabelledLocked notes an object that is to be read when there is a pass over the
+// parent. It returns the parent's UID, in a string of its own.
+func (s *Store) noteUnlabelledLocked(parent types.UID, ref object.Ref, uid types.UID) types.UID {
 	ref.Key = types.NamespacedName{Namespace: strings.Clone(ref.Key.Namespace), Name: strings.Clone(ref.Key.Name)}
+	parent = types.UID(strings.Clone(string(parent)))
 	if s.mu.unlabelled[parent] == nil {
-		s.mu.unlabelled[types.UID(strings.Clone(string(parent)))] = map[object.Ref]types.UID{}
+		s.mu.unlabelled[parent] = map[object.Ref]types.UID{}
 	}
-	s.mu.unlabelled[parent][ref] = types.UID(strings.Clone(string(res.UID())))
+	s.mu.unlabelled[parent][ref] = types.UID(strings.Clone(string(uid)))
+	return parent
 }
 
 // Unlabelled returns the unlabelled objects of a parent, in the order of type,

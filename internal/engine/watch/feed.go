@@ -52,7 +52,7 @@ func (w *Watcher) Replace(list []any, version string) error {
 	w.hear()
 	w.mu.Lock()
 	first, asked := !w.mu.synced, w.mu.asked
-	w.mu.synced = true
+	w.mu.synced, w.mu.asked.doubt = true, sure
 	w.mu.Unlock()
 	p := schedule.Fresh
 	if first {

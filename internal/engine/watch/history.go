@@ -106,6 +106,7 @@ func (h *History) beginLocked(by *Watcher, known uint64) {
 type ask struct {
 	version string // what the list can't be older than, unless the history is a new one
 	history uint64 // its number
+	doubt   doubt  // whether the API server still has the history of the last watch
 }
 
 // ask returns what is known now. A list without a resourceVersion is the newest there is.
@@ -113,23 +114,25 @@ func (w *Watcher) ask(version string) ask {
 	if version == "" {
 		version = w.Store.Position(w.stream)
 	}
-	return ask{version, w.History.current()}
+	return ask{version: version, history: w.History.current()}
 }
 
 // asks notes what is known when the Reflector asks for a list. If the API server may have
 // a new history, it asks for the newest list there is: the resourceVersion that the
-// Reflector names may be of the old one.
+// Reflector names may be of the old one. The doubt lasts until a list has arrived.
 func (w *Watcher) asks(opts *metav1.ListOptions) {
 	if opts.Continue != "" {
 		return // a further page
 	}
 	w.mu.Lock()
-	if w.mu.unsure == unsureOfAll {
-		opts.ResourceVersion = ""
-	}
+	doubt := max(w.mu.unsure, w.mu.asked.doubt)
 	w.mu.unsure = sure // until there is reason for doubt again
 	w.mu.Unlock()
+	if doubt == unsureOfAll {
+		opts.ResourceVersion = ""
+	}
 	asked := w.ask(opts.ResourceVersion)
+	asked.doubt = doubt
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mu.asked = asked
@@ -204,6 +207,9 @@ func (w *Watcher) replace(ctx context.Context, asked ask, listed []*client.WireO
 		if w.StartedOver != nil {
 			w.StartedOver()
 		}
+	}
+	if asked.doubt == unsureOfAll && w.Regained != nil {
+		w.Regained()
 	}
 	return change
 }

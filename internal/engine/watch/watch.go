@@ -60,6 +60,10 @@ type Config struct {
 	// StartedOver is called before Changed if the store has started over with a list of a
 	// new history, so that what was remembered by resourceVersion is void. It may be nil.
 	StartedOver func()
+	// Regained is called after a list that was made because the API server couldn't be
+	// reached before. Its etcd may have been restored meanwhile, and not every list shows
+	// that. It may be nil.
+	Regained func()
 }
 
 // A Watcher keeps the store up to date with the objects of one type, in one
