@@ -55,8 +55,10 @@ type Operator struct {
 	// MaxConcurrentSyncs is how many parents are synced at the same time.
 	// Default: 16.
 	MaxConcurrentSyncs int
-	// HandlerTimeout ends the context of each call of the handler. Default:
-	// none.
+	// HandlerTimeout ends the context of each call of the handler; a call that
+	// doesn't heed its context goes on all the same. Default: none, since only
+	// the handler's author knows how long a call may take. A call keeps one of
+	// MaxConcurrentSyncs workers until it returns.
 	HandlerTimeout time.Duration
 	// DryRun makes the operator do everything but persisted writes. What it
 	// would write is logged.

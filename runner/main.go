@@ -6,6 +6,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/cli"
+	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
@@ -14,6 +15,10 @@ import (
 // an error, 2 on bad flags. A second signal ends the process at once. The
 // first argument may be a subcommand: run (the default), plan, manifests or
 // release-finalizers; --help explains them.
+//
+// The log goes to the standard error, and so do client-go's and those of the
+// packages log and slog, unless they were given another writer or handler. If nobody
+// reads it, lines are dropped instead of holding up the operator.
 func Main(cfg config.Operator, h handler.Handler) { program(cfg, h).Main() }
 
 // program returns an operator's program with the functions of this package.
@@ -25,7 +30,13 @@ func program(cfg config.Operator, h handler.Handler) *cli.Program {
 			if said.LeaderElect {
 				opts.LeaderElection = &LeaderElection{Namespace: said.Namespace}
 			}
-			return Run(ctx, cfg, h, opts)
+			made := opts.manager()
+			made.LogLinesDropped = said.LogLinesDropped
+			m, err := manager.New(made, manager.Spec{Config: cfg, Handler: h})
+			if err != nil {
+				return err
+			}
+			return m.Start(ctx)
 		},
 		Plan: func(ctx context.Context, cfg config.Operator, said cli.Options) ([]plan.Change, error) {
 			return foresee(ctx, cfg, h, optionsOf(said))

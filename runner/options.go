@@ -22,7 +22,8 @@ type Options struct {
 	// kubeconfig in KUBECONFIG, else ~/.kube/config. Requests have no
 	// client-side rate limit unless RESTConfig sets one.
 	RESTConfig *rest.Config
-	// Logger gets the logs; nil: slog.Default().
+	// Logger gets the logs; nil: slog.Default(). A pass waits for each line that it
+	// logs, so a Logger that blocks holds up passes.
 	Logger *slog.Logger
 	// Metrics gets the operator's metrics; nil: a new registry, which has Go's and
 	// the process's metrics as well.

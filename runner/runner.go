@@ -59,7 +59,8 @@ func RunAll(ctx context.Context, opts Options, specs ...Spec) error {
 // ended. A Runner can be started once.
 func (r *Runner) Start(ctx context.Context) error { return r.manager.Start(ctx) }
 
-// Ready returns nil if the operator has started and mirrors every type it
-// watches, else what is missing. A replica that waits for the lease is ready:
-// it can take over at once.
+// Ready returns nil if the operator has started, mirrors every type it
+// watches, and has no pass that has been under way for ten minutes or longer;
+// else what is missing. A replica that waits for the lease is ready: it can
+// take over at once.
 func (r *Runner) Ready() error { return r.manager.Ready() }

@@ -30,6 +30,38 @@ func inLeadAndManager() []mutant {
 			"	if lease != nil && lease.Lost() != nil {\n", "	if false {\n"),
 		unit("a stuck handler isn't healthy", "manager", "manager/health.go",
 			"			errs = append(errs, e.Stuck())\n", ""),
+		unit("connections are bounded", "manager", "manager/connections.go",
+			"	if len(l.mu.open) <= l.limit {\n", "	if true {\n"),
+		unit("who has the most connections loses one", "manager", "manager/connections.go",
+			"		if has[each.host] > has[surplus.host] {\n", "		if false {\n"),
+		unit("a connection that is closed isn't counted", "manager", "manager/connections.go",
+			"return each == c })", "return false && each == c })"),
+		{"nobody waits for ever for a line of the log", []edit{{
+			"internal/logbuffer/writer.go", "		case <-w.timer.C:\n			w.mu.Lock()\n", "		case <-make(chan struct{}):\n			w.mu.Lock()\n"}}, "internal/logbuffer"},
+		{"a late log isn't waited for with each line", []edit{{
+			"internal/logbuffer/writer.go", "			w.mu.late = w.mu.out < w.mu.got\n", ""}}, "internal/logbuffer"},
+		{"a log that has caught up isn't late", []edit{{
+			"internal/logbuffer/writer.go", "		w.mu.late = false\n", ""}}, "internal/logbuffer"},
+		{"a line is out when its call returns", []edit{{
+			"internal/logbuffer/writer.go", "	if wait {\n", "	if wait && false {\n"}}, "internal/logbuffer"},
+		{"the lines that wait are bounded", []edit{{
+			"internal/logbuffer/writer.go", "		w.mu.dropped++\n		w.lost.Add(1)\n		return 0, false, nil\n", ""}}, "internal/logbuffer"},
+		{"what is missing stands in one place", []edit{{
+			"internal/logbuffer/writer.go", "(w.mu.dropped > 0 || ", "(false || "}}, "internal/logbuffer"},
+		{"lines that can't be written are counted", []edit{{
+			"internal/logbuffer/writer.go", "	l.w.lost.Add(uint64(n))\n", ""}}, "internal/logbuffer"},
+		{"what is missing is said before what follows", []edit{{
+			"internal/logbuffer/writer.go", "	if l.missing > 0 && !l.tell() {\n", "	if false {\n"}}, "internal/logbuffer"},
+		{"a large buffer is given back", []edit{{
+			"internal/logbuffer/writer.go", "	if cap(used) > keptBuffer {\n", "	if false {\n"}}, "internal/logbuffer"},
+		{"a log that is stuck doesn't keep the process", []edit{{
+			"internal/logbuffer/writer.go", "	case <-w.ended:\n	case <-timer.C:\n", "	case <-w.ended:\n"}}, "internal/logbuffer"},
+		{"the log of run is buffered", []edit{{
+			"internal/cli/log.go", "	c.log, c.lost = c.flags.logger(w), w.Dropped\n", "	c.lost = w.Dropped\n"}}, "internal/cli"},
+		{"package log goes the same way", []edit{{
+			"internal/cli/log.go", "		log.SetOutput(w)\n", ""}}, "internal/cli"},
+		unit("an operator with an overdue pass isn't ready", "reconcile", "manager/health.go",
+			"check{\"passes/\" + o.cfg.Name, e.Overdue()}", "check{\"passes/\" + o.cfg.Name, nil}"),
 		unit("no election in a dry run", "manager", "manager/manager.go",
 			"		if !o.cfg.DryRun {\n", "		if !o.cfg.DryRun || true {\n"),
 		unit("who begins to lead lists anew", "manager", "manager/run.go",

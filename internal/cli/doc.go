@@ -9,5 +9,6 @@
 // It imports package client to find an API server, catalog for the names of
 // resources, and of package plan the changes that it prints. It has no state.
 // Program.Do starts one goroutine, which ends with the context of the subcommand
-// and lets a second signal end the process at once.
+// and lets a second signal end the process at once. The subcommand run writes its log
+// through package logbuffer, whose goroutine ends with the subcommand.
 package cli

@@ -3,7 +3,6 @@ package cli
 import (
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/roperator/roperator/config"
@@ -40,15 +39,6 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
 	}
 	return nil
-}
-
-// logger returns a logger that writes to w as the flags say.
-func (f *flags) logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: f.logLevel}
-	if f.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
 }
 
 // apply returns cfg as the flags change it: it is cfg where they say nothing.

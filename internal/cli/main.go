@@ -47,6 +47,8 @@ type Options struct {
 
 	MetricsAddress, HealthAddress string // empty: nothing is served
 	LeaderElect                   bool   // whether replicas take turns
+	// LogLinesDropped returns how many lines of the log were dropped; nil: none are.
+	LogLinesDropped func() uint64
 }
 
 // Main is the main function of an operator's program: it does what the command
@@ -81,6 +83,8 @@ func runSubcommand() subcommand {
 		fs.StringVar(&f.healthAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0: nowhere")
 		fs.BoolVar(&f.leaderElect, "leader-elect", false, "let one of several replicas work at a time, by a Lease in the operator's own namespace")
 		return func(ctx context.Context, c *command) int {
+			written := c.bufferLog()
+			defer written()
 			klog.SetSlogLogger(c.log) // client-go's log goes the same way
 			opts, err := c.options()
 			if err == nil {

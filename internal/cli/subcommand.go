@@ -31,6 +31,7 @@ type command struct {
 	cfg            config.Operator // as the flags change it
 	flags          *flags
 	log            *slog.Logger
+	lost           func() uint64 // how many lines of log were dropped; nil: none are
 	stdout, stderr io.Writer
 }
 
@@ -44,7 +45,7 @@ func subcommands() []subcommand {
 func (c *command) options() (Options, error) {
 	rc, namespace, err := client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
 	return Options{
-		RESTConfig: rc, Namespace: namespace, Logger: c.log, LeaderElect: c.flags.leaderElect,
+		RESTConfig: rc, Namespace: namespace, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
 	}, err
 }

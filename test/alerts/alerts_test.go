@@ -2,6 +2,8 @@ package alerts
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,6 +86,39 @@ func TestFailingHandlersAreAlerted(t *testing.T) {
 				require.Nil(t, status, tc.reason)
 			} else {
 				require.Equal(t, tc.status, status, tc.reason)
+			}
+		})
+	}
+}
+
+func TestHangingHandlersAreAlerted(t *testing.T) {
+	hangs := handler.SyncFunc(func(ctx context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	for name, tc := range map[string]struct {
+		reason string
+		begun  func(server *fakeapi.Server) error
+		want   map[string]time.Duration // alert -> by when it must fire
+	}{
+		"One": {
+			reason: "one worker less, and a parent that isn't served",
+			want:   map[string]time.Duration{"RoperatorSyncStuck": 12 * time.Minute},
+		},
+		"Every": {
+			reason: "nobody is served any more",
+			begun:  createMore(15),
+			want:   map[string]time.Duration{"RoperatorSyncStuck": 12 * time.Minute, "RoperatorWorkersStuck": 8 * time.Minute},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scrapes, _ := observe(t, hangs, tc.begun)
+			fired := judge(t, scrapes)
+			fired.only(t, slices.Collect(maps.Keys(tc.want))...)
+			for alert, by := range tc.want {
+				first, last := fired.span(t, alert)
+				require.LessOrEqual(t, first, by, tc.reason)
+				require.Equal(t, watched, last, "%s: as long as it hangs", tc.reason)
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package alerts
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -70,6 +71,22 @@ func observe(t *testing.T, h handler.Handler, begun func(server *fakeapi.Server)
 }
 
 func deleteParent(server *fakeapi.Server) error { return server.Delete(parentType, parentKey) }
+
+// createMore creates so many further parents.
+func createMore(n int) func(server *fakeapi.Server) error {
+	return func(server *fakeapi.Server) error {
+		for i := range n {
+			_, err := server.Create(map[string]any{
+				"apiVersion": parentType.APIVersion, "kind": parentType.Kind,
+				"metadata": map[string]any{"namespace": parentKey.Namespace, "name": fmt.Sprint("more-", i)},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
 
 // answers is a handler's function that returns the same at each call.
 func answers(response *handler.SyncResponse, err error) func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {

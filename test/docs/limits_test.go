@@ -35,6 +35,15 @@ func TestLimits(t *testing.T) {
 		"Mark":         {"Of the annotation.", "internal/engine/plan", `maxMark = 16 << 10\n`, "| 16 KiB |"},
 		"Listed":       {"Of a log line.", "internal/apierror", `(?i)maxListed = 20\n`, "| 20 |"},
 		"Note":         {"Of an Event.", "internal/engine/observe", `(?i)maxEventNote += 1024\n`, "| 1,024 bytes |"},
+		"LogPatience":  {"Of a line of the log.", "internal/logbuffer", `patience = 100 \* time\.Millisecond\n`, "each waits 0.1 s at most"},
+		"LogBuffer":    {"Of lines that nobody reads.", "internal/logbuffer", `maxPending = 1 << 20\n`, "1 MiB is kept"},
+		"LogFlush":     {"When the process ends.", "internal/cli", `flushTimeout = 3 \* time\.Second\n`, "at the end of the process they have 3 s"},
+		"LongPass":     {"Then the log tells of it.", "internal/engine/reconcile", `longPass = time\.Minute\n`, "logged after 1 min,"},
+		"OverduePass":  {"Then the operator isn't ready.", "internal/engine/reconcile", `overduePass = 10 \* time\.Minute\n`, "after 10 min the operator isn't ready"},
+		"Connections":  {"Of one address.", "internal/engine/manager", `maxConnections = 32\n`, "| 32 at once;"},
+		"Warnings":     {"Of one type.", "internal/engine/client", `maxWarnings = 100\n`, "| 1,024 bytes of each; 100 different ones"},
+		"WarningPause": {"Then they are logged again.", "internal/engine/client", `warningPeriod = time\.Hour\n`, "then none for an hour"},
+		"WarningText":  {"Of one warning.", "internal/engine/client", `maxWarning = 1 << 10\n`, "| 1,024 bytes of each"},
 		"OperatorName": {"Of a label's value.", "config", `len\(o\.Name\) > validation\.LabelValueMaxLength`, "| 63 characters |"},
 	}
 	page, err := os.ReadFile(filepath.Join(root, "docs/reference/limits.md"))

@@ -63,7 +63,8 @@ func rooms() map[string]room {
 		"internal/engine/apply":     {engine("catalog", "client", "merge", "observe", "plan", "store"), quiet()},
 		"internal/engine/reconcile": {engine("apply", "catalog", "client", "merge", "observe", "plan", "schedule", "store", "watch"), quiet()},
 		"internal/engine/manager":   {engine("catalog", "client", "lead", "observe", "plan", "reconcile", "watch"), quiet()},
-		"internal/cli":              {engine("catalog", "client", "plan"), []string{"github.com/prometheus"}},
+		"internal/logbuffer":        {nil, pure()},
+		"internal/cli":              {append(engine("catalog", "client", "plan"), "internal/logbuffer"), []string{"github.com/prometheus"}},
 		"runner":                    {append(engine("lead", "manager", "observe", "plan"), "internal/cli"), []string{"os", "flag"}},
 	}
 }

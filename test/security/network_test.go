@@ -173,6 +173,43 @@ func answered(t *testing.T, address, text string) int {
 	}
 }
 
+// A flood of connections that are kept open took every descriptor of the process: nothing
+// else was answered for minutes, probes of the kubelet included, and no connection to the
+// API server could be made.
+func TestAFloodOfConnectionsLeavesDescriptorsForOthers(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("/proc tells, and all of 127/8 is loopback")
+	}
+	t.Parallel()
+	kit := bystander(t, "flood-by")
+	p, metrics, health := startServing(t, fewDescriptors, func(metrics, health string) []string {
+		return []string{"--kubeconfig=" + cluster.Kubeconfig(), "--namespace=" + kit.Namespace, "--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health}
+	})
+	eventually(t, "it is ready", func() bool { return get(t, "http://"+health+"/readyz") == "ok" })
+	flood := func(address, path string) {
+		from := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+		for range 2 * descriptors {
+			conn, err := from.DialContext(t.Context(), "tcp", address)
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() }) // the server may have
+			_, _ = io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		}
+	}
+	flood(metrics, "/metrics")
+	flood(health, "/healthz")
+	begin := time.Now()
+	for _, url := range []string{"http://" + health + "/healthz", "http://" + health + "/readyz", "http://" + metrics + "/metrics"} {
+		require.NotEmpty(t, get(t, url))
+	}
+	require.Less(t, time.Since(begin), 30*time.Second, "who keeps connections open keeps nobody waiting until they time out")
+	kit.Create(parent("served", map[string]any{}))
+	eventually(t, "it works", func() bool { return kit.Get(secret("served", "")) != nil })
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
+	require.NoError(t, err)
+	require.Less(t, len(open), descriptors-10, "there are descriptors for more")
+	require.NotContains(t, p.said(t), "too many open files")
+}
+
 func TestSlowAndHostileClientsDisturbNobody(t *testing.T) {
 	t.Parallel()
 	kit := bystander(t, "hostile-by")
@@ -181,15 +218,15 @@ func TestSlowAndHostileClientsDisturbNobody(t *testing.T) {
 	})
 	eventually(t, "it is ready", func() bool { return get(t, "http://"+address+"/readyz") == "ok" })
 
-	var slow []net.Conn
-	for range 50 {
-		slow = append(slow, dial(t, address, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")) // and no more
-	}
 	for range 150 {
 		dial(t, address, "") // says nothing at all
 	}
 	for range 20 {
 		dial(t, address, strings.Repeat("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 50)) // reads nothing
+	}
+	var slow []net.Conn // few enough not to be closed in favor of others
+	for range 5 {
+		slow = append(slow, dial(t, address, "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ")) // and no more
 	}
 	for path, want := range map[string]int{
 		"GET /healthz": 200, "GET /readyz": 200, "GET /metrics": 200, "POST /metrics": 405, "PUT /healthz": 405, "GET /": 404,

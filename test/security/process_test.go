@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"os/exec"
@@ -25,6 +26,12 @@ import (
 // processVariable makes the test's binary an operator.
 const processVariable = "SECURITY_OPERATOR"
 
+// fewDescriptors is the name of an operator that may have so many descriptors only.
+const (
+	fewDescriptors = "few-descriptors"
+	descriptors    = 100
+)
+
 // canary is in every value of a Secret here, and nowhere else.
 const canary = "Kanarienvogel"
 
@@ -43,7 +50,14 @@ func beOperator() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(3)
 	}()
-	runner.Main(operator(os.Getenv(processVariable)), handler.SyncFunc(trouble))
+	name := os.Getenv(processVariable)
+	if name == fewDescriptors {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(4)
+		}
+	}
+	runner.Main(operator(name), handler.SyncFunc(trouble))
 }
 
 var ticks atomic.Int64
@@ -59,6 +73,10 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 		it["ok"] = ok
 	case "fails":
 		return nil, fmt.Errorf("there is trouble with %v", req.Children.Len())
+	case "chatty":
+		for range 200 {
+			slog.Info("there is much to say", "what", strings.Repeat("x", 10_000))
+		}
 	case "permanent":
 		return nil, handler.Permanent(errors.New("there is trouble for good"))
 	case "loops":
@@ -80,16 +98,25 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 // A process is an operator in a process of its own.
 type process struct {
 	cmd  *exec.Cmd
-	log  string
+	log  string        // the file that has its output
 	done chan struct{} // closed when it has ended
 }
 
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
-	p := &process{log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
-	out, err := os.Create(p.log)
+	file := filepath.Join(t.TempDir(), "log")
+	out, err := os.Create(file)
 	require.NoError(t, err)
 	defer out.Close()
+	p := startTo(t, out, name, args...)
+	p.log = file
+	return p
+}
+
+// startTo starts an operator whose output goes to out.
+func startTo(t *testing.T, out *os.File, name string, args ...string) *process {
+	t.Helper()
+	p := &process{done: make(chan struct{})}
 	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Env = append(os.Environ(), processVariable+"="+name)
 	p.cmd.Stdout, p.cmd.Stderr = out, out

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,10 +19,6 @@ import (
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
-
-// maxWarnings bounds how many distinct warnings of the API server are
-// remembered, so as to log each once.
-const maxWarnings = 1000
 
 // bodySize is the capacity with which a body begins, in bytes: most need no more.
 const bodySize = 1 << 10
@@ -42,11 +37,7 @@ type Client struct {
 	log          *slog.Logger
 	metrics      *observe.Metrics // nil: nothing is counted
 	observed     *observing       // what is kept of the objects that lists and watches deliver
-
-	mu struct {
-		sync.Mutex
-		warned map[string]struct{} // type and text of each warning that has been logged
-	}
+	warnings     warnings         // of the API server
 }
 
 // New returns a client for the requests of an operator, which is the field manager
@@ -64,7 +55,6 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed}
-	c.mu.warned = map[string]struct{}{}
 	if cfg.UserAgent == "" {
 		c.agent = userAgent(operator)
 	}
@@ -270,24 +260,4 @@ func rawOf(k *catalog.Kind, what apierror.Request, res rest.Result) ([]byte, err
 	}
 	raw, err := res.Raw()
 	return raw, failed(k, what, err)
-}
-
-// warn logs the warnings that came with an answer, each text once per type.
-func (c *Client) warn(ctx context.Context, k *catalog.Kind, res rest.Result) {
-	for _, w := range res.Warnings() {
-		id := k.Type.String() + "\x00" + w.Text
-		c.mu.Lock()
-		_, known := c.mu.warned[id]
-		if !known && len(c.mu.warned) < maxWarnings {
-			c.mu.warned[id] = struct{}{}
-		}
-		c.mu.Unlock()
-		if !known {
-			text := w.Text
-			if k.Secret() {
-				text = "(hidden, since it may quote a Secret)"
-			}
-			c.log.WarnContext(ctx, "API server warned about a request", "type", k.Type.String(), "warning", text)
-		}
-	}
 }

@@ -20,8 +20,8 @@
 // DropHeldFields.
 //
 // Four things never leave this package: a write without the lease, the body of a
-// request in client-go's log (klog_redact.go), and a warning or an error of the API
-// server that may quote a Secret (failures.go).
+// request in client-go's log (klog_redact.go), and a warning (warnings.go) or
+// an error (failures.go) of the API server that may quote a Secret.
 //
 // Review asks which rights this process has. It belongs to no operator.
 //

@@ -19,7 +19,8 @@
 //
 // Start returns after all of these have ended:
 //
-//   - one per served address, which ends when Start returns,
+//   - one per served address, which ends when Start returns, and one for each of its
+//     connections, which are bounded (connections.go),
 //   - those of client.Review, which end before the watches begin,
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,

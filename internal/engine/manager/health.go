@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Ready returns nil if every operator has started and mirrors every type it
-// watches, else an error that says what is missing. A replica that waits for the
-// lease is ready: it can take over at once. Ready may be called concurrently.
+// Ready returns nil if every operator has started, mirrors every type it watches, and
+// has no pass that has been under way for ten minutes or longer; else an error that says
+// what is missing. A replica that waits for the lease is ready: it can take over at once.
+// Ready may be called concurrently.
 func (m *Manager) Ready() error {
 	var errs []error
 	for _, c := range m.checks() {
@@ -25,14 +26,17 @@ type check struct {
 	err  error  // nil: the condition is met
 }
 
-// checks returns the conditions of readiness: each operator has started, and each
-// of its watchers mirrors what it watches.
+// checks returns the conditions of readiness: each operator has started, none of its
+// passes is overdue, and each of its watchers mirrors what it watches.
 func (m *Manager) checks() []check {
 	var checks []check
 	for _, o := range m.operators {
 		watchers := o.running()
 		if watchers == nil {
 			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
+		}
+		if e := o.begun(); e != nil {
+			checks = append(checks, check{"passes/" + o.cfg.Name, e.Overdue()})
 		}
 		for _, w := range watchers {
 			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.Name(), w.Ready()})
@@ -54,10 +58,7 @@ func (m *Manager) Healthy() error {
 	}
 	var errs []error
 	for _, o := range m.operators {
-		o.mu.Lock()
-		e := o.mu.engine
-		o.mu.Unlock()
-		if e != nil {
+		if e := o.begun(); e != nil {
 			errs = append(errs, e.Stuck())
 		}
 	}

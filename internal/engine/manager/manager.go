@@ -20,8 +20,8 @@ import (
 	"github.com/roperator/roperator/internal/engine/reconcile"
 )
 
-// Options are runner.Options, whose documentation says what each field means, and
-// KeepHistory. The zero value is usable.
+// Options are runner.Options, whose documentation says what each field means,
+// LogLinesDropped and KeepHistory. The zero value is usable.
 type Options struct {
 	RESTConfig                    *rest.Config         // nil: in-cluster, else that of a kubeconfig
 	Logger                        *slog.Logger         // nil: slog.Default()
@@ -30,6 +30,9 @@ type Options struct {
 	LeaderElection                *lead.Config         // nil: no election
 	MetricsAddress, HealthAddress string               // empty: nothing is served
 	ShutdownTimeout               time.Duration        // 0: 30 s
+	// LogLinesDropped returns how many lines of the process's log were dropped. It may be
+	// called concurrently. Nil: none are, or it isn't known.
+	LogLinesDropped func() uint64
 	// KeepHistory keeps errors and conflict loops for tests: see
 	// reconcile.Config.
 	KeepHistory bool
@@ -168,10 +171,7 @@ func (m *Manager) Start(ctx context.Context) error {
 // Engine returns the engine of the first operator, nil before Start has connected
 // every operator to the API server.
 func (m *Manager) Engine() *reconcile.Engine {
-	o := m.operators[0]
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.engine
+	return m.operators[0].begun()
 }
 
 // elects says whether there is an election: dry runs need none.

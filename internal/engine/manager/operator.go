@@ -59,6 +59,13 @@ func (o *operator) began(e *reconcile.Engine, watchers []*watch.Watcher) {
 	o.mu.engine, o.mu.watchers = e, watchers
 }
 
+// begun returns the engine, nil before began.
+func (o *operator) begun() *reconcile.Engine {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.engine
+}
+
 // running returns the watchers that run; none before began.
 func (o *operator) running() []*watch.Watcher {
 	o.mu.Lock()
@@ -102,7 +109,13 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	for _, k := range types.All() {
 		watched = append(watched, k.Type)
 	}
-	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges { return e.Gauges(l.Leading(), o.running()) })
+	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges {
+		values := e.Gauges(l.Leading(), o.running())
+		if o.opts.LogLinesDropped != nil {
+			values.LogLinesDropped = o.opts.LogLinesDropped()
+		}
+		return values
+	})
 	if err != nil {
 		e.Close()
 		return nil, err

@@ -166,7 +166,7 @@ func TestServer(t *testing.T) {
 			require.Eventually(t, func() bool { code, body := get(t, health+"/readyz"); return code == http.StatusOK && body == "ok" }, hang, 10*time.Millisecond)
 			code, body = get(t, health+"/readyz?verbose")
 			require.Equal(t, http.StatusOK, code)
-			require.Equal(t, "[+]informer/op/example.com/v1/Parent,namespace=ns ok\n[+]informer/op/v1/ConfigMap,namespace=ns ok\nreadyz check passed\n", body)
+			require.Equal(t, "[+]passes/op ok\n[+]informer/op/example.com/v1/Parent,namespace=ns ok\n[+]informer/op/v1/ConfigMap,namespace=ns ok\nreadyz check passed\n", body)
 			code, body = get(t, "http://"+opts.MetricsAddress+"/metrics")
 			require.Equal(t, http.StatusOK, code)
 			require.Contains(t, body, `roperator_queue_depth{controller="op"} 0`)

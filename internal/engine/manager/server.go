@@ -66,7 +66,7 @@ func (m *Manager) serve(ctx context.Context) (*server, error) {
 		}
 		s.servers = append(s.servers, each)
 		s.wg.Go(func() {
-			if err := each.Serve(listener); err != http.ErrServerClosed {
+			if err := each.Serve(&boundedListener{Listener: listener, limit: maxConnections}); err != http.ErrServerClosed {
 				m.log.Error("server failed", "address", address, "error", err)
 			}
 		})

@@ -10,11 +10,15 @@ import (
 
 // Gauges are an operator's state at one moment.
 type Gauges struct {
-	Due     int          // parents that are due and wait for a worker
-	Running int          // passes under way
-	Workers int          // how many passes can be under way at once
-	Leading bool         // this process may write
-	Store   []StoreUsage // the objects held, by type
+	Due     int           // parents that are due and wait for a worker
+	Running int           // passes under way
+	Workers int           // how many passes can be under way at once
+	Longest time.Duration // for how long the oldest pass has been under way
+	Long    int           // passes that have been under way for a minute or longer
+	Leading bool          // this process may write
+	Store   []StoreUsage  // the objects held, by type
+	// LogLinesDropped is how many lines of the process's log were dropped so far.
+	LogLinesDropped uint64
 	// Heard is when the API server last sent anything on the watch of each type. Of
 	// several watches of a type, the one that has been silent the longest counts.
 	Heard map[resource.Type]time.Time
@@ -32,7 +36,7 @@ type StoreUsage struct {
 type gaugeCollector struct {
 	values func() Gauges
 
-	depth, running, workers, leader, objects, bytes, staleness *prometheus.Desc
+	depth, running, workers, longest, long, leader, objects, bytes, staleness, dropped *prometheus.Desc
 }
 
 func newGaugeCollector(values func() Gauges) *gaugeCollector {
@@ -44,16 +48,19 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 		depth:     desc("roperator_queue_depth", "Parents that are due and wait for a worker."),
 		running:   desc("roperator_syncs_running", "Passes that are under way."),
 		workers:   desc("roperator_syncs_max", "How many passes can be under way at once: MaxConcurrentSyncs."),
+		longest:   desc("roperator_longest_running_sync_seconds", "How long the longest of the passes that are under way has taken so far, in seconds; 0: there is none."),
+		long:      desc("roperator_syncs_long_running", "Passes that have been under way for a minute or longer."),
 		leader:    desc("roperator_leader", "1 if this process may write: it holds the lease, or there is no leader election."),
 		objects:   desc("roperator_store_objects", "Objects kept in memory, by type.", "type"),
 		bytes:     desc("roperator_store_bytes", "Bytes of JSON of the objects kept in memory, by type; what they take in memory is a little more.", "type"),
 		staleness: desc("roperator_watch_staleness_seconds", "Time since a watch of the type last heard anything of the API server, which sends a bookmark about once a minute, in seconds.", "type"),
+		dropped:   desc("roperator_log_lines_dropped_total", "Lines of the process's log that were dropped, since they couldn't be written or nobody read them; always 0 with a logger of the program's own."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (g *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.leader, g.objects, g.bytes, g.staleness} {
+	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.staleness, g.dropped} {
 		to <- d
 	}
 }
@@ -67,11 +74,14 @@ func (g *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	set(g.depth, float64(now.Due))
 	set(g.running, float64(now.Running))
 	set(g.workers, float64(now.Workers))
+	set(g.longest, now.Longest.Seconds())
+	set(g.long, float64(now.Long))
 	leading := 0.0
 	if now.Leading {
 		leading = 1
 	}
 	set(g.leader, leading)
+	to <- prometheus.MustNewConstMetric(g.dropped, prometheus.CounterValue, float64(now.LogLinesDropped))
 	for _, held := range now.Store {
 		set(g.objects, float64(held.Objects), held.Type.String())
 		set(g.bytes, float64(held.Bytes), held.Type.String())

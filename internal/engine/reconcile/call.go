@@ -42,9 +42,11 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 		ctx, cancel = context.WithTimeout(ctx, p.Config.HandlerTimeout)
 	}
 	defer cancel()
+	p.passes.calls(p.req.Parent.UID(), name)
 	start := time.Now()
 	ctx, span := p.tracing.Handler(ctx, method)
 	defer func() {
+		p.passes.calls(p.req.Parent.UID(), "")
 		span.End(err)
 		p.metrics.Handled(ctx, method, time.Since(start), err)
 	}()

@@ -34,10 +34,11 @@
 //
 // Work starts MaxConcurrentSyncs workers. Each ends after its pass once the
 // context has ended. One more goroutine cancels those passes after the shutdown
-// timeout, and ends with the workers. Each call of the handler has a goroutine, which
-// ends with the call: a handler may end its goroutine. A call that doesn't heed the end
-// of its context is given up when the operator stops. Its goroutine is the only one
-// that may outlive Work, and nothing takes what it returns.
+// timeout, and another one logs which passes take long; both end with the workers. Each
+// call of the handler has a goroutine, which ends with the call: a handler may end its
+// goroutine. A call that doesn't heed the end of its context is given up when the
+// operator stops. Its goroutine is the only one that may outlive Work, and nothing takes
+// what it returns.
 //
 // Two more goroutines of Work end with its context. One looks for departed parents, if
 // there may be any. The other one reads the children that were deleted, and the parents

@@ -74,6 +74,7 @@ type Engine struct {
 	looking atomic.Bool   // for departed parents, for the first time
 	standby atomic.Bool   // no pass is made: see Standby
 	stuck   stuckCalls
+	passes  passesUnderWay
 	// histories counts how often a type has started over with a new history of
 	// resourceVersions.
 	histories atomic.Uint64

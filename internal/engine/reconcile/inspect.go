@@ -91,6 +91,7 @@ func (e *Engine) Sizes() map[string]int {
 func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges {
 	running, due, _ := e.queue.Activity()
 	values := observe.Gauges{Due: due, Running: running, Workers: e.Config.MaxConcurrentSyncs, Leading: leading}
+	values.Longest, values.Long = e.passes.longest(time.Now())
 	for _, k := range e.Types.All() {
 		objects, bytes := e.store.Usage(k.Type)
 		values.Store = append(values.Store, observe.StoreUsage{Type: k.Type, Objects: objects, Bytes: bytes})

@@ -69,6 +69,8 @@ func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
 		return e.release(ctx, d.UID)
 	}
 	p := e.newPass(req)
+	e.passes.begin(p.req.Parent, p)
+	defer e.passes.end(d.UID)
 	if !d.Event.IsZero() {
 		p.memory.Stir()
 	}

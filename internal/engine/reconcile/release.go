@@ -30,6 +30,8 @@ func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
 		e.store.Released(last)
 		return schedule.Outcome{Forget: true}
 	}
+	e.passes.begin(last, nil)
+	defer e.passes.end(uid)
 	if err := e.releaseDeparted(ctx, last); err != nil {
 		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)
 		return schedule.Outcome{Err: true}

@@ -22,7 +22,7 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 	e.lead()
 	passCtx, cancel := context.WithCancel(passes)
 	defer cancel()
-	var workers, killer sync.WaitGroup
+	var workers, overseers sync.WaitGroup
 	if e.holdsDeparted() && !e.Config.DryRun {
 		e.looking.Store(true)
 		workers.Go(func() { e.findDepartedAgain(ctx) })
@@ -40,10 +40,11 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 		})
 	}
 	done := make(chan struct{})
-	killer.Go(func() { e.endPasses(ctx, passCtx, cancel, done, shutdownTimeout) })
+	overseers.Go(func() { e.tellLongPasses(ctx, done) })
+	overseers.Go(func() { e.endPasses(ctx, passCtx, cancel, done, shutdownTimeout) })
 	workers.Wait()
 	close(done)
-	killer.Wait()
+	overseers.Wait()
 	return e.Stuck()
 }
 
