@@ -95,7 +95,12 @@ func inLeadAndManager() []mutant {
 			"	return []string{metav1.NamespaceDefault}\n", "	return []string{metav1.NamespaceAll}\n"),
 		unit("a status that isn't served needs no right", "catalog", "catalog/rules.go",
 			"	if c.Parent.HasStatus {\n", "	if true {\n"),
+	}
+}
 
+// inCatalogAndObserve returns the mutants of the catalog, and of Events.
+func inCatalogAndObserve() []mutant {
+	return []mutant{
 		unit("Namespaces go first", "catalog", "catalog/catalog.go",
 			"		case a.IsNamespace():\n			return -1\n", ""),
 		unit("one object isn't configured as two types", "catalog", "catalog/discovery.go",

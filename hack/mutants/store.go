@@ -33,6 +33,12 @@ func inStore() []mutant {
 			"		s.shortenChildrenLocked(held.UID())\n", ""),
 		unit("a key shows no new history", "store", "store/start_over.go",
 			" && (s.isKey(held) || s.isKey(res)):", " && false:"),
+	}
+}
+
+// inStoreOfWrites returns the mutants of what the store knows of own writes, of waits and of parents that left.
+func inStoreOfWrites() []mutant {
+	return []mutant{
 		unit("an own delete leaves a tombstone", "store", "store/own_writes.go",
 			"	gone[res.UID()] = tombstone{key: ref.Key, version: held.ResourceVersion()}\n", ""),
 		unit("an own write of what is gone isn't held", "store", "store/own_writes.go",

@@ -60,6 +60,12 @@ func inWatchAndClient() []mutant {
 		unit("a watch is soon tried again", "watch", "watch/watch.go",
 			"		Backoff: &wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1},\n",
 			"		Backoff: &wait.Backoff{Duration: firstRetry, Cap: 2 * time.Minute, Steps: 2 * retrySteps, Factor: 2, Jitter: 1},\n"),
+	}
+}
+
+// inClient returns the mutants of what a client makes of answers.
+func inClient() []mutant {
+	return []mutant{
 		unit("a delete is of one object", "client", "client/client.go",
 			"		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
 		unit("what a delete leaves is the object", "client", "client/client.go",

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -142,7 +142,7 @@ func TestOwnerReferenceWasAPathOnTheAPIServer(t *testing.T) {
 					case verb == "get":
 						require.Contains(t, []string{"configmaps", "parents"}, strings.Fields(object)[0], request)
 						names := []string{kit.Namespace + "/wanted", kit.Namespace + "/one"}
-						if len(path.IsValidPathSegmentName(owner)) == 0 {
+						if len(content.IsPathSegmentName(owner)) == 0 {
 							names = append(names, kit.Namespace+"/"+owner) // strange, but a name
 						}
 						require.Contains(t, names, strings.Fields(object)[1], request)
