@@ -3,6 +3,10 @@ package main
 // inApply returns the mutants of the requests that carry out a plan.
 func inApply() []mutant {
 	return []mutant{
+		unit("a try that was refused is made again", "apply", "apply/anew.go",
+			"	if answer == nil && len(fixed) == 0 && ", "	if false && "),
+		unit("an update that was refused is made again before its fallback", "apply", "apply/anew.go",
+			"	if live, err = x.Client.Update(ctx, a.Kind, a.Ref.Key, \"\", r.body, dryRun); err == nil {\n", "	if false {\n"),
 		unit("only what is watched is held", "apply", "apply/requests.go",
 			"	if x.watched(live) {\n", "	{\n"),
 		unit("only what is watched is held while it goes", "apply", "apply/requests.go",

@@ -20,10 +20,16 @@ import (
 // patch is what somebody else does to an object, by a JSON merge patch.
 func (s *stage) patch(of resource.Type, name, patch string) {
 	s.t.Helper()
+	require.NoError(s.t, s.tryPatch(of, name, patch))
+}
+
+// tryPatch is patch for an object that may be gone.
+func (s *stage) tryPatch(of resource.Type, name, patch string) error {
+	s.t.Helper()
 	_, untyped := clients(s.t, "somebody")
 	_, err := untyped.Resource(plural(of)).Namespace(s.Namespace).Patch(s.t.Context(), name, types.MergePatchType,
 		[]byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
-	require.NoError(s.t, err)
+	return err
 }
 
 // richDeployment has a field, a label, an annotation and list items of which

@@ -78,8 +78,22 @@ func (h *history) labelledByOthers() {
 		return
 	}
 	h.note("somebody labels %s", name)
-	h.patch(live.Type(), live.Name(), `{"metadata": {"labels": {"theirs": "label"}, "annotations": {"theirs": "annotation"}}}`)
-	h.labelled[name] = live.UID()
+	if h.changed(live, `{"metadata": {"labels": {"theirs": "label"}, "annotations": {"theirs": "annotation"}}}`) {
+		h.labelled[name] = live.UID()
+	}
+}
+
+// changed patches a child. It returns false if the child is gone: in a hurry, it may be on
+// its way to be recreated.
+func (h *history) changed(live *resource.Resource, patch string) bool {
+	h.t.Helper()
+	err := h.tryPatch(live.Type(), live.Name(), patch)
+	if apierrors.IsNotFound(err) {
+		h.note("which is gone")
+		return false
+	}
+	require.NoError(h.t, err)
+	return true
 }
 
 // stripped lets somebody take from a child what the operator needs to know it by.
@@ -106,7 +120,9 @@ func (h *history) stripped() {
 		"managedFields":    `{"metadata": {"managedFields": [{}]}}`,
 	}[what]
 	h.note("somebody strips %s of its %s", name, what)
-	h.patch(live.Type(), live.Name(), patch)
+	if !h.changed(live, patch) {
+		return
+	}
 	if what == "annotations" || what == "managedFields" { // nobody knows any more who has said what
 		h.theirs[name] = live.UID()
 	}

@@ -50,6 +50,13 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 		return remake{body: merge.WithoutMade(body, fields), fallback: body, lacked: fields}, nil
 	}
 	answer, lacked, fixed, err := x.tryWithout(ctx, a, body, fields)
+	if answer == nil && len(fixed) == 0 && !apierror.RefusesDryRun(err) && !apierrors.IsConflict(err) {
+		// What was in the way may be in the way of every update, or have gone since.
+		if _, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", body, true); err != nil {
+			return plain, err
+		}
+		answer, lacked, fixed, err = x.tryWithout(ctx, a, body, fields)
+	}
 	switch {
 	case apierrors.IsConflict(err):
 		return plain, err
@@ -149,7 +156,10 @@ func (x *Executor) readFields(ctx context.Context, k *catalog.Kind, live *resour
 func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dryRun bool) (*resource.Resource, error) {
 	live, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.body, dryRun)
 	if err != nil && r.fallback != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.fallback, dryRun)
+		var fell bool
+		if live, fell, err = x.fallBack(ctx, a, r, dryRun); fell {
+			return live, err
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -172,4 +182,18 @@ func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dry
 	x.Lessons.learn(a.Kind, kept, lessonKept)
 	x.keep(live) // it is there, even if the next request fails
 	return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.TakeMade(made, r.fallback, kept), false)
+}
+
+// fallBack replaces a child by the fallback of a remake whose body was refused, unless
+// what was in the way may be in the way of every update, or has gone since: then it tries
+// the body once more. fell says that the answer is about the fallback.
+func (x *Executor) fallBack(ctx context.Context, a *plan.Action, r remake, dryRun bool) (live *resource.Resource, fell bool, err error) {
+	if _, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.fallback, true); err != nil && !apierror.RefusesDryRun(err) {
+		return nil, true, err
+	}
+	if live, err = x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.body, dryRun); err == nil {
+		return live, false, nil
+	}
+	live, err = x.Client.Update(ctx, a.Kind, a.Ref.Key, "", r.fallback, dryRun)
+	return live, true, err
 }

@@ -2,6 +2,7 @@ package apply_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"testing"
 
@@ -160,6 +161,56 @@ func TestRun_NameTaken(t *testing.T) {
 	require.NoError(t, err)
 	f.run(t.Context(), f.plan(nil, configMap(nil), child(k8s.ConfigMap, "d", nil)))
 	require.ElementsMatch(t, []string{"create ConfigMap ns/c", "create ConfigMap ns/d"}, f.server.Writes())
+}
+
+// A policy that denies every update is lifted between two requests. What follows from the
+// desired state is made anew all the same.
+func TestRemake_WhileAPolicyIsLifted(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		for refusals := range 8 {
+			t.Run(fmt.Sprintf("known=%t/%d", known, refusals), func(t *testing.T) {
+				f := newFixture(t, "ns", false, config.Child{Type: thing(), Strategy: config.Replace})
+				left := 0
+				f.server.SetHooks(fakeapi.Hooks{
+					Before: func(r fakeapi.Request) error {
+						if r.Verb != "update" || left == 0 {
+							return nil
+						}
+						left--
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "c", errors.New("ValidatingAdmissionPolicy 'p' denied request: no"))
+					},
+					Admit: func(_ fakeapi.Request, object map[string]any) error {
+						if data, ok := object["data"].(map[string]any); ok && data["made"] == nil {
+							data["made"] = "of " + data["size"].(string) //nolint:forcetypeassert // it is one
+						}
+						return nil
+					},
+				})
+				f.given(child(thing(), "c", map[string]any{"size": "1"}), nil)
+				grow := func(size string) {
+					live, err := f.server.Change(thing(), key("c"), func(o map[string]any) {
+						meta, _ := o["metadata"].(map[string]any)
+						meta["managedFields"] = []any{managedBy("op", map[string]any{"f:data": map[string]any{"f:size": map[string]any{}, "f:made": map[string]any{}}})}
+					})
+					require.NoError(t, err)
+					for range 10 {
+						r := f.run(t.Context(), f.plan([]*resource.Resource{live}, child(thing(), "c", map[string]any{"size": size}))).Results[0]
+						if r.Err == nil {
+							break
+						}
+					}
+					made, _ := f.server.Get(thing(), key("c")).Field("data", "made")
+					require.Equal(t, "of "+size, made)
+				}
+				grow("2")
+				if known {
+					grow("3")
+				}
+				left = refusals
+				grow("4")
+			})
+		}
+	}
 }
 
 // A dry run finds out what a creation makes of a child, and puts nothing back.
