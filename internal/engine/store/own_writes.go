@@ -13,9 +13,19 @@ import (
 // has confirmed the deletion.
 type tombstone struct {
 	key     types.NamespacedName
-	version string // the object's last resourceVersion
-	overdue bool   // Overdue was called since the delete
-	read    bool   // the object was read since then, and is gone
+	version string             // the object's last resourceVersion
+	overdue bool               // Overdue was called since the delete
+	read    bool               // the object was read since then, and is gone
+	dropped *resource.Resource // the newest state after version that was delivered; nil: there was none
+	owner   types.UID          // of dropped, as admitLocked says
+}
+
+// newest returns the newest resourceVersion that is known of the object.
+func (t *tombstone) newest() string {
+	if t.dropped != nil {
+		return t.dropped.ResourceVersion()
+	}
+	return t.version
 }
 
 // Wrote stores the state that the API server returned for a write of this
@@ -152,18 +162,24 @@ func (s *Store) ReadGone(ref object.Ref, uid types.UID) {
 }
 
 // Contradicts stores the state of an object that was read after the API server had
-// answered that this operator's delete was carried out. A child that is there and isn't
-// being deleted contradicts the answer, and so does a parent that was let go and is
-// there. The tombstone falls then, and the Change names the parent.
+// answered that this operator's delete was carried out, or a newer state if a watch has
+// delivered one meanwhile. A child that is there and isn't being deleted contradicts the
+// answer, and so does a parent that was let go and is there. The tombstone falls then, and
+// the Change names the parent.
 func (s *Store) Contradicts(live *resource.Resource) (c Change, contradicts bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ref := object.RefOf(live)
-	if _, ours := s.mu.deleted[ref.Type][live.UID()]; !ours || live.IsDeleting() && ref.Type != s.parentType {
+	stone, ours := s.mu.deleted[ref.Type][live.UID()]
+	if !ours || live.IsDeleting() && ref.Type != s.parentType {
 		return Change{}, false
 	}
 	s.confirmLocked(ref, live.UID())
-	c = s.setLocked(s.admitLocked(live))
+	live, owner := s.admitLocked(live)
+	if stone.dropped != nil && !newer(live.ResourceVersion(), stone.dropped.ResourceVersion()) {
+		live, owner = stone.dropped, stone.owner
+	}
+	c = s.setLocked(live, owner)
 	s.mu.undeleted[types.UID(strings.Clone(string(live.UID())))] = struct{}{}
 	return c, true
 }

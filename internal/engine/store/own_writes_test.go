@@ -61,3 +61,42 @@ func TestContradicts_Parent(t *testing.T) {
 	_, held := s.Parent("p")
 	require.True(t, held)
 }
+
+// A delete that was answered as carried out hides what the watch tells of the object. If the
+// object turns out to be there, its newest state is held: the watch tells of it only once.
+func TestContradicts_WhatTheDeleteHasHidden(t *testing.T) {
+	maps := Stream{Type: k8s.ConfigMap}
+	for name, tc := range map[string]struct {
+		reason    string
+		delivered []int // versions
+		read      int
+		want      string
+	}{
+		"Nothing":     {"the read alone tells", nil, 2, "2"},
+		"Newer":       {"somebody has changed it since the read", []int{4, 5}, 2, "5"},
+		"Older":       {"the read is the newest", []int{3}, 6, "6"},
+		"Same":        {"it makes no difference", []int{4}, 4, "4"},
+		"Out of turn": {"a list may come late", []int{5, 4}, 2, "5"},
+		"From before": {"it was held already", []int{1}, 2, "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(sample.ParentType(), sample.TrackingLabel)
+			s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "p", "p", 1, ""))
+			child := sample.Object(t, k8s.ConfigMap, "c", "c", 2, "p")
+			s.Observe(maps, child)
+			s.Deletes(child)
+			s.WroteDelete(child, nil)
+			for _, version := range tc.delivered {
+				s.Observe(maps, sample.Object(t, k8s.ConfigMap, "c", "c", version, "p"))
+				_, family := s.Family("p")
+				require.Empty(t, family)
+			}
+			c, contradicts := s.Contradicts(sample.Object(t, k8s.ConfigMap, "c", "c", tc.read, "p"))
+			require.True(t, contradicts)
+			require.Equal(t, []types.UID{"p"}, c.Parents)
+			_, family := s.Family("p")
+			require.Len(t, family, 1)
+			require.Equal(t, tc.want, family[0].ResourceVersion(), tc.reason)
+		})
+	}
+}

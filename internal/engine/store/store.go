@@ -118,7 +118,11 @@ func newer(a, b string) bool {
 // if the state is newer than the one held, and returns the parents that this concerns.
 func (s *Store) setLocked(res *resource.Resource, owner types.UID) Change {
 	ref := object.RefOf(res)
-	if _, gone := s.mu.deleted[ref.Type][res.UID()]; gone {
+	if stone, gone := s.mu.deleted[ref.Type][res.UID()]; gone {
+		if newer(res.ResourceVersion(), stone.newest()) { // in case the object isn't gone after all
+			stone.dropped, stone.owner = res, owner
+			s.mu.deleted[ref.Type][res.UID()] = stone
+		}
 		return Change{}
 	}
 	held := s.mu.objects[ref.Type][ref.Key]
