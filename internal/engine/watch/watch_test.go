@@ -188,6 +188,7 @@ func TestWatcher_OutlivesCredentials(t *testing.T) {
 					require.Error(t, m.watcher.Ready())
 					attempts := int(expired / (15 * time.Second)) // at most; each is a few requests
 					require.Less(t, len(m.server.Requests())-before, 3*attempts, "no flood of requests")
+					require.Greater(t, len(m.server.Requests())-before, attempts/2, "nor does it wait for long")
 
 					m.create(t, "new")
 					m.server.SetHooks(fakeapi.Hooks{})
