@@ -3,7 +3,7 @@ package watch_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/roperator/roperator/internal/testing/rig"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { rig.Main(m) }
