@@ -31,6 +31,8 @@ func inStore() []mutant {
 			"	if owner, ok := s.mu.orphans[ref]; ok {\n		return owner\n", "	if owner, ok := s.mu.orphans[ref]; ok && owner == \"\" {\n		return owner\n"),
 		unit("the children of a parent that goes are held by their keys", "store", "store/store.go",
 			"		s.shortenChildrenLocked(held.UID())\n", ""),
+		unit("a child of a parent that left is still noted", "store", "store/unlabelled.go",
+			"		if _, watched := s.mu.orphans[ref]; !watched {\n", "		{\n"),
 		unit("a key shows no new history", "store", "store/start_over.go",
 			" && (s.isKey(held) || s.isKey(res)):", " && false:"),
 	}

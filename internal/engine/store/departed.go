@@ -59,7 +59,7 @@ func (s *Store) ForgetDeparted(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.mu.departed, uid)
-	delete(s.mu.unlabelled, uid)
+	s.forgetNamesLocked(uid)
 }
 
 // Released drops the state of a parent that DepartedParent has returned. It does

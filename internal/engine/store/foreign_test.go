@@ -160,6 +160,35 @@ func TestForeign_ChangedWhileTheParentIsAway(t *testing.T) {
 	require.Empty(t, s.mu.orphans)
 }
 
+// A child that came before its parent is still noted after the parent has left without a
+// pass, as in a replica that waits for the lease.
+func TestForeign_ParentLeavesBeforeItsPass(t *testing.T) {
+	maps, parents := Stream{Type: k8s.ConfigMap}, Stream{Type: sample.ParentType()}
+	for name, leave := range map[string]func(s *Store){
+		"Standby": func(s *Store) {
+			s.ObserveDeleted(parents, sample.Object(t, sample.ParentType(), "p", "p", 4, ""))
+		},
+		"Leader": func(s *Store) {
+			s.KeepDeparted(true)
+			s.ObserveDeleted(parents, sample.Object(t, sample.ParentType(), "p", "p", 4, ""))
+			s.ForgetDeparted("p")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(sample.ParentType(), sample.TrackingLabel)
+			s.HoldChildrenOnly()
+			s.Observe(maps, labelled{"ns", "p", "p", ""}.object(t, "c", 2, 0))
+			s.Observe(parents, sample.Object(t, sample.ParentType(), "p", "p", 3, ""))
+			s.NoteUnlabelled("p", sample.Object(t, k8s.ConfigMap, "unlabelled", "u", 2, ""))
+			leave(s)
+			s.Observe(parents, sample.Object(t, sample.ParentType(), "p", "p", 5, ""))
+			noted := s.Unlabelled("p")
+			require.Len(t, noted, 1)
+			require.Equal(t, "c", noted[0].Ref.Key.Name)
+		})
+	}
+}
+
 // Whoever waits for the name of a child whose parent isn't held is woken when the child
 // gets another owner.
 func TestForeign_OrphanedWhileItIsWaitedFor(t *testing.T) {

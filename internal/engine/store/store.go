@@ -200,7 +200,7 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		if s.mu.keepDeparted {
 			s.mu.departed[held.UID()] = departed{held, false} // and it may come back for its unlabelled objects
 		} else {
-			delete(s.mu.unlabelled, held.UID())
+			s.forgetNamesLocked(held.UID())
 		}
 		s.shortenChildrenLocked(held.UID())
 		c.Edited = append(c.Edited, held.UID())

@@ -79,6 +79,16 @@ func (s *Store) ForgetUnlabelled(parent types.UID, ref object.Ref) {
 	s.forgetUnlabelledLocked(parent, ref)
 }
 
+// forgetNamesLocked forgets the unlabelled objects of a parent. What a watch delivers is
+// noted for as long as it does: the parent may come back.
+func (s *Store) forgetNamesLocked(parent types.UID) {
+	for ref := range s.mu.unlabelled[parent] {
+		if _, watched := s.mu.orphans[ref]; !watched {
+			s.forgetUnlabelledLocked(parent, ref)
+		}
+	}
+}
+
 func (s *Store) forgetUnlabelledLocked(parent types.UID, ref object.Ref) {
 	of := s.mu.unlabelled[parent]
 	if of == nil {
