@@ -218,6 +218,7 @@ func TestUnlabelled_IsLeftUntilTheHandlerAnswers(t *testing.T) {
 				_, err := server.Change(k8s.ConfigMap, rig.Key("old"), func(o map[string]any) { o["data"] = map[string]any{"value": "edited"} })
 				require.NoError(t, err)
 				r.SetSpec("one", "3")
+				rig.Elapse(time.Second) // by which an edit may wait after a failure
 				require.Equal(t, "old=edited", s.shown()[len(s.shown())-1], "as it is now")
 				s.answer(nil, false)
 				r.SetSpec("one", "4")
