@@ -3,6 +3,8 @@ package main
 // inApply returns the mutants of the requests that carry out a plan.
 func inApply() []mutant {
 	return []mutant{
+		unit("what was refused before holds back no sooner", "apply", "apply/order.go",
+			"a.failed && a.action.Kind.Order < order && (", "a.failed && ("),
 		unit("a try that was refused is made again", "apply", "apply/anew.go",
 			"	if answer == nil && len(fixed) == 0 && ", "	if false && "),
 		unit("an update that was refused is made again before its fallback", "apply", "apply/anew.go",

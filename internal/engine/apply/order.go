@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/roperator/roperator/internal/apierror"
@@ -13,6 +14,9 @@ import (
 // maxRounds bounds how often a refused write is repeated after the other writes of
 // its pass, while each round lets another one succeed.
 const maxRounds = 3
+
+// afterAll is the order of what comes after all types.
+const afterAll = math.MaxInt
 
 // A run carries out one plan: it keeps the order, and knows what has failed so far.
 // It belongs to one goroutine.
@@ -50,7 +54,7 @@ func (r *run) carryOut(ctx context.Context, p *plan.Plan) {
 		order := nextOrder(p.Writes[i:], early)
 		var first []plan.Action
 		first, early = takeOrder(early, order)
-		late = append(r.deleteFree(ctx, p, first), late...)
+		late = append(r.deleteFree(ctx, p, first, order), late...)
 		end := i
 		for end < len(p.Writes) && p.Writes[end].Kind.Order == order {
 			end++
@@ -59,10 +63,10 @@ func (r *run) carryOut(ctx context.Context, p *plan.Plan) {
 		i = end
 	}
 	r.repeat(ctx)
-	late = r.deleteFree(ctx, p, late)
+	late = r.deleteFree(ctx, p, late, afterAll)
 	late = r.deleteObstacles(ctx, p, late)
 	r.repeat(ctx)
-	r.deleteFree(ctx, p, late)
+	r.deleteFree(ctx, p, late, afterAll)
 }
 
 // do carries out actions concurrently: the writes of one type, or deletes.
@@ -139,13 +143,13 @@ func (a *attempt) refused() bool {
 	return refused && !taken
 }
 
-// deleteFree carries out those deletes that no failed write holds back, and returns
-// the others.
-func (r *run) deleteFree(ctx context.Context, p *plan.Plan, deletes []plan.Action) (held []plan.Action) {
+// deleteFree carries out those deletes that no failed write of a type before this order
+// holds back, and returns the others.
+func (r *run) deleteFree(ctx context.Context, p *plan.Plan, deletes []plan.Action, order int) (held []plan.Action) {
 	if len(deletes) == 0 || ctx.Err() != nil {
 		return deletes
 	}
-	back := r.heldBack(p)
+	back := r.heldBack(p, order)
 	var free []plan.Action
 	for _, a := range deletes {
 		if back.holds(a.Ref) {
@@ -165,20 +169,22 @@ type holdback struct {
 	namespaces map[string]struct{} // in which a write has failed
 }
 
-// heldBack returns which deletes wait for a write that has failed so far.
-func (r *run) heldBack(p *plan.Plan) holdback {
+// heldBack returns which deletes wait for a write of a type before this order that has
+// failed so far. What was refused in an earlier pass counts no sooner than if it were
+// tried in this one.
+func (r *run) heldBack(p *plan.Plan, order int) holdback {
 	back := holdback{namespaces: map[string]struct{}{}}
 	note := func(ref object.Ref) {
 		back.any, back.all = true, back.all || ref.Key.Namespace == ""
 		back.namespaces[ref.Key.Namespace] = struct{}{}
 	}
 	for _, a := range r.attempts {
-		if a.failed && (a.action.Verb != plan.VerbDelete || a.action.Kind.Child.DeleteFirst) {
+		if a.failed && a.action.Kind.Order < order && (a.action.Verb != plan.VerbDelete || a.action.Kind.Child.DeleteFirst) {
 			note(a.action.Ref)
 		}
 	}
 	for _, refusal := range p.Refused {
-		if refusal.Action == nil {
+		if refusal.Action == nil && r.Types.Of(refusal.Ref.Type).Order < order {
 			note(refusal.Ref)
 		}
 	}

@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -38,6 +39,42 @@ func TestFailureHoldsBackItsNamespace(t *testing.T) {
 	f.run(t.Context(), f.plan(live, in("a", child(k8s.ConfigMap, "bad", nil)), in("b", child(k8s.ConfigMap, "good", nil))))
 	require.NotContains(t, f.asked(), "delete ConfigMap a/old")
 	require.Contains(t, f.asked(), "delete ConfigMap b/old")
+}
+
+// TestRefusedBefore_HoldsBackNoSooner: a write that was refused in an earlier pass holds back
+// what it would if it were tried in this one. The deletes of a type with DeleteFirst come
+// before the writes of that type and of later ones.
+func TestRefusedBefore_HoldsBackNoSooner(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason  string
+		first   bool // DeleteFirst
+		refused resource.Type
+		deletes bool
+	}{
+		"Same type":    {"its writes come after the delete", true, thing(), true},
+		"Later type":   {"so do those of later types", true, k8s.Secret, true},
+		"Earlier type": {"whose writes come before the delete", true, k8s.ConfigMap, false},
+		"Deletes last": {"after all writes", false, thing(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace},
+				config.Child{Type: thing(), Strategy: config.Replace, DeleteFirst: tc.first}, config.Child{Type: k8s.Secret, Strategy: config.Replace})
+			live := f.given(child(thing(), "old", nil), nil)
+			p := f.plan([]*resource.Resource{live}, child(tc.refused, "bad", nil))
+			require.Len(t, p.Writes, 1)
+			refused := p.Writes[0]
+			p.Writes = nil
+			p.Refused = []plan.Refusal{{Failure: plan.Failure{Ref: refused.Ref, Err: errors.New("refused")}, Action: &refused}}
+			f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+				if r.Verb == "create" {
+					return apierrors.NewBadRequest("no")
+				}
+				return nil
+			}})
+			f.run(t.Context(), p)
+			require.Equal(t, tc.deletes, f.server.Get(thing(), key("old")) == nil, tc.reason)
+		})
+	}
 }
 
 // taken is the answer to a value that another object has.
