@@ -66,10 +66,10 @@ func refusals(t *testing.T) map[string]refusal {
 			},
 		},
 		"invalid-defaults": {
-			reason: "a dry run without the defaults asks what the API server makes of the rest", of: k8s.Service, before: service("80"), wanted: service("99999"),
+			reason: "a dry run without the defaults asks what the API server makes of the rest; another one tells that all is refused", of: k8s.Service, before: service("80"), wanted: service("99999"),
 			each: map[config.UpdateStrategy][]string{
-				config.Replace:  {"get services/one: 200", "update services/one (dry run): 422", "update services/one: 422"},
-				config.Apply:    {"get services/one: 200", "update services/one (dry run): 422", "update services/one: 422"},
+				config.Replace:  {"get services/one: 200", "update services/one (dry run): 422", "update services/one (dry run): 422"},
+				config.Apply:    {"get services/one: 200", "update services/one (dry run): 422", "update services/one (dry run): 422"},
 				config.Recreate: {"update services/one (dry run): 422", "create services/TRIAL (dry run): 422"},
 			},
 		},
@@ -81,14 +81,14 @@ func refusals(t *testing.T) map[string]refusal {
 			},
 		},
 		"immutable": {
-			reason: "one dry run asks whether the child could be created so", of: k8s.Deployment, before: deployment("one"), wanted: deployment("two"),
+			reason: "two are refused, without and with the defaults; one asks whether the child could be created so", of: k8s.Deployment, before: deployment("one"), wanted: deployment("two"),
 			each: map[config.UpdateStrategy][]string{
-				config.Replace: {"get deployments/one: 200", "update deployments/one (dry run): 422", "update deployments/one: 422", "create deployments/one (dry run): 409"},
-				config.Apply:   {"get deployments/one: 200", "update deployments/one (dry run): 422", "patch deployments/one: 422", "create deployments/one (dry run): 409"},
+				config.Replace: {"get deployments/one: 200", "update deployments/one (dry run): 422", "update deployments/one (dry run): 422", "create deployments/one (dry run): 409"},
+				config.Apply:   {"get deployments/one: 200", "update deployments/one (dry run): 422", "update deployments/one (dry run): 422", "create deployments/one (dry run): 409"},
 			},
 			restarted: map[config.UpdateStrategy][]string{
-				config.Replace: {"get deployments/one: 200", "update deployments/one (dry run): 422", "update deployments/one: 422", "create deployments/TRIAL (dry run): 201"},
-				config.Apply:   {"get deployments/one: 200", "update deployments/one (dry run): 422", "patch deployments/one: 422", "create deployments/TRIAL (dry run): 201"},
+				config.Replace: {"get deployments/one: 200", "update deployments/one (dry run): 422", "update deployments/one (dry run): 422", "create deployments/TRIAL (dry run): 201"},
+				config.Apply:   {"get deployments/one: 200", "update deployments/one (dry run): 422", "update deployments/one (dry run): 422", "create deployments/TRIAL (dry run): 201"},
 			},
 		},
 	}
