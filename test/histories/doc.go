@@ -17,7 +17,8 @@
 // as the old one does: in queue, store and memory nothing of what is gone is left.
 //
 // In which order goroutines run isn't the seed's to decide. A history that failed is
-// played again and again with fewer steps, and the shortest that fails is told.
+// played again and again with fewer steps, and the shortest that fails is told. It can be
+// played once more from a file: see TestScript.
 //
 // Package sim has longer lives under random faults, and looks at each write while it
 // happens. Here the interleavings are dense, and there are many.

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/internal/testing/rig"
 )
@@ -42,6 +45,36 @@ func TestHistories(t *testing.T) {
 	took := time.Since(begin)
 	fmt.Printf("histories: %d of %d from seed %d on, %.0f a minute, %d failed\n",
 		min(next.Load(), count), count, first, float64(min(next.Load(), count))/took.Minutes(), failed.Load())
+}
+
+// TestScript plays the script in the file STRESS_SCRIPT, as a failure prints it,
+// STRESS_TIMES times, and ends with the first failure. Whatever is due at the same moment
+// comes in another order each time.
+func TestScript(t *testing.T) {
+	file := os.Getenv("STRESS_SCRIPT")
+	if file == "" {
+		t.Skip("STRESS_SCRIPT isn't set")
+	}
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	s, err := parseScript(string(text))
+	require.NoError(t, err)
+	for range rig.FromEnv(t, "STRESS_TIMES", 100) {
+		if r := inBubble(t, s, true); len(r.violations) > 0 {
+			r.tell(t)
+			return
+		}
+	}
+}
+
+// A script is read as it is printed.
+func TestScript_IsReadAsPrinted(t *testing.T) {
+	for seed := range uint64(50) {
+		written := write(seed)
+		read, err := parseScript(written.String())
+		require.NoError(t, err)
+		require.Equal(t, written.String(), read.String())
+	}
 }
 
 // inBubble lets a script happen in a bubble of its own.

@@ -3,6 +3,7 @@ package histories
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,4 +214,36 @@ func (p *pen) follow(s step) (step, bool) {
 		return change, true
 	}
 	return step{}, false
+}
+
+// parseScript reads what String returns.
+func parseScript(text string) (*script, error) {
+	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+	s := &script{}
+	head := regexp.MustCompile(`^\s*seed (\d+), options \[(.*)\], strategies \[(\w+) (\w+)\]$`).FindStringSubmatch(lines[0])
+	if head == nil {
+		return nil, fmt.Errorf("script: %q isn't the head of one", lines[0])
+	}
+	s.seed, _ = strconv.ParseUint(head[1], 10, 64)
+	s.options = strings.Fields(head[2])
+	s.strategies = [2]config.UpdateStrategy{config.UpdateStrategy(head[3]), config.UpdateStrategy(head[4])}
+	for _, line := range lines[1:] {
+		when, what, _ := strings.Cut(strings.TrimLeft(line, " "), ": ")
+		one := step{after: asap}
+		if after, ok := strings.CutPrefix(when, "after "); ok {
+			var err error
+			if one.after, err = time.ParseDuration(after); err != nil {
+				return nil, fmt.Errorf("script: %w", err)
+			}
+		} else if when == "at once" {
+			one.after = 0
+		}
+		words := strings.Split(what, " ")
+		one.verb, one.args = words[0], words[1:]
+		if one.verb == "set" && len(one.args) == 2 { // an editor has taken off the space at the end
+			one.args = append(one.args, "")
+		}
+		s.steps = append(s.steps, one)
+	}
+	return s, nil
 }

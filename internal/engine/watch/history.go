@@ -109,17 +109,15 @@ type ask struct {
 	doubt   doubt  // whether the API server still has the history of the last watch
 }
 
-// ask returns what is known now. A list without a resourceVersion is the newest there is.
-func (w *Watcher) ask(version string) ask {
-	if version == "" {
-		version = w.Store.Position(w.stream)
-	}
-	return ask{version: version, history: w.History.current()}
+// ask returns what is known now. A list that is asked for now is the newest there is.
+func (w *Watcher) ask() ask {
+	return ask{version: w.Store.Position(w.stream), history: w.History.current()}
 }
 
-// asks notes what is known when the Reflector asks for a list. If the API server may have
-// a new history, it asks for the newest list there is: the resourceVersion that the
-// Reflector names may be of the old one. The doubt lasts until a list has arrived.
+// asks notes what is known when the Reflector asks for a list, and has it ask for the
+// newest list there is: the resourceVersion that the Reflector names may be of an old
+// history, and lower than that of an own write. A list as new as that would show nothing.
+// A doubt lasts until a list has arrived.
 func (w *Watcher) asks(opts *metav1.ListOptions) {
 	if opts.Continue != "" {
 		return // a further page
@@ -128,10 +126,8 @@ func (w *Watcher) asks(opts *metav1.ListOptions) {
 	doubt := max(w.mu.unsure, w.mu.asked.doubt)
 	w.mu.unsure = sure // until there is reason for doubt again
 	w.mu.Unlock()
-	if doubt == unsureOfAll {
-		opts.ResourceVersion = ""
-	}
-	asked := w.ask(opts.ResourceVersion)
+	opts.ResourceVersion = ""
+	asked := w.ask()
 	asked.doubt = doubt
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +175,7 @@ func (w *Watcher) checkHistory(ctx context.Context, delivered string) error {
 	case unsureOfAll:
 		return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s may be of another history", delivered))
 	}
-	asked := w.ask("")
+	asked := w.ask()
 	version, err := w.Client.Newest(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
 		return err

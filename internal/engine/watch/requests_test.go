@@ -17,7 +17,8 @@ import (
 )
 
 // TestWatcher_Requests: whichever way the objects come, only those that are selected are
-// asked for. No list may come from a stale cache.
+// asked for. No list may come from a stale cache, nor be only as new as the last one: that
+// would hide a new history, which is younger than an own write.
 func TestWatcher_Requests(t *testing.T) {
 	for name, refuse := range map[string]bool{"Streamed": false, "Listed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -32,9 +33,12 @@ func TestWatcher_Requests(t *testing.T) {
 					<-m.watcher.Synced()
 					m.create(t, "another")
 					synctest.Wait()
+					m.server.Compact()
+					m.server.BreakWatches()
+					<-time.After(time.Minute)
 				})
 				require.Empty(t, m.store.AllParents())
-				asked := 0
+				asked, lists := 0, 0
 				for _, r := range m.server.Requests() {
 					if r.Verb != "list" && r.Verb != "watch" {
 						continue
@@ -42,8 +46,13 @@ func TestWatcher_Requests(t *testing.T) {
 					asked++
 					require.Equal(t, "a=b", r.Query.Get("labelSelector"), "%s", r)
 					require.NotEqual(t, "0", r.Query.Get("resourceVersion"), "%s may be answered from a stale cache", r)
+					if r.Query.Has("sendInitialEvents") || r.Verb == "list" && r.Query.Get("limit") != "1" && !r.Query.Has("continue") {
+						lists++
+						require.Empty(t, r.Query.Get("resourceVersion"), "%s", r)
+					}
 				}
 				require.Positive(t, asked)
+				require.Greater(t, lists, 1)
 			})
 		})
 	}

@@ -123,9 +123,6 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // list serves the Reflector if the API server can't stream a list.
 func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	if opts.ResourceVersion == "0" {
-		opts.ResourceVersion = "" // "0" may be answered from a stale cache
-	}
 	opts.LabelSelector = w.Selector
 	w.asks(&opts)
 	list, err := w.Client.List(ctx, w.Kind, w.Namespace, opts)
@@ -225,7 +222,7 @@ func (w *Watcher) HeardAt() time.Time {
 // It lists the objects, since the watch may lag behind. The parents that have changed
 // are fresh: the watch will bring the same states, and tell of none of them again.
 func (w *Watcher) Refresh(ctx context.Context) error {
-	asked := w.ask("")
+	asked := w.ask()
 	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.Selector)
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
