@@ -186,8 +186,11 @@ func (h *history) takeRequest(line []byte) error {
 
 func (r *request) succeeded() bool { return r.code >= 200 && r.code < 300 }
 
-// isWork says whether it is a write that needs the lease.
-func (r *request) isWork() bool { return r.identity != "" && r.resource != "leases" }
+// isWork says whether it is a write that needs the lease. A review of the operator's own
+// rights stores nothing; a standby asks for it, too.
+func (r *request) isWork() bool {
+	return r.identity != "" && r.resource != "leases" && r.resource != "selfsubjectaccessreviews"
+}
 
 // checkFinalized sees to it that no parent went that had the operator's
 // finalizer, but was never finalized, or only later. A parent may go at once
