@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -231,6 +232,19 @@ func (r *Resource) OwnerReferences() []metav1.OwnerReference {
 		references = append(references, o.reference(&bools[len(references)]))
 	}
 	return references
+}
+
+// IsControlledBy says whether the object's controller has this UID and is of this type, in
+// any version. Whoever writes an object writes its owner references, so a UID alone doesn't
+// make a controller. It doesn't allocate.
+func (r *Resource) IsControlledBy(owner schema.GroupKind, uid types.UID) bool {
+	for item := range items(r.raw(r.owners)) {
+		o, err := readOwner(item)
+		if err == nil && o.controller == isTrue {
+			return o.uid == string(uid) && schema.FromAPIVersionAndKind(o.apiVersion, o.kind).GroupKind() == owner
+		}
+	}
+	return false
 }
 
 // DeletionTimestamp returns a copy of the time at which deletion was asked

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -67,6 +68,32 @@ func TestNewMetadata(t *testing.T) {
 	require.Equal(t, `say "hi" é`, value)
 	_, ok = r.Annotation("absent")
 	require.False(t, ok)
+}
+
+func TestIsControlledBy(t *testing.T) {
+	const site = `{"apiVersion":"example.com/v1","kind":"Site","name":"s","uid":"p-1","controller":true}`
+	sites := schema.GroupKind{Group: "example.com", Kind: "Site"}
+	for name, tc := range map[string]struct {
+		reason string
+		owners string
+		want   bool
+	}{
+		"Controller":     {"the UID and the kind are those of the controller", `[` + site + `]`, true},
+		"Second":         {"an owner that comes first may be no controller", `[{"apiVersion":"v1","kind":"Pod","name":"x","uid":"p-2"},` + site + `]`, true},
+		"AnotherVersion": {"an object is the same in every version", `[{"apiVersion":"example.com/v2","kind":"Site","name":"s","uid":"p-1","controller":true}]`, true},
+		"AnotherGroup":   {"a kind of another group is another kind", `[{"apiVersion":"example.org/v1","kind":"Site","name":"s","uid":"p-1","controller":true}]`, false},
+		"AnotherKind":    {"whoever writes an object may name any kind", `[{"apiVersion":"example.com/v1","kind":"Page","name":"s","uid":"p-1","controller":true}]`, false},
+		"AnotherUID":     {"a successor of the same name is another object", `[{"apiVersion":"example.com/v1","kind":"Site","name":"s","uid":"p-2","controller":true}]`, false},
+		"NoController":   {"an owner need not be the controller", `[{"apiVersion":"example.com/v1","kind":"Site","name":"s","uid":"p-1","controller":false}]`, false},
+		"Null":           {"a null is no owner", `[null]`, false},
+		"None":           {"an object may have no owner", `[]`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := mustNew(t, []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","uid":"c-1","resourceVersion":"1","ownerReferences":`+tc.owners+`}}`))
+			require.Equal(t, tc.want, r.IsControlledBy(sites, "p-1"), tc.reason)
+			require.Zero(t, testing.AllocsPerRun(10, func() { r.IsControlledBy(sites, "p-1") }))
+		})
+	}
 }
 
 // What a Resource returns is the caller's own.

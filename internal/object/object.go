@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/resource"
@@ -73,20 +74,10 @@ func ControllerOf(res *resource.Resource) *metav1.OwnerReference {
 // IsOf says whether an owner reference names an object of type t, in any version. Whoever
 // writes an object writes its owner references: they may name anything.
 func IsOf(t resource.Type, ref *metav1.OwnerReference) bool {
-	return ref.Kind == t.Kind && group(ref.APIVersion) == group(t.APIVersion)
-}
-
-// group returns the group of an apiVersion, "" for the core group.
-func group(apiVersion string) string {
-	group, _, found := strings.Cut(apiVersion, "/")
-	if !found {
-		return ""
-	}
-	return group
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind() == t.GroupVersionKind().GroupKind()
 }
 
 // Controls says whether the controller of an object is this parent.
 func Controls(parent, of *resource.Resource) bool {
-	controller := ControllerOf(of)
-	return controller != nil && controller.UID == parent.UID() && IsOf(parent.Type(), controller)
+	return of.IsControlledBy(parent.Type().GroupVersionKind().GroupKind(), parent.UID())
 }

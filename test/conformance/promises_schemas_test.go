@@ -1,14 +1,12 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
@@ -193,24 +192,6 @@ func isDocument(group string) func(uri string) bool {
 	return func(uri string) bool { return strings.HasPrefix(uri, "/openapi/v3/apis/"+group+"/") }
 }
 
-// A lockedBuffer is a log that several goroutines write.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.all.String()
-}
-
 func TestC170_SchemasAtAStart(t *testing.T) {
 	scenario(t, "C170", "a start reads the schemas of its custom children alone, each document once, side by side; what it can't read in time it names")
 	var types []resource.Type
@@ -246,7 +227,7 @@ func TestC170_SchemasAtAStart(t *testing.T) {
 			return req.Context().Err()
 		}
 	}}
-	log := &lockedBuffer{}
+	log := &rig.Logs{}
 	opts := testkit.KitOptions{Runner: runner.Options{RESTConfig: g.behind(), Logger: slog.New(slog.NewTextHandler(log, nil))}}
 	s := newStageWith(t, operator("c170", children...), opts)
 	s.want(thing(t, groups[0], `{byID: [{id: 1}]}`))

@@ -1,7 +1,6 @@
 package security
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -23,6 +22,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/apirequest"
+	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
@@ -33,7 +33,7 @@ import (
 type observed struct {
 	mu       sync.Mutex
 	requests []string // verb resource namespace/name
-	log      bytes.Buffer
+	log      rig.Logs
 	registry *prometheus.Registry // of the metrics
 }
 
@@ -51,18 +51,6 @@ func (o *observed) gauge(t *testing.T, name, objects string) float64 {
 	}
 	t.Fatalf("there is no %s of %s", name, objects)
 	return 0
-}
-
-func (o *observed) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.log.Write(p)
-}
-
-func (o *observed) logged() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.log.String()
 }
 
 func (o *observed) made() []string {
@@ -87,7 +75,7 @@ func (o *observed) options() testkit.KitOptions {
 		})
 	})
 	o.registry = prometheus.NewRegistry()
-	return testkit.KitOptions{Runner: runner.Options{RESTConfig: cfg, Metrics: o.registry, Logger: slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug}))}}
+	return testkit.KitOptions{Runner: runner.Options{RESTConfig: cfg, Metrics: o.registry, Logger: slog.New(slog.NewTextHandler(&o.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}}
 }
 
 // wanting is a Sync that always wants these children, and a status.
@@ -150,7 +138,7 @@ func TestOwnerReferenceWasAPathOnTheAPIServer(t *testing.T) {
 						require.Contains(t, []string{"parents", "configmaps", "secrets", "events"}, strings.Fields(object)[0], request)
 					}
 				}
-				require.NotContains(t, o.logged(), "add the rule")
+				require.NotContains(t, o.log.String(), "add the rule")
 				require.NotContains(t, strings.Join(kit.Events(parent("one", nil)), "\n"), "add the rule")
 			})
 		}
@@ -167,18 +155,25 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		reason string
-		squat  func(kit *testkit.Kit, live types.UID)
+		squat  func(kit *testkit.Kit, live types.UID) // before there is a parent
+		then   func(kit *testkit.Kit)                 // once the parent has its child; nil: it never has
 		told   string
 	}{
 		"Labels and an ordinary owner": {"a live object, but no parent", func(kit *testkit.Kit, live types.UID) {
 			kit.Create(child("ConfigMap", map[string]any{"name": "wanted", "labels": ofOperator("squat", live), "ownerReferences": ownedBy("ConfigMap", "lives", live)}))
-		}, "already exists and is not managed by"},
+		}, nil, "already exists and is not managed by"},
 		"Labels alone": {"of a parent that isn't there", func(kit *testkit.Kit, live types.UID) {
 			kit.Create(child("ConfigMap", map[string]any{"name": "wanted", "labels": ofOperator("other", live)}))
-		}, "already exists and is not managed by"},
+		}, nil, "already exists and is not managed by"},
 		"Terminating": {"nobody knows for how long", func(kit *testkit.Kit, live types.UID) {
 			kit.Create(child("ConfigMap", holding(map[string]any{"name": "wanted", "labels": ofOperator("squat", live)})))
 			kit.Delete(child("ConfigMap", map[string]any{"name": "wanted"}))
+		}, nil, "wanted"},
+		"Terminating child": {"the operator's own, and nobody knows for how long", nil, func(kit *testkit.Kit) {
+			_, err := clients(t).CoreV1().ConfigMaps(kit.Namespace).Patch(t.Context(), "wanted", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), metav1.PatchOptions{})
+			require.NoError(t, err)
+			kit.Delete(child("ConfigMap", map[string]any{"name": "wanted"}))
+			kit.Update(parent("one", map[string]any{"value": "edited"})) // a generation that isn't done
 		}, "wanted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,21 +181,31 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 			o := &observed{}
 			kit := testkit.NewWithOptions(t, cluster, operator("squat"), wanting(child("ConfigMap", map[string]any{"name": "wanted"})), o.options())
 			kit.Create(child("ConfigMap", map[string]any{"name": "lives"}))
-			tc.squat(kit, kit.Get(child("ConfigMap", map[string]any{"name": "lives"})).UID())
+			if tc.squat != nil {
+				tc.squat(kit, kit.Get(child("ConfigMap", map[string]any{"name": "lives"})).UID())
+			}
 			t.Cleanup(func() {
 				_, err := clients(t).CoreV1().ConfigMaps(kit.Namespace).Patch(context.Background(), "wanted", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 				require.NoError(t, err)
 			})
 			kit.Create(parent("one", nil))
+			if tc.then != nil {
+				kit.Settle(patience)
+				tc.then(kit)
+			}
 			eventually(t, "it is told: "+tc.reason, func() bool {
-				return strings.Contains(o.logged(), "wanted") && slices.ContainsFunc(kit.Events(parent("one", nil)), func(e string) bool { return strings.Contains(e, tc.told) })
+				return strings.Contains(o.log.String(), "wanted") && slices.ContainsFunc(kit.Events(parent("one", nil)), func(e string) bool { return strings.Contains(e, tc.told) })
 			})
 			eventually(t, "the status is written", func() bool {
 				_, ok := kit.Get(parent("one", nil)).Field("status", "children")
 				return ok
 			})
-			generation, _ := kit.Get(parent("one", nil)).Field("status", "observedGeneration")
-			require.Nil(t, generation, "the child isn't there")
+			if tc.then != nil {
+				kit.Settle(patience)
+			}
+			live := kit.Get(parent("one", nil))
+			generation, _ := live.Field("status", "observedGeneration")
+			require.NotEqual(t, live.Generation(), generation, "the child isn't there")
 		})
 	}
 }

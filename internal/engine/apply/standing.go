@@ -42,12 +42,20 @@ func (x *Executor) standingOf(a *plan.Action, live *resource.Resource) standing 
 	s := standing{controller: object.ControllerOf(live), marked: plan.Marked(x.Settings, live)}
 	s.tracked, _ = live.Label(x.Config.TrackingLabel)
 	s.owned, _ = live.Label(x.Config.OwnershipLabel)
+	s.child = IsChild(x.Settings, x.Parent, live)
 	s.ours = s.tracked == string(x.Parent.UID()) && s.owned == x.Config.Name
 	s.controlled = s.controller != nil && s.controller.UID == x.Parent.UID()
-	s.child = s.ours && object.Controls(x.Parent, live)
 	s.adoptable = mayAdopt(x.Settings, a.Kind, live)
 	s.holder, s.foreign = x.foreignTo(live, &s)
 	return s
+}
+
+// IsChild says whether an object is a child of the parent: it carries this operator's
+// labels, and the parent is its controller.
+func IsChild(s *catalog.Settings, parent, res *resource.Resource) bool {
+	tracked, _ := res.Label(s.Config.TrackingLabel)
+	owned, _ := res.Label(s.Config.OwnershipLabel)
+	return tracked == string(parent.UID()) && owned == s.Config.Name && object.Controls(parent, res)
 }
 
 // foreignTo says whether a label or a mark of an object says that it is somebody

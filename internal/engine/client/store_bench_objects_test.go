@@ -37,7 +37,7 @@ func storeMeta(kind, i, version int) metav1.ObjectMeta {
 		CreationTimestamp: created,
 		Labels:            map[string]string{"roperator.com/operator": "web", sample.TrackingLabel: storeUID(0, parent)},
 		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "example.com/v1", Kind: "Web", Name: fmt.Sprintf("web-%05d", parent), UID: types.UID(storeUID(0, parent)),
+			APIVersion: sample.ParentType().APIVersion, Kind: sample.ParentType().Kind, Name: fmt.Sprintf("web-%05d", parent), UID: types.UID(storeUID(0, parent)),
 			Controller: new(true), BlockOwnerDeletion: new(true),
 		}},
 	}

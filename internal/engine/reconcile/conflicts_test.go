@@ -503,3 +503,59 @@ func TestConflicts_DeletionEndsThrottle(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// Two builds of an operator want something else of a child, and both of them run for three
+// minutes, since neither elects. When the old one is gone, the new one wins: see "Two builds
+// at once" in docs/guide/upgrading.md.
+func TestConflicts_TwoBuilds(t *testing.T) {
+	const fought = 3 * time.Minute
+	build := func(value string) handler.Handler {
+		return handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return wants(rig.Copied("one", value)), nil
+		})
+	}
+	for name, tc := range map[string]struct {
+		reason  string
+		backoff time.Duration // MaxErrorBackoff
+		then    func(r *rig.Rig) *rig.Rig
+		within  time.Duration
+	}{
+		"Waiting": {"the throttle doubles, so it is about as long as the fight was", 0, nil, 3 * fought / 2},
+		"Bounded": {"and no longer than MaxErrorBackoff", 20 * time.Second, nil, 20 * time.Second},
+		"Edit": {"an edit of the parent ends it", 0, func(r *rig.Rig) *rig.Rig {
+			r.SetSpec("one", "v2")
+			return r
+		}, time.Second},
+		"Restart": {"a new process knows of no fight", 0, func(r *rig.Rig) *rig.Rig {
+			r.Stop()
+			return rig.Start(r.T, r.Server, rig.Config(), build("new"))
+		}, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, cfg := rig.Server(), rig.Config()
+				cfg.MaxErrorBackoff = tc.backoff
+				before := rig.Start(t, server, cfg, build("old"))
+				before.Create("one", "v1")
+				rig.Elapse(time.Second)
+				after := rig.Start(t, server, cfg, build("new"))
+				value := func() any {
+					value, _ := after.Get(k8s.ConfigMap, "one").Field("data", "value")
+					return value
+				}
+				rig.Elapse(fought)
+				before.Stop()
+				require.NotEmpty(t, after.Manager.Engine().Loops())
+				if value() == "new" { // else the old build has written last
+					after.Change(k8s.ConfigMap, "one", func(o map[string]any) { o["data"] = map[string]any{"value": "old"} })
+				}
+				if tc.then != nil {
+					after = tc.then(after)
+				}
+				rig.Elapse(tc.within)
+				require.Equal(t, "new", value(), tc.reason)
+				after.Stop()
+			})
+		})
+	}
+}

@@ -111,7 +111,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 		case errs[i] != nil:
 			return false, errs[i]
 		case res == nil:
-		case p.isChild(res):
+		case apply.IsChild(p.Settings, p.parent, res):
 			p.Displaced(p.store.Wrote(res), noted[i].Ref)
 			p.store.ForgetUnlabelled(p.parent.UID(), noted[i].Ref)
 			current = false
@@ -143,18 +143,10 @@ func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*res
 		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)
 	}
 	if err == nil && live.UID() == noted.UID {
-		if parent, ok := apply.Adoptable(p.Settings, kind, live); ok && parent == p.parent.UID() || p.isChild(live) {
+		if parent, ok := apply.Adoptable(p.Settings, kind, live); ok && parent == p.parent.UID() || apply.IsChild(p.Settings, p.parent, live) {
 			return live, nil
 		}
 	}
 	p.store.ForgetUnlabelled(p.parent.UID(), noted.Ref)
 	return nil, nil
-}
-
-// isChild says whether an object is a child of the parent: it carries this operator's
-// labels, and the parent is its controller.
-func (p *pass) isChild(res *resource.Resource) bool {
-	tracked, _ := res.Label(p.Config.TrackingLabel)
-	owned, _ := res.Label(p.Config.OwnershipLabel)
-	return owned == p.Config.Name && tracked == string(p.parent.UID()) && object.Controls(p.parent, res)
 }

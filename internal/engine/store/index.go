@@ -72,9 +72,9 @@ func (s *Store) ownerOf(res *resource.Resource) (types.UID, bool) {
 	if !ok || label == "" {
 		return "", false
 	}
-	controller := object.ControllerOf(res)
-	if controller == nil || string(controller.UID) != label || !object.IsOf(s.parentType, controller) {
+	uid := types.UID(label)
+	if !res.IsControlledBy(s.parentKind, uid) {
 		return "", false
 	}
-	return controller.UID, true
+	return uid, true
 }

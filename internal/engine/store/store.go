@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -20,6 +21,7 @@ import (
 // immutable.
 type Store struct {
 	parentType    resource.Type
+	parentKind    schema.GroupKind // that of parentType
 	trackingLabel string
 	mu            struct {
 		sync.RWMutex
@@ -83,7 +85,7 @@ func (c *Change) add(other Change) {
 // New returns an empty store for the parents of a type and for their children,
 // which name their parent's UID in trackingLabel.
 func New(parent resource.Type, trackingLabel string) *Store {
-	s := &Store{parentType: parent, trackingLabel: trackingLabel}
+	s := &Store{parentType: parent, parentKind: parent.GroupVersionKind().GroupKind(), trackingLabel: trackingLabel}
 	s.mu.objects = map[resource.Type]map[types.NamespacedName]*resource.Resource{}
 	s.mu.bytes = map[resource.Type]int{}
 	s.mu.parents = map[types.UID]types.NamespacedName{}
