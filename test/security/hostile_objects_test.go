@@ -190,7 +190,7 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 			})
 			kit.Create(parent("one", nil))
 			if tc.then != nil {
-				kit.Settle(patience)
+				require.NoError(t, kit.Settle(patience))
 				tc.then(kit)
 			}
 			eventually(t, "it is told: "+tc.reason, func() bool {
@@ -201,7 +201,7 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 				return ok
 			})
 			if tc.then != nil {
-				kit.Settle(patience)
+				require.NoError(t, kit.Settle(patience))
 			}
 			live := kit.Get(parent("one", nil))
 			generation, _ := live.Field("status", "observedGeneration")
