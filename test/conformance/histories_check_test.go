@@ -18,7 +18,7 @@ import (
 func (h *history) check() {
 	h.t.Helper()
 	settle(h.t, h.Kit)
-	h.givenUp(nil)
+	h.giveUp()
 	h.undisturbed()
 	require.Empty(h.t, h.errors()[h.told:])
 	for _, name := range h.names {

@@ -160,11 +160,21 @@ func (h *history) remove(live *resource.Resource) {
 	require.NoError(h.t, client.IgnoreNotFound(err))
 }
 
+// giveUp is givenUp, and waits for the operator, which runs.
+func (h *history) giveUp() {
+	h.t.Helper()
+	if h.givenUp(nil) {
+		settle(h.t, h.Kit)
+		h.told = len(h.errors())
+	}
+}
+
 // givenUp lets somebody delete the children in which others have set what the API
 // server refuses beside the desired state: both stand by what they said, as two who
 // apply the same object do. The operator has to say so, in one of its errors since the
 // last check or in err, and an apply of the desired state by a third one has to be
-// refused as well. givenUp says whether there was such a child.
+// refused as well. givenUp says whether there was such a child, and doesn't wait for
+// what follows.
 func (h *history) givenUp(err error) (some bool) {
 	h.t.Helper()
 	said := slices.Clone(h.errors()[h.told:])
@@ -190,8 +200,7 @@ func (h *history) givenUp(err error) (some bool) {
 		}
 		h.note("somebody deletes %s, since nobody can have it so: %v", name, err)
 		h.remove(live)
-		settle(h.t, h.Kit)
-		h.told, some = len(h.errors()), true
+		some = true
 	}
 	return some
 }
@@ -266,7 +275,7 @@ func (h *history) hindered() {
 func (h *history) freed() {
 	h.t.Helper()
 	for end := time.Now().Add(patience); ; {
-		h.givenUp(nil)
+		h.giveUp()
 		wrong := ""
 		for _, name := range h.names {
 			if text := h.differs(name); text != "" && !h.replaceByHand(name) {

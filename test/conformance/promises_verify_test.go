@@ -385,3 +385,56 @@ func TestC142_SetThatOthersReplaced(t *testing.T) {
 	require.ElementsMatch(t, []any{"ours", "theirs"}, s.field(desired(), "spec", "tags"))
 	s.silent()
 }
+
+func TestC142_OthersWordsRuleOursOut(t *testing.T) {
+	scenario(t, "C142", "what somebody has set while the operator was down can't be beside the desired state: the restart makes room for ours, or says that it can't, and then mends the child once it can")
+	for name, tc := range map[string]struct {
+		spec   string // desired
+		kind   string
+		theirs string
+		amends string // what somebody has to do then; empty: nothing
+		field  []string
+		want   any
+	}{
+		"PodDisruptionBudget": { // the live object lacks our field
+			`{selector: {matchLabels: {a: b}}, maxUnavailable: "10%"}`, "policy/v1, kind: PodDisruptionBudget",
+			`{"spec":{"maxUnavailable":null,"minAvailable":1}}`, `{"spec":{"minAvailable":null}}`, []string{"maxUnavailable"}, "10%",
+		},
+		"Deployment": { // the live object has another value, and a field that only comes with it
+			`{replicas: 0, selector: {matchLabels: {a: b}}, strategy: {type: Recreate}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}`, "apps/v1, kind: Deployment",
+			`{"spec":{"strategy":{"type":"RollingUpdate","rollingUpdate":{"maxSurge":3}}}}`, "",
+			[]string{"strategy", "type"}, "Recreate",
+		},
+	} {
+		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+			t.Run(name+"/"+string(strategy), func(t *testing.T) {
+				t.Parallel()
+				child := func() map[string]any {
+					return manifest(t, `{apiVersion: `+tc.kind+`, metadata: {name: one}, spec: `+tc.spec+`}`)
+				}
+				of := typeOf(child())
+				s := newStage(t, "c142-out-"+strings.ToLower(of.Kind)+"-"+lower(strategy), childrenBy(strategy, of)...)
+				s.want(child())
+				s.Stop()
+				s.patchAs("somebody", plural(of), "one", tc.theirs)
+				changes, err := s.plan(s.config)
+				s.Restart(s.config, s.handler())
+				if tc.amends == "" {
+					require.NoError(t, err)
+					require.Len(t, changes, 1)
+				} else {
+					require.ErrorContains(t, err, "/one: ")
+					eventually(t, "it is told", func() bool { return len(s.errors()) > 0 })
+					require.ErrorContains(t, s.errors()[0], "/one: ")
+					s.patchAs("somebody", plural(of), "one", tc.amends)
+				}
+				eventually(t, "our field is back", func() bool {
+					return s.field(child(), append([]string{"spec"}, tc.field...)...) == tc.want
+				})
+				settle(t, s.Kit)
+				require.Equal(t, tc.amends == "", len(s.errors()) == 0)
+				s.silent()
+			})
+		}
+	}
+}

@@ -38,7 +38,9 @@ type verification struct {
 // managedFields tell that somebody else has changed one: then the child is left alone
 // until its next pass. What may have gone by the next request, such as an outage, is an
 // error, so that the parent is tried again. So is a right that the operator lacks to
-// mend what somebody else has changed.
+// mend what somebody else has changed. And if the API server's own validation refuses,
+// somebody has set what can't be beside the desired state, unless a creation leads to the
+// same differences: that is an error of the child, too.
 //
 // The mark of a Secret doesn't tell that: see prove.
 func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
@@ -58,6 +60,8 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 			return Result{Err: err}, nil // a newer state is on the way, or the next pass asks again
 		case told && (lacks || err != nil && !apierror.IsNo(err)):
 			return Result{Err: err}, nil
+		case isContradiction(err) && (told || v.compareTwin(ctx)):
+			// The write that follows is refused, too, and that is told.
 		case told && err != nil:
 			return Result{}, nil
 		case err != nil:
@@ -102,8 +106,8 @@ func (v *verification) ask(ctx context.Context) error {
 			v.settle(explained, others)
 		case len(fields) == 0:
 			return err
-		case v.created: // what can't be changed, nobody has changed since the creation
-			v.settleIn(fields)
+		case v.created && !v.settleIn(fields): // what can't be changed, nobody has changed since the creation
+			return err
 		}
 		if !v.created && len(v.left) > 0 {
 			v.create(ctx)
@@ -131,16 +135,23 @@ func (v *verification) update(ctx context.Context) ([]merge.Difference, error) {
 // new object has as well are normalized. If it can't be created, managedFields tell
 // what nobody has changed.
 func (v *verification) create(ctx context.Context) {
-	a := v.action
 	v.created = true
-	rest, err := v.twin(ctx)
-	if err != nil {
-		if entries, err := v.readFields(ctx, a.Kind, a.Live); err == nil {
-			v.settle(plan.Unowned(v.left, entries, v.Config.Name))
-		}
+	if v.compareTwin(ctx) {
 		return
 	}
-	v.settle(plan.Explained(v.left, rest))
+	if entries, err := v.readFields(ctx, v.action.Kind, v.action.Live); err == nil {
+		v.settle(plan.Unowned(v.left, entries, v.Config.Name))
+	}
+}
+
+// compareTwin tries to create the child anew, under another name. Differences that the
+// new object has as well are normalized. It returns false if nothing can be created.
+func (v *verification) compareTwin(ctx context.Context) bool {
+	rest, err := v.twin(ctx)
+	if err == nil {
+		v.settle(plan.Explained(v.left, rest))
+	}
+	return err == nil
 }
 
 // twin tries to create the child anew, under another name. It returns how the answer
@@ -154,19 +165,24 @@ func (v *verification) twin(ctx context.Context) ([]merge.Difference, error) {
 	return a.Kind.Comparison.Compare(answer, a.Want.Object(), nil), nil
 }
 
-// settleIn takes the differences in these fields for normalized, or all if there is
-// none in them.
-func (v *verification) settleIn(fields []string) {
+// settleIn takes the differences in these fields for normalized. It returns false if there
+// are none.
+func (v *verification) settleIn(fields []string) bool {
 	in, others := plan.SplitIn(fields, v.left)
-	if len(in) == 0 {
-		in, others = others, nil
-	}
 	v.settle(in, others)
+	return len(in) > 0
 }
 
 // settle takes differences for normalized. left are all others.
 func (v *verification) settle(explained, left []merge.Difference) {
 	v.normalized, v.left = append(v.normalized, explained...), left
+}
+
+// isContradiction says whether the API server's own validation finds that the object of an
+// update can't be. The desired state was accepted once, so it is what stands beside the
+// desired state now that can't be there.
+func isContradiction(err error) bool {
+	return apierrors.IsInvalid(err) && !apierror.IsDenial(err)
 }
 
 // isPassing says whether a request has failed for a reason that has nothing to do

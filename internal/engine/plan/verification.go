@@ -3,6 +3,7 @@ package plan
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -135,11 +136,15 @@ func Unowned(diffs []merge.Difference, entries []metav1.ManagedFieldsEntry, mana
 	return unowned, others
 }
 
-// SplitIn splits differences into those that are at one of these fields or in it, and
-// the others. The fields are as the API server spells paths.
+// SplitIn splits differences into those that are at one of these fields, in it or around
+// it, and the others. The fields are as the API server spells paths: an item of a list has
+// its index there, and its keys in the path of a difference. So items aren't told apart.
 func SplitIn(fields []string, diffs []merge.Difference) (in, others []merge.Difference) {
 	for _, d := range diffs {
-		if slices.ContainsFunc(fields, func(field string) bool { return isBelow(d.Path, field) }) {
+		if slices.ContainsFunc(fields, func(field string) bool {
+			list, _, _ := strings.Cut(field, "[")
+			return isBelow(d.Path, list) || isBelow(field, d.Path)
+		}) {
 			in = append(in, d)
 		} else {
 			others = append(others, d)
