@@ -41,7 +41,7 @@ func (h *history) replaceByHand(name string) bool {
 	}
 	child := h.table[name].state(h.t, name, i)
 	if live := h.Get(child); live != nil && h.waiting[live.Type()] {
-		h.Delete(live)
+		h.remove(live)
 		eventually(h.t, "a successor is there", func() bool {
 			now := h.Get(child)
 			return now != nil && now.UID() != live.UID()

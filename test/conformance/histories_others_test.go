@@ -136,7 +136,7 @@ func (h *history) deletedByOthers() {
 		return
 	}
 	h.note("somebody deletes %s", name)
-	h.Delete(live)
+	h.remove(live)
 	eventually(h.t, "another child is there", func() bool {
 		now := h.Get(live)
 		return now != nil && now.UID() != live.UID()
@@ -152,9 +152,17 @@ func (h *history) deletedInPassing() {
 	}
 }
 
-// remove lets somebody delete a child, unless it is gone by then.
+// remove lets somebody delete a child, unless it is gone by then. Who deletes what is
+// created again and again within a minute is in a conflict loop with the operator, and
+// nobody here means to be.
 func (h *history) remove(live *resource.Resource) {
 	h.t.Helper()
+	const seldom, within = 4, 65 * time.Second
+	times := h.removed[live.Key()]
+	if n := len(times); n >= seldom {
+		eventually(h.t, "more than a minute has passed", func() bool { return time.Since(times[n-seldom]) > within })
+	}
+	h.removed[live.Key()] = append(times, time.Now())
 	_, untyped := clients(h.t, "somebody")
 	err := untyped.Resource(plural(live.Type())).Namespace(h.Namespace).Delete(h.t.Context(), live.Name(), metav1.DeleteOptions{})
 	require.NoError(h.t, client.IgnoreNotFound(err))

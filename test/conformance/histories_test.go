@@ -59,6 +59,7 @@ type history struct {
 	// theirs are the children in which somebody else may have set fields that stay, and
 	// labelled those that somebody else has labelled.
 	theirs, labelled map[string]types.UID
+	removed          map[types.NamespacedName][]time.Time // when somebody has deleted a child
 
 	hook   *webhook
 	told   int      // errors of the handler that are looked at
@@ -68,7 +69,7 @@ type history struct {
 func runHistory(t *testing.T, seed uint64) {
 	h := &history{
 		seed: seed, random: rand.New(rand.NewPCG(seed, 170)), //nolint:gosec // draws test data
-		table: map[string]transition{}, at: map[string]int{}, theirs: map[string]types.UID{}, labelled: map[string]types.UID{}, waiting: map[resource.Type]bool{},
+		table: map[string]transition{}, at: map[string]int{}, theirs: map[string]types.UID{}, labelled: map[string]types.UID{}, waiting: map[resource.Type]bool{}, removed: map[types.NamespacedName][]time.Time{},
 	}
 	t.Cleanup(func() {
 		if t.Failed() {

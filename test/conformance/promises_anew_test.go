@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +91,51 @@ func defaultsTransitions() map[string]transition {
 			"clusterIP stays, whatever else changes", aService,
 			[]string{"ports: [{port: 80}]", "ports: [{port: 80}], ipFamilyPolicy: PreferDualStack", "ports: [{port: 81}], ipFamilyPolicy: PreferDualStack", "ports: [{port: 82}], ipFamilyPolicy: SingleStack"},
 		},
+	}
+}
+
+func TestC132_DefaultThatWasSaid(t *testing.T) {
+	scenario(t, "C132", "a field that we said once, and that the server makes as we said it, is made anew when the words that it follows from change")
+	for name, tc := range map[string]struct {
+		head   string
+		states []string
+		want   string // the field that follows
+		value  any
+	}{
+		"policyTypes": {
+			`apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: one}, spec: {podSelector: {}, %s}`,
+			[]string{"ingress: [{}]", "policyTypes: [Ingress]", "ingress: []", "egress: [{}]"}, "policyTypes", []any{"Ingress", "Egress"},
+		},
+		"limits": {
+			`apiVersion: v1, kind: LimitRange, metadata: {name: one}, spec: {%s}`,
+			[]string{
+				"limits: [{type: Pod, max: {cpu: 1}}]", "limits: [{type: Container, max: {cpu: 1}, default: {cpu: 1}, defaultRequest: {cpu: 1}}]",
+				"limits: [{type: Container, max: {cpu: 1}}]", "limits: [{type: Container, max: {cpu: 2}}]",
+			}, "limits", []any{map[string]any{
+				"type": "Container", "max": map[string]any{"cpu": "2"}, "default": map[string]any{"cpu": "2"}, "defaultRequest": map[string]any{"cpu": "2"},
+			}},
+		},
+		"strategy": {
+			`apiVersion: apps/v1, kind: DaemonSet, metadata: {name: one}, spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}, %s}`,
+			[]string{
+				"updateStrategy: {type: RollingUpdate}", "updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}", "updateStrategy: {type: RollingUpdate}", "updateStrategy: {type: OnDelete}",
+			}, "updateStrategy", map[string]any{"type": "OnDelete"},
+		},
+	} {
+		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+			t.Run(name+"/"+string(strategy), func(t *testing.T) {
+				t.Parallel()
+				child := func(state string) map[string]any { return manifest(t, fmt.Sprintf("{"+tc.head+"}", state)) }
+				s := newStage(t, "c132-said-"+strings.ToLower(name)+"-"+lower(strategy), childrenBy(strategy, typeOf(child("")))...)
+				for _, state := range tc.states {
+					s.want(child(state))
+					s.undisturbed()
+				}
+				require.Equal(t, tc.value, s.field(child(""), "spec", tc.want))
+				s.silent()
+				s.restart()
+			})
+		}
 	}
 }
 

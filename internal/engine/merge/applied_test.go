@@ -396,7 +396,7 @@ func FuzzApplied(f *testing.F) {
 				h.apply("usA", body)
 			} else {
 				merged = owned.KeepShared(live, merged)
-				entries, err := owned.Applied(live, desired, metav1.Time{})
+				entries, err := owned.Applied(live, desired, nil, metav1.Time{})
 				require.NoError(t, err)
 				h.setEntries(entries)
 				h.update("usU", merged)

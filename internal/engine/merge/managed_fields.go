@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	managed "sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/roperator/roperator/internal/fieldpath"
 )
 
 // An Ownership is what managedFields say about the fields of one object.
 type Ownership struct {
 	entries []metav1.ManagedFieldsEntry
-	sets    []*fieldpath.Set // of each entry: the fields that it owns
+	sets    []*managed.Set // of each entry: the fields that it owns
 	manager string
 }
 
@@ -35,8 +37,8 @@ func (o *Ownership) isOurs(entry metav1.ManagedFieldsEntry) bool {
 }
 
 // ours returns the fields that the operator owns.
-func (o *Ownership) ours() *fieldpath.Set {
-	all := fieldpath.NewSet()
+func (o *Ownership) ours() *managed.Set {
+	all := managed.NewSet()
 	for i, entry := range o.entries {
 		if o.isOurs(entry) {
 			all = all.Union(o.sets[i])
@@ -49,7 +51,7 @@ func (o *Ownership) ours() *fieldpath.Set {
 // the operator and another manager's apply own. Whoever applies a field that the
 // operator drops still wants it.
 func (o *Ownership) KeepShared(live, merged map[string]any) map[string]any {
-	shared, ours := fieldpath.NewSet(), o.ours()
+	shared, ours := managed.NewSet(), o.ours()
 	for i, entry := range o.entries {
 		if !o.isOurs(entry) && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == "" {
 			shared = shared.Union(removedFields(o.sets[i].Intersection(ours), live, merged))
@@ -82,65 +84,71 @@ func (o *Ownership) Removes(body, merged map[string]any) bool {
 // that desired doesn't have now. What the update itself changes goes to the
 // operator's Update entry: the API server sees to that, and nothing can change it.
 //
-// An Apply entry that is added has the time now and the apiVersion of live.
-func (o *Ownership) Applied(live, desired map[string]any, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
-	var out []metav1.ManagedFieldsEntry
-	applied, kept := fieldpath.NewSet(), false
+// What the Apply entry loses goes to the Update entry, too, unless it is left to others,
+// or somebody else owns it. If it isn't in the object any more, the API server drops it
+// from there. But the API server may make a field anew with the value that the operator
+// has said so far. It doesn't see that as a change, and the field would be nobody's.
+//
+// An entry that is added has the time now and the apiVersion of live.
+func (o *Ownership) Applied(live, desired map[string]any, left []fieldpath.Path, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
+	applied, dropped, others := managed.NewSet(), managed.NewSet(), managed.NewSet()
+	out := &Ownership{entries: slices.Clone(o.entries), sets: slices.Clone(o.sets), manager: o.manager}
 	for i, entry := range o.entries {
 		if !o.isOurs(entry) {
-			out = append(out, entry)
+			others = others.Union(o.sets[i])
 			continue
 		}
 		wanted := fieldsIn(o.sets[i], desired)
-		applied = applied.Union(wanted)
+		applied, out.sets[i] = applied.Union(wanted), o.sets[i].Difference(wanted)
 		if entry.Operation == metav1.ManagedFieldsOperationApply {
-			out, kept = append(out, entry), true // its fields are set below
-			continue
+			dropped, out.sets[i] = dropped.Union(out.sets[i]), managed.NewSet()
 		}
-		if rest := o.sets[i].Difference(wanted); !rest.Empty() {
-			entry, err := withOwnedFields(entry, rest)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, entry)
-		}
-	}
-	if applied.Empty() && !kept {
-		return out, nil
 	}
 	version, _ := live["apiVersion"].(string)
-	return withApplied(out, o.manager, version, applied, now)
+	out.add(metav1.ManagedFieldsOperationUpdate, version, withoutPaths(dropped.Difference(others), left), now)
+	out.add(metav1.ManagedFieldsOperationApply, version, applied, now)
+	return out.written()
 }
 
-// withApplied returns entries in which the manager's Apply entry owns these fields
-// and no others. An entry that is missing is appended, with an apiVersion and the
-// time now. An entry without fields is left out.
+// add gives fields to the operator's entry for an operation. An entry that is missing is
+// appended, with an apiVersion and the time now.
 //
-// There must never be a second one for another apiVersion: of several Apply
-// entries of one manager, the API server keeps the last alone. So an entry that
-// is there gets the fields whatever its apiVersion.
-func withApplied(entries []metav1.ManagedFieldsEntry, manager, version string, fields *fieldpath.Set, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
-	i := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
-	})
-	switch {
-	case i >= 0 && fields.Empty():
-		return slices.Delete(entries, i, i+1), nil
-	case i < 0:
-		i = len(entries)
-		entries = append(entries, metav1.ManagedFieldsEntry{
-			Manager: manager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now, FieldsType: "FieldsV1",
-		})
+// There must never be a second Apply entry for another apiVersion: of several Apply
+// entries of one manager, the API server keeps the last alone. So an entry that is there
+// gets the fields whatever its apiVersion.
+func (o *Ownership) add(operation metav1.ManagedFieldsOperationType, version string, fields *managed.Set, now metav1.Time) {
+	i := slices.IndexFunc(o.entries, func(e metav1.ManagedFieldsEntry) bool { return o.isOurs(e) && e.Operation == operation })
+	if i < 0 {
+		i = len(o.entries)
+		o.entries = append(o.entries, metav1.ManagedFieldsEntry{Manager: o.manager, Operation: operation, APIVersion: version, Time: &now, FieldsType: "FieldsV1"})
+		o.sets = append(o.sets, managed.NewSet())
 	}
-	var err error
-	entries[i], err = withOwnedFields(entries[i], fields)
-	return entries, err
+	o.sets[i] = o.sets[i].Union(fields)
+}
+
+// written returns the entries with the fields that they own. The operator's entries without
+// fields are left out.
+func (o *Ownership) written() ([]metav1.ManagedFieldsEntry, error) {
+	var out []metav1.ManagedFieldsEntry
+	for i, entry := range o.entries {
+		if o.isOurs(entry) {
+			if o.sets[i].Empty() {
+				continue
+			}
+			var err error
+			if entry, err = withOwnedFields(entry, o.sets[i]); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, entry)
+	}
+	return out, nil
 }
 
 // ownedFields returns the fields that an entry owns. Path elements of an unknown
 // type are left out, as the API server leaves them out.
-func ownedFields(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
-	fields := fieldpath.NewSet()
+func ownedFields(entry metav1.ManagedFieldsEntry) (*managed.Set, error) {
+	fields := managed.NewSet()
 	if entry.FieldsV1 == nil {
 		return fields, nil
 	}
@@ -151,7 +159,7 @@ func ownedFields(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 }
 
 // withOwnedFields returns an entry that owns the given fields instead of its own.
-func withOwnedFields(entry metav1.ManagedFieldsEntry, fields *fieldpath.Set) (metav1.ManagedFieldsEntry, error) {
+func withOwnedFields(entry metav1.ManagedFieldsEntry, fields *managed.Set) (metav1.ManagedFieldsEntry, error) {
 	raw, err := fields.ToJSON()
 	if err != nil {
 		return entry, fmt.Errorf("%s of %s by %s: %w", entry.Operation, entry.APIVersion, entry.Manager, err)

@@ -17,6 +17,7 @@ func TestOwnershipApplied(t *testing.T) {
 	for name, test := range map[string]struct {
 		reason  string
 		desired string
+		left    []string // the paths of fields that are left to others
 		before  []string
 		after   []string
 	}{
@@ -31,12 +32,27 @@ func TestOwnershipApplied(t *testing.T) {
 			after:  []string{`us Apply v1: {f:spec: {.: {}, f:a: {}}}`},
 		},
 		"no longer desired": {
-			reason: "the next apply mustn't remove what is left to others now", desired: `{spec: {a: 1}}`,
+			reason: "the API server may make it anew as it was, and then it isn't somebody else's", desired: `{spec: {a: 1}}`,
+			before: []string{`us Apply v1: {f:spec: {f:a: {}, f:replicas: {}}}`},
+			after:  []string{`us Apply v1: {f:spec: {f:a: {}}}`, `us Update v1: {f:spec: {f:replicas: {}}}`},
+		},
+		"no longer desired, and updated": {
+			reason: "an Update entry gets it, with what it has", desired: `{spec: {a: 1}}`,
+			before: []string{`us Update v2: {f:spec: {f:b: {}}}`, `us Apply v1: {f:spec: {f:a: {}, f:replicas: {}}}`},
+			after:  []string{`us Update v2: {f:spec: {f:b: {}, f:replicas: {}}}`, `us Apply v1: {f:spec: {f:a: {}}}`},
+		},
+		"no longer desired, and another's": {
+			reason: "the other one may remove it, as long as nobody else owns it", desired: `{spec: {a: 1}}`,
+			before: []string{`us Apply v1: {f:spec: {f:a: {}, f:replicas: {}}}`, `other Apply v1: {f:spec: {f:replicas: {}}}`},
+			after:  []string{`us Apply v1: {f:spec: {f:a: {}}}`, `other Apply v1: {f:spec: {f:replicas: {}}}`},
+		},
+		"left": {
+			reason: "the next apply mustn't remove what is left to others now", desired: `{spec: {a: 1}}`, left: []string{"spec.replicas"},
 			before: []string{`us Apply v1: {f:spec: {f:a: {}, f:replicas: {}}}`},
 			after:  []string{`us Apply v1: {f:spec: {f:a: {}}}`},
 		},
 		"nothing left": {
-			reason: "an Apply entry without fields goes, too", desired: `{}`,
+			reason: "an Apply entry without fields goes, too", desired: `{}`, left: []string{"spec"},
 			before: []string{`us Apply v1: {f:spec: {f:a: {}}}`, `other Update v1: {f:b: {}}`},
 			after:  []string{`other Update v1: {f:b: {}}`},
 		},
@@ -75,7 +91,7 @@ func TestOwnershipApplied(t *testing.T) {
 			now := metav1.NewTime(writtenAt.Add(time.Hour))
 			owned, err := ReadOwnership(given, "us")
 			require.NoError(t, err)
-			got, err := owned.Applied(map[string]any{"apiVersion": "v1"}, sample.YAML(t, test.desired), now)
+			got, err := owned.Applied(map[string]any{"apiVersion": "v1"}, sample.YAML(t, test.desired), pathsOf(t, test.left...), now)
 			require.NoError(t, err)
 			require.Equal(t, before, given, "the given entries were changed")
 			require.Equal(t, describeEntries(t, entries(t, test.after)), describeEntries(t, got), test.reason)
