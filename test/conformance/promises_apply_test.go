@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -59,6 +60,25 @@ func TestC138_ScaledWhileTheHandlerThinks(t *testing.T) {
 			s.restart()
 		})
 	}
+}
+
+func TestC138_IgnoredSinceABuild(t *testing.T) {
+	scenario(t, "C138", "a field that a build applied and the next one ignores isn't the operator's any more after the next removal: whoever applies it meets no conflict")
+	deployment := func(spec string) map[string]any {
+		return manifest(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {paused: true, selector: {matchLabels: {app: one}}, template: {
+			metadata: {labels: {app: one}}, spec: {containers: [{name: main, image: example.com/app}]}}, `+spec+`}}`)
+	}
+	s := newStage(t, "c138-build", childrenBy(config.Apply, k8s.Deployment)...)
+	s.want(deployment("replicas: 2, minReadySeconds: 1"))
+	s.want(deployment("replicas: 2, minReadySeconds: 2")) // by an update or an apply: it owns its words by an Apply entry
+	s.rebuild(s.withChild(config.Child{Type: k8s.Deployment, Strategy: config.Apply, IgnoreFields: []string{"spec.replicas"}}), nil, deployment("revisionHistoryLimit: 5"))
+	_, untyped := clients(t, "somebody")
+	scaled := &unstructured.Unstructured{Object: manifest(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {replicas: 5}}`)}
+	_, err := untyped.Resource(deploymentsResource).Namespace(s.Namespace).Apply(t.Context(), "one", scaled, metav1.ApplyOptions{FieldManager: "scaler"})
+	require.NoError(t, err)
+	settle(t, s.Kit)
+	require.EqualValues(t, 5, s.field(deployment(""), "spec", "replicas"))
+	s.silent()
 }
 
 // A life is what becomes of one object: what is desired of it, and what somebody

@@ -84,8 +84,8 @@ func (o *Ownership) Removes(body, merged map[string]any) bool {
 // that desired doesn't have now. What the update itself changes goes to the
 // operator's Update entry: the API server sees to that, and nothing can change it.
 //
-// What the Apply entry loses goes to the Update entry, too, unless it is left to others,
-// or somebody else owns it. If it isn't in the object any more, the API server drops it
+// What is at the paths left belongs to others: the operator gives it up. What else the
+// Apply entry loses goes to the Update entry, unless somebody else owns it. If it isn't in the object any more, the API server drops it
 // from there. But the API server may make a field anew with the value that the operator
 // has said so far. It doesn't see that as a change, and the field would be nobody's.
 //
@@ -99,13 +99,13 @@ func (o *Ownership) Applied(live, desired map[string]any, left []fieldpath.Path,
 			continue
 		}
 		wanted := fieldsIn(o.sets[i], desired)
-		applied, out.sets[i] = applied.Union(wanted), o.sets[i].Difference(wanted)
+		applied, out.sets[i] = applied.Union(wanted), withoutPaths(o.sets[i].Difference(wanted), left)
 		if entry.Operation == metav1.ManagedFieldsOperationApply {
 			dropped, out.sets[i] = dropped.Union(out.sets[i]), managed.NewSet()
 		}
 	}
 	version, _ := live["apiVersion"].(string)
-	out.add(metav1.ManagedFieldsOperationUpdate, version, withoutPaths(dropped.Difference(others), left), now)
+	out.add(metav1.ManagedFieldsOperationUpdate, version, dropped.Difference(others), now)
 	out.add(metav1.ManagedFieldsOperationApply, version, applied, now)
 	return out.written()
 }

@@ -48,8 +48,8 @@ func TestOwnershipApplied(t *testing.T) {
 		},
 		"left": {
 			reason: "the next apply mustn't remove what is left to others now", desired: `{spec: {a: 1}}`, left: []string{"spec.replicas"},
-			before: []string{`us Apply v1: {f:spec: {f:a: {}, f:replicas: {}}}`},
-			after:  []string{`us Apply v1: {f:spec: {f:a: {}}}`},
+			before: []string{`us Apply v1: {f:spec: {f:a: {}, f:replicas: {}}}`, `us Update v1: {f:spec: {f:b: {}, f:replicas: {}}}`},
+			after:  []string{`us Apply v1: {f:spec: {f:a: {}}}`, `us Update v1: {f:spec: {f:b: {}}}`},
 		},
 		"nothing left": {
 			reason: "an Apply entry without fields goes, too", desired: `{}`, left: []string{"spec"},

@@ -67,7 +67,7 @@ func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource, merged
 // live object's managedFields say. An entry that is added has the time now.
 func OwningBody(s *catalog.Settings, a *Action, parent *resource.Resource, body map[string]any, owned *merge.Ownership, now metav1.Time) (map[string]any, error) {
 	live := a.LiveObject()
-	entries, err := owned.Applied(live, applied(a.Want, fullUpdate(s, a, parent)), a.Want.left, now)
+	entries, err := owned.Applied(live, applied(a.Want, fullUpdate(s, a, parent)), a.Want.kind.Comparison.Ignore, now)
 	if err != nil {
 		return nil, err
 	}
