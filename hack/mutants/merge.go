@@ -5,6 +5,12 @@ func inMerge() []mutant {
 	return []mutant{
 		unit("entries of a subresource are disowned by nobody", "merge", "merge/disown.go",
 			"		if entry.Manager != manager || entry.Subresource != \"\" {", "		if entry.Manager != manager {"),
+		unit("what an apply drops stays ours while it is there", "merge", "merge/managed_fields.go",
+			"	out.add(metav1.ManagedFieldsOperationUpdate, version, dropped.Difference(others), now)\n", ""),
+		unit("what an apply drops is left to whoever owns it", "merge", "merge/managed_fields.go",
+			"dropped.Difference(others)", "dropped"),
+		unit("what is left to others is given up", "merge", "merge/managed_fields.go",
+			"withoutPaths(o.sets[i].Difference(wanted), left)", "o.sets[i].Difference(wanted)"),
 		unit("a field that others apply, too, stays", "merge", "merge/managed_fields.go",
 			"	if shared.Empty() {\n", "	if true {\n"),
 		unit("what others own isn't made anew", "merge", "merge/made.go",
