@@ -222,7 +222,7 @@ func TestAWebhookTellsValuesOfSecretsAnywhereInItsAnswer(t *testing.T) {
 				require.True(t, strings.Contains(said.String(), want), "%q isn't said: nothing was looked for", want) //nolint:testifylint // it is long
 			}
 			noCanary(t, "all that is told", said.String())
-			for reason, wrong := range map[string]string{"no right is missing": "add the rule", "a status code may be a value": ": 471 ", "it may be one in a metric": `"471"`} {
+			for reason, wrong := range map[string]string{"no right is missing": "add the rule", "a status code may be a value": ": 471 ", "it may be one in a metric": `code="471"`} {
 				require.False(t, strings.Contains(said.String(), wrong), "%s: %q", reason, wrong) //nolint:testifylint // it is long
 			}
 			require.True(t, strings.Contains(said.String(), `code="other"`)) //nolint:testifylint // it is long
