@@ -85,9 +85,10 @@ func (o *Ownership) Removes(body, merged map[string]any) bool {
 // operator's Update entry: the API server sees to that, and nothing can change it.
 //
 // What is at the paths left belongs to others: the operator gives it up. What else the
-// Apply entry loses goes to the Update entry, unless somebody else owns it. If it isn't in the object any more, the API server drops it
-// from there. But the API server may make a field anew with the value that the operator
-// has said so far. It doesn't see that as a change, and the field would be nobody's.
+// Apply entry loses goes to the Update entry, unless somebody else owns it. If it isn't in
+// the object any more, the API server drops it from there. But the API server may make a
+// field anew with the value that the operator has said so far. It doesn't see that as a
+// change, and the field would be nobody's.
 //
 // An entry that is added has the time now and the apiVersion of live.
 func (o *Ownership) Applied(live, desired map[string]any, left []fieldpath.Path, now metav1.Time) ([]metav1.ManagedFieldsEntry, error) {
