@@ -23,6 +23,8 @@ type verification struct {
 	left       []merge.Difference // differences of which nothing is known yet
 	normalized []merge.Difference
 	confirmed  bool // an update with all desired values leads to what is normalized
+	compared   bool // a creation was tried
+	made       bool // and its answer is known
 	created    bool // what a creation would make of the child is known, or of no use
 }
 
@@ -146,12 +148,17 @@ func (v *verification) create(ctx context.Context) {
 
 // compareTwin tries to create the child anew, under another name. Differences that the
 // new object has as well are normalized. It returns false if nothing can be created.
+// It asks once.
 func (v *verification) compareTwin(ctx context.Context) bool {
+	if v.compared {
+		return v.made
+	}
 	rest, err := v.twin(ctx)
-	if err == nil {
+	v.compared, v.made = true, err == nil
+	if v.made {
 		v.settle(plan.Explained(v.left, rest))
 	}
-	return err == nil
+	return v.made
 }
 
 // twin tries to create the child anew, under another name. It returns how the answer

@@ -32,7 +32,7 @@ func TestVerify_Refused(t *testing.T) {
 	policy := invalid(`configmaps "c" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p' denied request: no`)
 	webhook := invalid(`admission webhook "w" denied the request: no`)
 	const update, trial, write = "dry update ConfigMap ns/c", "dry create ConfigMap ns/roperator-dry-run", "update ConfigMap ns/c"
-	const removed, changed, injected = "removed", "changed", "injected"
+	const removed, changed, injected, other = "removed", "changed", "injected", "other"
 	for name, tc := range map[string]struct {
 		reason string
 		now    string           // what has become of the field; injected: by a webhook, at creations
@@ -52,6 +52,9 @@ func TestVerify_Refused(t *testing.T) {
 		"another field": {
 			"what is refused is no field that differs", changed, map[string]error{"update": forbidden}, []string{update, write}, true,
 		},
+		"another field, at a webhook's value": {
+			"a creation is tried once: it comes out otherwise", other, map[string]error{"update": forbidden}, []string{update, trial, update, write}, true,
+		},
 		"immutable":            {"nobody can have changed it since the creation", changed, map[string]error{"update": fixed}, []string{update}, false},
 		"immutable as a whole": {"the same, by the object around it", changed, map[string]error{"update": around}, []string{update}, false},
 	} {
@@ -61,11 +64,13 @@ func TestVerify_Refused(t *testing.T) {
 				switch data, _ := o["data"].(map[string]any); tc.now {
 				case removed, injected:
 					delete(data, "k")
-				case changed:
+				case changed, other: // of the other, managedFields tell nothing
 					data["k"] = "theirs"
 				}
 			})
-			f.store.HoldFields(live, []string{`{"f:data":{"f:l":{}}}`})
+			if tc.now != other {
+				f.store.HoldFields(live, []string{`{"f:data":{"f:l":{}}}`})
+			}
 			f.server.SetHooks(fakeapi.Hooks{
 				Before: func(r fakeapi.Request) error { return tc.denied[r.Verb] },
 				Admit: func(r fakeapi.Request, object map[string]any) error {
