@@ -10,8 +10,6 @@ func forHistories() []mutant {
 			"	if others, some := c.Without(p.req.Parent.UID()); some {\n", "	if others, some := c.Without(p.req.Parent.UID()); false && some {\n"),
 		one("an older list begins a new history", "store/start_over.go",
 			"	proven = Older(listVersion, asked) || ", "	proven = "),
-		one("what one type shows of the history holds for all", "watch/history.go",
-			"		if w != by {\n", "		if false {\n"),
 		one("a 404 for the finalizers isn't the end of the parent", "reconcile/finalize.go",
 			"	case apierrors.IsNotFound(err):\n		return p.lookAgain(ctx, fmt.Errorf(\"%s: finalizer: %w\", object.RefOf(p.parent), err))\n",
 			"	case apierrors.IsNotFound(err):\n		return schedule.Outcome{Forget: true}, nil\n"),

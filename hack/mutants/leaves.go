@@ -7,6 +7,9 @@ func inLeaves() []mutant {
 	}
 	const apierror, testkit = "internal/apierror", "testkit"
 	return []mutant{
+		one("a controller is of the parent's kind", "resource", "resource.go", " && schema.FromAPIVersionAndKind(o.apiVersion, o.kind).GroupKind() == owner\n", " && (true || owner.Empty())\n"),
+		one("a controller has the parent's UID", "resource", "resource.go", "return o.uid == string(uid) && ", "return uid != \"\" && "),
+		one("an owner that isn't the controller doesn't control", "resource", "resource.go", "		if err == nil && o.controller == isTrue {\n			return o.uid ==", "		if err == nil {\n			return o.uid =="),
 		one("a reason about a Secret is a known one", apierror, "redact.go", "Reason: knownReason(s.Reason)", "Reason: s.Reason"),
 		one("a code about a Secret is a known one", apierror, "redact.go", "Code: knownCode(s.Code)", "Code: s.Code"),
 		one("a cause about a Secret is of a known type", apierror, "redact.go", "		c.Type = knownCause(c.Type)\n", ""),

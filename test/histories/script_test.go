@@ -104,7 +104,7 @@ func (p *pen) step() step {
 		{5, "mend", parent},
 		{8, "delete", parent},
 		{4, "select", func() []string { return []string{p.parent(), p.pick("yes", "no")} }},
-		{2, "former", parent},
+		{2, "former", func() []string { return []string{p.parent(), p.pick("too", "alone")} }},
 		{2, "hold", func() []string { return []string{p.pick(p.child(), "Parent/"+p.parent())} }},
 		{2, "let-go", none},
 		{6, "remove", child},

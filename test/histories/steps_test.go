@@ -26,8 +26,11 @@ func (w *world) take(s step, verbose bool) {
 	case "select":
 		w.change("Parent/"+args[0], func(o map[string]any) { inside(o, "metadata", "labels")["mine"] = args[1] })
 	case "former":
-		if p := w.server.Get(parentType(), key(args[0])); p != nil && w.selected(p) && w.calls(p.UID()) > 0 {
+		if p := w.server.Get(parentType(), key(args[0])); p != nil && !p.IsDeleting() && w.selected(p) && w.calls(p.UID()) > 0 {
 			w.addFinalizer("Parent/"+args[0], formerFinalizer)
+			if args[1] == "alone" { // as an earlier build has left it
+				w.takeFinalizer("Parent/"+args[0], finalizer)
+			}
 		}
 	case "hold":
 		w.addFinalizer(args[0], foreignFinalizer)
@@ -124,15 +127,19 @@ func (w *world) addFinalizer(arg, name string) {
 func (w *world) letGo() {
 	for _, kind := range []string{"Parent", "ConfigMap", "Part"} {
 		for _, r := range w.server.List(typeOf(kind)) {
-			if !slices.Contains(r.Finalizers(), foreignFinalizer) {
-				continue
+			if slices.Contains(r.Finalizers(), foreignFinalizer) {
+				w.takeFinalizer(kind+"/"+r.Name(), foreignFinalizer)
 			}
-			w.change(kind+"/"+r.Name(), func(o map[string]any) {
-				held, _ := inside(o, "metadata")["finalizers"].([]any)
-				inside(o, "metadata")["finalizers"] = slices.DeleteFunc(held, func(f any) bool { return f == foreignFinalizer })
-			})
 		}
 	}
+}
+
+// takeFinalizer takes a finalizer off an object.
+func (w *world) takeFinalizer(arg, name string) {
+	w.change(arg, func(o map[string]any) {
+		held, _ := inside(o, "metadata")["finalizers"].([]any)
+		inside(o, "metadata")["finalizers"] = slices.DeleteFunc(held, func(f any) bool { return f == name })
+	})
 }
 
 func (w *world) change(arg string, change func(o map[string]any)) {

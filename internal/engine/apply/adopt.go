@@ -41,7 +41,7 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 	switch {
 	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
 		x.keep(live)
-		return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}, nil
+		return Result{Await: true, Parked: x.Store.Await(live, x.Parent.UID())}, nil
 	case s.child && x.contradicts(live):
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
 	case s.child:
@@ -69,7 +69,7 @@ func (x *Executor) takeControlled(ctx context.Context, a *plan.Action, live *res
 	case s.adoptable && s.unlabelled():
 		return x.takeIfParentLives(ctx, a, live)
 	}
-	return Result{Err: x.nameTaken(a, "its controller is this parent, but it isn't labelled as a child")}, nil
+	return Result{Err: x.nameTaken(a, live, "its controller is this parent, but it isn't labelled as a child")}, nil
 }
 
 // leave leaves an object alone that the operator must not take. If it is a child
@@ -77,24 +77,24 @@ func (x *Executor) takeControlled(ctx context.Context, a *plan.Action, live *res
 // waited for. Otherwise its name is taken.
 func (x *Executor) leave(ctx context.Context, a *plan.Action, live *resource.Resource, s standing) Result {
 	if s.foreign || s.controller == nil {
-		return Result{Err: x.nameTaken(a, s.holder)}
+		return Result{Err: x.nameTaken(a, live, s.holder)}
 	}
 	if s.owned == x.Config.Name && s.tracked == string(s.controller.UID) && object.IsOf(x.Parent.Type(), s.controller) {
 		switch going, err := x.goingAway(ctx, live, s.controller); {
 		case err != nil:
 			return Result{Err: err}
 		case going:
-			return Result{Await: true, Parked: x.Store.Await(a.Ref, x.Parent.UID())}
+			return Result{Await: true, Parked: x.Store.Await(live, x.Parent.UID())}
 		}
 	}
-	return Result{Err: x.nameTaken(a, "its controller is "+s.controller.Kind+" "+s.controller.Name)}
+	return Result{Err: x.nameTaken(a, live, "its controller is "+s.controller.Kind+" "+s.controller.Name)}
 }
 
-// nameTaken returns the error about a child whose name a foreign object holds. It
+// nameTaken returns the error about a child whose name a foreign object holds, live. It
 // lets the store wake the parent when the object goes, if the store learns of
 // that. holder says who has the object; it may be empty.
-func (x *Executor) nameTaken(a *plan.Action, holder string) error {
-	x.Store.Await(a.Ref, x.Parent.UID())
+func (x *Executor) nameTaken(a *plan.Action, live *resource.Resource, holder string) error {
+	x.Store.Await(live, x.Parent.UID())
 	return &NameTakenError{what: a.Ref.String(), operator: x.Config.Name, holder: holder}
 }
 

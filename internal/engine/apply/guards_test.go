@@ -54,6 +54,27 @@ func TestDelete_OfWhatIsNoLongerWatched(t *testing.T) {
 	}
 }
 
+// A webhook takes the labels off what is written. No watch tells of such an object, so it
+// isn't held.
+func TestWrite_OfWhatIsNotWatched(t *testing.T) {
+	for name, labelled := range map[string]bool{"Labelled": true, "Stripped": false} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+			f.server.SetHooks(fakeapi.Hooks{Admit: func(_ fakeapi.Request, o map[string]any) error {
+				if !labelled {
+					delete(o["metadata"].(map[string]any), "labels") //nolint:forcetypeassert // it is an object
+				}
+				return nil
+			}})
+			r := f.run(t.Context(), f.plan(nil, configMap(nil))).Results[0]
+			require.NoError(t, r.Err)
+			require.True(t, r.Wrote)
+			_, held := f.store.Object(r.Action.Ref)
+			require.Equal(t, labelled, held)
+		})
+	}
+}
+
 // An object whose controller is the parent is another operator's child if it carries
 // that operator's labels or mark. It isn't claimed, whatever the configuration allows.
 func TestClaim_AnotherOperatorsChild(t *testing.T) {

@@ -220,6 +220,9 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 // takes over the order of desired.
 func (p *ParentMemory) KeepOnly(desired []*Desired) { p.children.keepOnly(desired) }
 
+// Children returns of how many children something is remembered.
+func (p *ParentMemory) Children() int { return len(p.children.list) }
+
 // DeferStatus says whether a pass leaves the status to the next pass. It does if
 // it may, but not twice in a row. DeferStatus remembers the answer.
 func (p *ParentMemory) DeferStatus(may bool) bool {

@@ -155,8 +155,6 @@ func (e *Engine) Listed(again bool) {
 	e.store.HoldChildrenOnly()
 	if again {
 		e.store.ForgetAllFields()
-	} else {
-		e.store.ForgetOrphanFields()
 	}
 }
 

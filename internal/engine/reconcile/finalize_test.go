@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,6 +47,45 @@ func TestFinalizer_OfAParentThatIsDeletedMeanwhile(t *testing.T) {
 		require.Empty(t, r.Errors("one"))
 		require.Equal(t, []string{"example.com/theirs"}, r.Get(sample.ParentType(), "one").Finalizers())
 		require.Nil(t, r.Get(k8s.ConfigMap, "one"))
+		r.Stop()
+	})
+}
+
+// Another parent of the same name is there when the finalizer is added. The pass is over: it
+// was about the one that is gone. The watch tells of the other, which has its own pass.
+func TestFinalizer_OfAParentThatIsReplacedMeanwhile(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		var patched []string // the values of the parents that a patch finds
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			if req.Verb != "patch" {
+				return nil
+			}
+			if len(patched) == 0 {
+				server.Hold(sample.ParentType())
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
+				rig.CreateParent(t, server, "one", "new")
+			}
+			value, _ := server.Get(sample.ParentType(), rig.Key("one")).Field("spec", "value")
+			patched = append(patched, fmt.Sprint(value))
+			return nil
+		}})
+		r := rig.Start(t, server, rig.Config(), &handler.Funcs{
+			SyncFunc: rig.Copier,
+			FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+				return &handler.FinalizeResponse{Finalized: true}, nil
+			},
+		})
+		r.Create("one", "old")
+		synctest.Wait()
+		require.Equal(t, []string{"new"}, patched, "nothing is done to the other in the pass over the first")
+		require.Nil(t, r.Get(k8s.ConfigMap, "one"))
+		server.Release()
+		rig.Elapse(time.Minute)
+		require.Equal(t, []string{"new", "new"}, patched)
+		value, _ := r.Get(k8s.ConfigMap, "one").Field("data", "value")
+		require.Equal(t, "new", value)
+		require.Empty(t, r.Errors("one"))
 		r.Stop()
 	})
 }

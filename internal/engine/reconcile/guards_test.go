@@ -210,6 +210,27 @@ func TestChild_BeforeItsParent(t *testing.T) {
 	})
 }
 
+// A child whose parent is gone already when the operator starts has no pass, so what is
+// known of its fields isn't held.
+func TestStart_ChildOfAParentThatIsGone(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		_, err := server.Create(map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+				"name": "one", "namespace": "ns",
+				"labels":          map[string]any{config.DefaultDomain + "/operator": "op", config.DefaultDomain + "/parent-uid": "gone"},
+				"ownerReferences": []any{map[string]any{"apiVersion": sample.ParentType().APIVersion, "kind": "Parent", "name": "one", "uid": "gone", "controller": true}},
+				"managedFields":   []any{map[string]any{"manager": "op", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:data": map[string]any{}}}},
+			},
+		})
+		require.NoError(t, err)
+		r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
+		rig.Elapse(time.Minute)
+		require.Zero(t, r.Manager.Engine().Sizes()["held fields"])
+		r.Stop()
+	})
+}
+
 // A flood of objects with the operator's labels is watched. It costs no request, no pass, and
 // no memory but that of the keys.
 func TestFlood_OfLabelledObjects(t *testing.T) {

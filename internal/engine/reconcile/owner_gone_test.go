@@ -69,7 +69,11 @@ func TestLost_ByAParentThatStays(t *testing.T) {
 		cfg.Children[0].Strategy = config.Recreate
 		r := rig.Start(t, server, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 			value, _ := req.Parent.Field("spec", "value")
-			return &handler.SyncResponse{Children: []any{rig.Copied("a", value), rig.Copied("b", value)}}, nil
+			children := []any{rig.Copied("a", value), rig.Copied("b", value)}
+			if value == "v3" {
+				children = append(children, rig.Copied("c", value))
+			}
+			return &handler.SyncResponse{Children: children}, nil
 		}))
 		r.Create("one", "v1")
 		rig.Elapse(time.Second)
@@ -83,6 +87,10 @@ func TestLost_ByAParentThatStays(t *testing.T) {
 		synctest.Wait()
 		require.NotNil(t, r.Get(k8s.ConfigMap, "a"))
 		require.Equal(t, map[string]int{"get": 1}, parentReads(server.Requests()), "of the pass that creates it")
+
+		r.SetSpec("one", "v3")
+		require.NotNil(t, r.Get(k8s.ConfigMap, "c"))
+		require.Equal(t, map[string]int{"get": 1}, parentReads(server.Requests()), "that it has lost a child is explained")
 		r.Stop()
 	})
 }

@@ -103,6 +103,19 @@ func TestUnchangedPassDecodesNoChild(t *testing.T) {
 	}
 }
 
+// TestUnwantedChildIsForgotten: what is remembered of a child ends with the pass in which
+// the handler doesn't want it any more.
+func TestUnwantedChildIsForgotten(t *testing.T) {
+	e, uid := settledEngine(t, 3, 0)
+	remembered := e.memory.Of(uid)
+	require.Equal(t, 3, remembered.Children())
+	e.handler = handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+		return &handler.SyncResponse{}, nil
+	})
+	e.sync(t.Context(), schedule.Due{UID: uid, Trigger: "test"})
+	require.Zero(t, remembered.Children())
+}
+
 // BenchmarkUnchangedPass is a whole pass over a parent whose children are as
 // its handler wants them: snapshot, handler, encoding of its answer, plan,
 // status.

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -188,27 +190,74 @@ func TestPlanNormalized(t *testing.T) {
 	}
 }
 
-// A child that changes between the list and the dry run is looked at again.
-func TestPlanChildChangesMeanwhile(t *testing.T) {
-	rig.Bubble(t, func(t *testing.T) {
-		server, cfg := rig.Server(), rig.Config()
-		rig.CreateParent(t, server, "p", "1")
-		converge(t, server, cfg, handler.SyncFunc(rig.Copier))
-		_, err := server.Change(sample.ParentType(), rig.Key("p"), func(o map[string]any) { o["spec"] = map[string]any{"value": "2"} })
-		require.NoError(t, err)
-		var once sync.Once
-		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) (err error) {
-			if r.Verb == "update" {
-				once.Do(func() {
-					_, err = server.Change(k8s.ConfigMap, rig.Key("p"), func(o map[string]any) { o["data"] = map[string]any{"value": "newer"} })
-				})
+// What changes between the lists and the dry run is looked at again.
+func TestPlanChangesMeanwhile(t *testing.T) {
+	change := func(server *fakeapi.Server, of resource.Type, field, value string) error {
+		_, err := server.Change(of, rig.Key("p"), func(o map[string]any) { o[field] = map[string]any{"value": value} })
+		return err
+	}
+	for name, tc := range map[string]struct {
+		reason string
+		before func(server *fakeapi.Server, r fakeapi.Request, n int) error // the nth update of its type
+		want   []string
+	}{
+		"Child": {"the newer state differs otherwise", func(server *fakeapi.Server, r fakeapi.Request, n int) error {
+			if r.Type != k8s.ConfigMap || n > 1 {
+				return nil
 			}
-			return err
-		}})
-		lines, err := planOf(t, server, cfg, handler.SyncFunc(rig.Copier))
-		require.NoError(t, err)
-		require.Equal(t, planned("p: update ConfigMap p", `  data.value: "newer" -> "2"`), lines)
-	})
+			return change(server, k8s.ConfigMap, "data", "newer")
+		}, planned("p: update ConfigMap p", `  data.value: "newer" -> "2"`)},
+		"ChildTwice": {"the second state is as new to the plan", func(server *fakeapi.Server, r fakeapi.Request, n int) error {
+			if r.Type != k8s.ConfigMap || n > 2 {
+				return nil
+			}
+			return change(server, k8s.ConfigMap, "data", fmt.Sprint("newer ", n))
+		}, planned("p: update ConfigMap p", `  data.value: "newer 2" -> "2"`)},
+		"NotTheChild": {"a conflict for a moment is no answer about the child", func(_ *fakeapi.Server, r fakeapi.Request, n int) error {
+			if r.Type != k8s.ConfigMap || n > 1 {
+				return nil
+			}
+			return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "p", errors.New("for a moment"))
+		}, planned("p: update ConfigMap p", `  data.value: "1" -> "2"`)},
+		"Parent": {"the plan is for what it is now", func(server *fakeapi.Server, r fakeapi.Request, n int) error {
+			if r.Type != sample.ParentType() || n > 1 {
+				return nil
+			}
+			return change(server, sample.ParentType(), "spec", "3")
+		}, planned("p: update Parent p", `  status.observedGeneration: 1 -> 3`, `  status.value: "1" -> "3"`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, cfg := rig.Server(), rig.Config()
+				h := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					if name == "Parent" {
+						value, _ := req.Parent.Field("spec", "value")
+						return &handler.SyncResponse{Status: map[string]any{"value": value}}, nil
+					}
+					resp, err := rig.Copier(ctx, req)
+					resp.Status = nil
+					return resp, err
+				})
+				rig.CreateParent(t, server, "p", "1")
+				converge(t, server, cfg, h)
+				require.NoError(t, change(server, sample.ParentType(), "spec", "2"))
+				var mu sync.Mutex
+				updates := map[resource.Type]int{}
+				server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+					if r.Verb != "update" {
+						return nil
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					updates[r.Type]++
+					return tc.before(server, r, updates[r.Type])
+				}})
+				lines, err := planOf(t, server, cfg, h)
+				require.NoError(t, err)
+				require.Equal(t, tc.want, lines, tc.reason)
+			})
+		})
+	}
 }
 
 func TestPlanHidesSecrets(t *testing.T) {

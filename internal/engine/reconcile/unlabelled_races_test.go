@@ -1,6 +1,7 @@
 package reconcile_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,49 @@ func TestUnlabelled_RacesWithTheAdoption(t *testing.T) {
 				rig.Elapse(time.Minute)
 				require.NotContains(t, r.Logs.String(), "panic")
 				require.Zero(t, r.Manager.Engine().Sizes()["unlabelled"], tc.reason)
+				r.Stop()
+			})
+		})
+	}
+}
+
+// Between the list that finds an unlabelled object and the read before the first call,
+// the object becomes one that isn't the parent's to adopt.
+func TestUnlabelled_RacesWithTheRead(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		change func(t *testing.T, server *fakeapi.Server, p, other *resource.Resource)
+	}{
+		"Replaced": {"a program that still makes them is no past one", func(t *testing.T, server *fakeapi.Server, p, _ *resource.Resource) {
+			require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("old")))
+			create(t, server, unlabelled("old", p))
+		}},
+		"GivenAway": {"it is the other parent's", func(t *testing.T, server *fakeapi.Server, _, other *resource.Resource) {
+			_, err := server.Change(k8s.ConfigMap, rig.Key("old"), func(o map[string]any) {
+				metaOf(o)["ownerReferences"] = metaOf(unlabelled("old", other))["ownerReferences"]
+			})
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, s := rig.Server(), &shower{}
+				p, other := rig.CreateParent(t, server, "one", "1"), rig.CreateParent(t, server, "two", "2")
+				create(t, server, unlabelled("old", p))
+				happened := false
+				server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+					if r.Verb == "get" && r.Type == k8s.ConfigMap && !happened {
+						happened = true
+						tc.change(t, server, p, other)
+					}
+					return nil
+				}})
+				r := rig.Start(t, server, adopting(), handler.SyncFunc(s.sync))
+				rig.Elapse(time.Minute)
+				require.True(t, happened)
+				require.NotContains(t, strings.Join(s.shown(), " "), "old", tc.reason)
+				require.Empty(t, r.Get(k8s.ConfigMap, "old").Labels(), tc.reason)
+				require.Zero(t, r.Manager.Engine().Sizes()["unlabelled"])
 				r.Stop()
 			})
 		})

@@ -89,7 +89,7 @@ func TestForeign_HeldByTheKeyAlone(t *testing.T) {
 				s.Observe(maps, tc.object(t, "c", 3, size))
 				held, _ = s.Object(at)
 				require.Equal(t, "3", held.ResourceVersion())
-				require.True(t, s.Await(at, "p"))
+				require.True(t, await(s, at, "p"))
 				require.Equal(t, []types.UID{"p"}, s.ObserveDeleted(maps, tc.object(t, "c", 4, 0)).Woken)
 				objects, bytes = s.Usage(k8s.ConfigMap)
 				require.Zero(t, objects+bytes)
@@ -198,7 +198,7 @@ func TestForeign_OrphanedWhileItIsWaitedFor(t *testing.T) {
 	s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "p", "p", 1, ""))
 	child := labelled{"ns", "gone", "gone", ""}.object(t, "c", 2, 0)
 	s.Observe(maps, child)
-	require.True(t, s.Await(object.RefOf(child), "p"))
+	require.True(t, s.Await(child, "p"))
 	require.Empty(t, s.Observe(maps, labelled{"ns", "gone", "gone", ""}.object(t, "c", 3, 0)).Woken)
 	require.Equal(t, []types.UID{"p"}, s.Observe(maps, labelled{"ns", "gone", "", ""}.object(t, "c", 4, 0)).Woken)
 }

@@ -61,19 +61,6 @@ func (s *Store) ForgetFields(children []*resource.Resource) {
 	s.tidyFieldsLocked()
 }
 
-// ForgetOrphanFields forgets what HoldFields has noted of children whose parent isn't
-// held. They have no pass.
-func (s *Store) ForgetOrphanFields() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for uid, f := range s.mu.fields {
-		if _, held := s.mu.parents[f.parent]; !held {
-			delete(s.mu.fields, uid)
-		}
-	}
-	s.tidyFieldsLocked()
-}
-
 // ForgetAllFields forgets what HoldFields has noted of any child.
 func (s *Store) ForgetAllFields() {
 	s.mu.Lock()

@@ -23,7 +23,7 @@ func TestHeldFields(t *testing.T) {
 		want   []string
 	}{
 		"held":         {"until the first pass", func(*Store) {}, fields},
-		"the parent":   {"it is held, too", (*Store).ForgetOrphanFields, fields},
+		"the parent":   {"it is held, too", (*Store).HoldChildrenOnly, fields},
 		"the pass":     {"the child was compared", func(s *Store) { s.ForgetFields([]*resource.Resource{child(2)}) }, nil},
 		"another pass": {"other children were", func(s *Store) { s.ForgetFields(nil) }, fields},
 		"all":          {"there will be another list", (*Store).ForgetAllFields, nil},
@@ -56,6 +56,6 @@ func TestHeldFields(t *testing.T) {
 	s := New(sample.ParentType(), sample.TrackingLabel)
 	s.Observe(Stream{Type: k8s.ConfigMap}, child(2))
 	s.HoldFields(child(2), fields)
-	s.ForgetOrphanFields()
+	s.HoldChildrenOnly()
 	require.Nil(t, s.mu.fields, "its parent isn't held")
 }

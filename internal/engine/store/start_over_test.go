@@ -42,7 +42,7 @@ func TestStoreStartsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := filled()
-			require.True(t, s.Await(testRef(k8s.ConfigMap, "gone"), "q"))
+			require.True(t, await(s, testRef(k8s.ConfigMap, "gone"), "q"))
 			c, startedOver := s.ReplaceSince(tc.asked, all, []*resource.Resource{cm("kept", 30), cm("deleted", 31)}, tc.listed, tc.anew)
 			require.Equal(t, tc.startsOver, startedOver, tc.reason)
 			if !tc.startsOver && !tc.anew {

@@ -49,7 +49,7 @@ func TestStoreConcurrently(t *testing.T) {
 					s.WroteDelete(held, nil)
 					s.ObserveDeleted(Stream{Type: k8s.Secret}, sample.Object(t, k8s.Secret, name, fmt.Sprint("s", p), 10*i+6, string(uid)))
 				}
-				s.Await(ref, uid)
+				s.Await(sample.Object(t, ref.Type, ref.Key.Name, "u", 10*i, ""), uid)
 			}
 		})
 		wg.Go(func() { // a pass over the parent

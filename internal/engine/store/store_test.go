@@ -243,7 +243,7 @@ func TestStoreWaiting(t *testing.T) {
 	all := Stream{Type: k8s.ConfigMap}
 	ref := testRef(k8s.ConfigMap, "c")
 	s := New(sample.ParentType(), sample.TrackingLabel)
-	require.False(t, s.Await(ref, "q"), "there is nothing to wait for")
+	require.False(t, s.Await(sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"), "q"), "there is nothing to wait for")
 	for reason, end := range map[string]func() Change{
 		"deleted":           func() Change { return s.ObserveDeleted(all, sample.Object(t, k8s.ConfigMap, "c", "u", 20, "p")) },
 		"missing in a list": func() Change { return s.Replace(all, nil, "20") },
@@ -262,10 +262,40 @@ func TestStoreWaiting(t *testing.T) {
 		s = New(sample.ParentType(), sample.TrackingLabel)
 		s.Observe(all, sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"))
 		s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "q", "q", 11, ""))
-		require.True(t, s.Await(ref, "q"))
+		require.True(t, await(s, ref, "q"))
 		require.Equal(t, []types.UID{"q"}, end().Woken, reason)
 		require.Empty(t, s.mu.waiting, reason)
 		require.Empty(t, s.mu.awaited, reason)
+	}
+}
+
+// await is Store.Await for the state that is held.
+func await(s *Store, ref object.Ref, parent types.UID) bool {
+	held, _ := s.Object(ref)
+	return s.Await(held, parent)
+}
+
+// An object is read, and changes before the parent begins to wait. No watch tells of that
+// change again, so the parent mustn't wait for what the older state has promised.
+func TestStoreWaiting_ForAnOlderState(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		held   *resource.Resource
+		waits  bool
+	}{
+		"Same":        {"the watch will tell of its end", sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"), true},
+		"Older":       {"the watch will tell of the state that was read, and then of its end", sample.Object(t, k8s.ConfigMap, "c", "u", 9, "p"), true},
+		"Predecessor": {"so it will of the end of the one before", sample.Object(t, k8s.ConfigMap, "c", "t", 9, "p"), true},
+		"Newer":       {"it may be nobody's by now", sample.Object(t, k8s.ConfigMap, "c", "u", 11, ""), false},
+		"Successor":   {"which may stay", sample.Object(t, k8s.ConfigMap, "c", "v", 11, "p"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(sample.ParentType(), sample.TrackingLabel)
+			s.Observe(Stream{Type: k8s.ConfigMap}, tc.held)
+			s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "q", "q", 1, ""))
+			require.Equal(t, tc.waits, s.Await(sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"), "q"), tc.reason)
+			require.Equal(t, tc.waits, len(s.mu.waiting) == 1)
+		})
 	}
 }
 
@@ -278,14 +308,14 @@ func TestStoreWaiting_EndsWithTheParent(t *testing.T) {
 	}
 	for _, uid := range []string{"q", "r"} {
 		s.Observe(parents, sample.Object(t, sample.ParentType(), uid, uid, 20, ""))
-		require.True(t, s.Await(testRef(k8s.ConfigMap, "c"), types.UID(uid)))
+		require.True(t, await(s, testRef(k8s.ConfigMap, "c"), types.UID(uid)))
 	}
-	require.True(t, s.Await(testRef(k8s.ConfigMap, "d"), "q"))
+	require.True(t, await(s, testRef(k8s.ConfigMap, "d"), "q"))
 	s.ObserveDeleted(parents, sample.Object(t, sample.ParentType(), "q", "q", 30, ""))
 	require.Equal(t, map[object.Ref]map[types.UID]struct{}{testRef(k8s.ConfigMap, "c"): {"r": {}}}, s.mu.waiting)
 	require.Len(t, s.mu.awaited, 1)
 
-	require.True(t, s.Await(testRef(k8s.ConfigMap, "d"), "q"), "a pass may end after its parent")
+	require.True(t, await(s, testRef(k8s.ConfigMap, "d"), "q"), "a pass may end after its parent")
 	require.Len(t, s.mu.waiting, 1)
 	s.Replace(parents, nil, "40")
 	require.Empty(t, s.mu.waiting)
@@ -301,8 +331,8 @@ func TestStoreWaiting_EndsWithTheWish(t *testing.T) {
 	c, d := testRef(k8s.ConfigMap, "c"), testRef(k8s.ConfigMap, "d")
 	for _, uid := range []types.UID{"q", "r"} {
 		s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), string(uid), string(uid), 20, ""))
-		require.True(t, s.Await(c, uid))
-		require.True(t, s.Await(d, uid))
+		require.True(t, await(s, c, uid))
+		require.True(t, await(s, d, uid))
 	}
 	s.AwaitOnly("q", slices.Values([]object.Ref{d, testRef(k8s.Secret, "c")}))
 	require.Equal(t, map[object.Ref]map[types.UID]struct{}{c: {"r": {}}, d: {"q": {}, "r": {}}}, s.mu.waiting)

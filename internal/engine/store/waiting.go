@@ -8,22 +8,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
 )
 
-// Await makes a parent wait for the end of an object. Once a watch reports that
-// the object is gone, or that it has changed its owner, the Change names the
-// parent in Woken, and the wait is over. The end of the parent ends the wait, too: a
-// parent that isn't held doesn't begin to wait. Await returns false, and the parent
-// doesn't wait, if the object isn't held.
-func (s *Store) Await(ref object.Ref, parent types.UID) bool {
+// Await makes a parent wait for the end of an object, of which seen is the state that
+// says that it will end. Once a watch reports that the object is gone, or that it has
+// changed its owner, the Change names the parent in Woken, and the wait is over. The end of
+// the parent ends the wait, too: a parent that isn't held doesn't begin to wait. Await
+// returns false, and the parent doesn't wait, if no object of that name is held, or a
+// newer state than seen: what will become of that is to be found out first, since no watch
+// tells of it again.
+func (s *Store) Await(seen *resource.Resource, parent types.UID) bool {
+	ref := object.RefOf(seen)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.mu.objects[ref.Type][ref.Key] == nil {
+	held := s.mu.objects[ref.Type][ref.Key]
+	if held == nil || held.ResourceVersion() != seen.ResourceVersion() && newer(held.ResourceVersion(), seen.ResourceVersion()) {
 		return false
 	}
 	if _, held := s.mu.parents[parent]; !held {
 		return true // whose removal has made the parent due
 	}
+	ref = ownRef(ref)
 	if s.mu.waiting[ref] == nil {
 		s.mu.waiting[ref] = map[types.UID]struct{}{}
 	}
@@ -33,6 +39,13 @@ func (s *Store) Await(ref object.Ref, parent types.UID) bool {
 	}
 	s.mu.awaited[parent][ref] = struct{}{}
 	return true
+}
+
+// ownRef returns the reference with strings of its own, not parts of an object's JSON, which
+// would be held along with them.
+func ownRef(ref object.Ref) object.Ref {
+	ref.Key = types.NamespacedName{Namespace: strings.Clone(ref.Key.Namespace), Name: strings.Clone(ref.Key.Name)}
+	return ref
 }
 
 // AwaitOnly ends the waits of a parent for other objects than these, whose names it no
