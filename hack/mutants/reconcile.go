@@ -59,6 +59,13 @@ func inReconcile() []mutant {
 			"	out.Throttled = !p.parent.IsDeleting() && (", "	out.Throttled = ("),
 		unit("a write that takes another parent's name wakes that parent", "reconcile", "reconcile/pass.go",
 			"; some {\n		p.changed", "; false && some {\n		p.changed"),
+	}
+}
+
+// inLifeOfParents returns the mutants of finalizers, of parents that leave, of plans, and of
+// what an engine does beside its passes.
+func inLifeOfParents() []mutant {
+	return []mutant{
 		unit("no release in a dry run", "reconcile", "reconcile/release.go",
 			"	if e.Config.DryRun {\n		e.store", "	if false {\n		e.store"),
 		unit("another parent of that name gets no finalizer", "reconcile", "reconcile/finalize.go",
