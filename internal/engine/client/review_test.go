@@ -124,7 +124,7 @@ func TestReview_Fails(t *testing.T) {
 			if strings.Contains(string(body), `"verb0"`) {
 				return answer(500, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcd has no leader"}`)
 			}
-			time.Sleep(time.Millisecond) // in the bubble: most are asked for after that answer
+			<-time.After(time.Millisecond) // in the bubble: most are asked for after that answer
 			return answer(201, string(body))
 		}))
 		require.EqualError(t, err, "etcd has no leader")
