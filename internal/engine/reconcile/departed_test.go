@@ -121,28 +121,49 @@ func TestDeparted_BackDuringTheRelease(t *testing.T) {
 }
 
 func TestDeparted_DeletedParentIsForgotten(t *testing.T) {
-	rig.Bubble(t, func(t *testing.T) {
-		finalized := 0
-		r := rig.Start(t, rig.Server(), selecting(), handler.Funcs{
-			SyncFunc: rig.Copier,
-			FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-				finalized++
-				return &handler.FinalizeResponse{Finalized: true}, nil
-			},
+	for name, late := range map[string]time.Duration{"AnswerFirst": 0, "WatchFirst": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, finalized := rig.Server(), 0
+				server.SetHooks(fakeapi.Hooks{After: func(req fakeapi.Request) error {
+					if req.Verb == "patch" {
+						<-time.After(late)
+					}
+					return nil
+				}})
+				if late == 0 { // the watch tells once the operator has the answer
+					server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+						if req.Verb == "patch" && finalized > 0 {
+							server.Hold(sample.ParentType())
+						}
+						return nil
+					}})
+				}
+				r := rig.Start(t, server, selecting(), handler.Funcs{
+					SyncFunc: rig.Copier,
+					FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+						finalized++
+						return &handler.FinalizeResponse{Finalized: true}, nil
+					},
+				})
+				r.Create("one", "v1")
+				r.Change(sample.ParentType(), "one", label("yes"))
+				rig.Elapse(2 * time.Second)
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
+				rig.Elapse(2 * time.Second)
+				server.Release()
+				rig.Elapse(time.Minute)
+				require.Equal(t, 1, finalized)
+				require.Nil(t, r.Get(sample.ParentType(), "one"))
+				sizes := r.Manager.Engine().Sizes()
+				for _, what := range []string{"departed", "parents by UID", "remembered parents"} {
+					require.Contains(t, sizes, what)
+					require.Zero(t, sizes[what], what)
+				}
+				r.Stop()
+			})
 		})
-		r.Create("one", "v1")
-		r.Change(sample.ParentType(), "one", label("yes"))
-		require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
-		rig.Elapse(time.Minute)
-		require.Equal(t, 1, finalized)
-		require.Nil(t, r.Get(sample.ParentType(), "one"))
-		sizes := r.Manager.Engine().Sizes()
-		for _, what := range []string{"departed", "parents by UID", "remembered parents"} {
-			require.Contains(t, sizes, what)
-			require.Zero(t, sizes[what], what)
-		}
-		r.Stop()
-	})
+	}
 }
 
 // Between two lists somebody gives parents a finalizer of the operator and takes them out
