@@ -63,6 +63,9 @@ type Operator struct {
 	// DryRun makes the operator do everything but persisted writes. What it
 	// would write is logged.
 	DryRun bool
+	// Related are the types of objects that handlers look at, and that aren't theirs:
+	// see Related.
+	Related []Related
 	// Mappings say how kinds are served that are not built in, where that
 	// can't be asked from an API server: in the manifests command and in
 	// testkit.Sync. Without one, plural and scope are guessed.
@@ -106,4 +109,28 @@ type Child struct {
 	//	spec.template.spec.containers[name=app].image
 	//	spec.template.spec.containers[*].resources
 	IgnoreFields []string
+}
+
+// A Related is a type of objects that a parent may refer to: the Secret that its spec
+// names, the Nodes of a pool, another operator's resource. The handler is shown those that
+// the parent refers to as SyncRequest.Related, and called whenever one of them changes.
+// They are never written.
+//
+// The type may be one of the children, and the parent's own.
+type Related struct {
+	// Type must be set.
+	Type resource.Type
+	// Fields are paths of fields of the parent that hold the name of an object, or a
+	// list of names. What is empty or missing refers to nothing.
+	//
+	//	spec.secretName
+	//	spec.template.spec.volumes[*].secret.secretName
+	//
+	// The objects are in the parent's namespace. So Fields of a namespaced type need a
+	// namespaced parent. A handler.Relater has more to say.
+	Fields []string
+	// AnyNamespace allows references to other namespaces than the parent's own. Without
+	// it, who may write a parent could read through the operator what is in a namespace
+	// that they have no access to. It means nothing to a cluster-scoped type.
+	AnyNamespace bool
 }

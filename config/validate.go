@@ -41,6 +41,7 @@ func (o *Operator) Validate() error {
 	if o.HandlerTimeout < 0 {
 		v.add("HandlerTimeout", "negative (%s); leave it 0 for no timeout", o.HandlerTimeout)
 	}
+	o.validateRelated(v)
 	o.validateMappings(v)
 	return errors.Join(v.all...)
 }
@@ -124,15 +125,37 @@ func (o *Operator) validateChildren(v *mistakes) {
 
 func validateIgnored(v *mistakes, field string, paths []string) {
 	for i, text := range paths {
-		field := fmt.Sprintf("%s.IgnoreFields[%d]", field, i)
-		path, err := fieldpath.Parse(text)
-		if err != nil {
-			v.add(field, "%w; write it as in spec.containers[name=app].image", err)
-			continue
+		validatePath(v, fmt.Sprintf("%s.IgnoreFields[%d]", field, i), text)
+	}
+}
+
+func validatePath(v *mistakes, field, text string) {
+	path, err := fieldpath.Parse(text)
+	if err != nil {
+		v.add(field, "%w; write it as in spec.containers[name=app].image", err)
+		return
+	}
+	if path.InText() {
+		v.add(field, "%q leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
+	}
+}
+
+func (o *Operator) validateRelated(v *mistakes) {
+	first := map[schema.GroupKind]int{}
+	for i, related := range o.Related {
+		field := fmt.Sprintf("Related[%d]", i)
+		validateType(v, field+".Type", related.Type)
+		gk := related.Type.GroupVersionKind().GroupKind()
+		switch j, seen := first[gk]; {
+		case related.Type.APIVersion == "" || related.Type.Kind == "":
+		case seen && o.Related[j].Type == related.Type:
+			v.add(field+".Type", "%s is Related[%d] already; remove one", related.Type, j)
+		case seen:
+			v.add(field+".Type", "%s is Related[%d] already, in another version (%s); remove one", related.Type, j, o.Related[j].Type)
+		default:
+			first[gk] = i
 		}
-		if path.InText() {
-			v.add(field, "%q leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
-		}
+		eachOnce(v, field+".Fields", related.Fields, "remove it", func(field, text string) { validatePath(v, field, text) })
 	}
 }
 

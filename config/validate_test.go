@@ -97,6 +97,15 @@ func TestValidateFinds(t *testing.T) {
 			"no such strategy", func(o *Operator) { o.Children[0].Strategy = "Patch" },
 			[]string{`Children[0].Strategy: "Patch" is unknown`},
 		},
+		"Related": {
+			"types are there once, and paths must parse", func(o *Operator) {
+				o.Related = []Related{{Type: k8s.Secret}, {Type: k8s.Secret}, {}, {Type: k8s.Pod, Fields: []string{".spec", "", "spec.a", "spec.a"}}}
+			},
+			[]string{
+				"Related[1].Type: v1/Secret is Related[0] already", "Related[2].Type.APIVersion: empty", "Related[2].Type.Kind: empty", `Related[3].Fields[0]: field path ".spec"`,
+				"Related[3].Fields[1]: empty", `Related[3].Fields[3]: "spec.a" is Related[3].Fields[2] already`,
+			},
+		},
 		"IgnoreFields": {
 			"paths must parse", func(o *Operator) { o.Children[0].IgnoreFields = []string{"spec.nodeName", ".spec", ""} },
 			[]string{`Children[0].IgnoreFields[1]: field path ".spec"`, "Children[0].IgnoreFields[2]: field path: empty"},

@@ -74,6 +74,9 @@ type Funcs struct {
 	// after a time that ErrorFunc names. What SyncFunc returned beside the
 	// error isn't used. The default returns both to the engine.
 	ErrorFunc func(ctx context.Context, req *SyncRequest, err error) (status any, resync time.Duration)
+	// RelateFunc is called by Relate. By default a parent refers to nothing but what
+	// the Fields of config.Operator.Related say.
+	RelateFunc func(parent *resource.Resource) ([]Ref, error)
 }
 
 // Sync calls SyncFunc, and ErrorFunc if that fails. The error is SyncFunc's.
@@ -94,6 +97,14 @@ func (f Funcs) Finalize(ctx context.Context, req *SyncRequest) (*FinalizeRespons
 	return f.FinalizeFunc(ctx, req)
 }
 
+// Relate calls RelateFunc.
+func (f Funcs) Relate(parent *resource.Resource) ([]Ref, error) {
+	if f.RelateFunc == nil {
+		return nil, nil
+	}
+	return f.RelateFunc(parent)
+}
+
 // Finalizes says whether a Handler has something to finalize, which is what
 // config.FinalizerAuto goes by: a SyncFunc, and what Typed returns, has nothing,
 // a Funcs has if its FinalizeFunc is set, and any other type has, unless it has
@@ -111,19 +122,6 @@ func Finalizes(h Handler) bool {
 		return h.Finalizes()
 	}
 	return true
-}
-
-// Typed returns a Handler with nothing to finalize for a parent that is
-// decoded into P, a struct or a pointer to one. A parent that can't be decoded
-// is a permanent error.
-func Typed[P any](sync func(ctx context.Context, parent P, children Children) (*SyncResponse, error)) Handler {
-	return SyncFunc(func(ctx context.Context, req *SyncRequest) (*SyncResponse, error) {
-		parent, err := ParentAs[P](req)
-		if err != nil {
-			return nil, Permanent(err)
-		}
-		return sync(ctx, parent, req.Children)
-	})
 }
 
 // Permanent marks an error as one that trying again can't help: the engine

@@ -11,8 +11,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A SyncRequest is a snapshot of a parent and its children. It is consistent
-// with every write of this process, shared with nobody else, and safe to keep.
+// A SyncRequest is a snapshot of a parent, its children, and what it refers to. Parent
+// and children are consistent with every write of this process. The request is shared
+// with nobody else, and safe to keep.
 //
 // It marshals to JSON and back, so that a request can be recorded and
 // replayed. That includes the data of Secrets.
@@ -22,6 +23,10 @@ type SyncRequest struct {
 	// Children are those of the configured types that belong to the parent,
 	// the ones that are being deleted among them.
 	Children Children
+	// Related are the objects that the parent refers to and that exist: by the
+	// Fields of config.Operator.Related, and by what Relate returns. Every reference
+	// has been looked up: what isn't here doesn't exist.
+	Related Objects
 	// LastErrors tells which children the parent's last pass couldn't write, and
 	// why. It is empty once a pass has succeeded, and after a restart. A pass in
 	// which the handler failed leaves it as it was.
@@ -46,7 +51,8 @@ type ChildError struct {
 // requestJSON is a SyncRequest as JSON.
 type requestJSON struct {
 	Parent     json.RawMessage `json:"parent"`
-	Children   Children        `json:"children"`
+	Children   json.RawMessage `json:"children"`
+	Related    json.RawMessage `json:"related,omitempty"`
 	LastErrors []ChildError    `json:"lastErrors,omitempty"`
 }
 
@@ -81,16 +87,23 @@ func (e *ChildError) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// MarshalJSON returns {"parent": {…}, "children": [{…}, …], "lastErrors": [{…}, …]},
-// without lastErrors if there are none.
+// MarshalJSON returns {"parent": {…}, "children": [{…}, …], "related": [{…}, …],
+// "lastErrors": [{…}, …]}, without related and lastErrors if there are none.
 func (r SyncRequest) MarshalJSON() ([]byte, error) {
-	out := requestJSON{Parent: json.RawMessage("null"), Children: r.Children, LastErrors: r.LastErrors}
+	out := requestJSON{Parent: json.RawMessage("null"), LastErrors: r.LastErrors}
+	var err error
 	if r.Parent != nil {
-		parent, err := r.Parent.MarshalJSON()
-		if err != nil {
+		if out.Parent, err = r.Parent.MarshalJSON(); err != nil {
 			return nil, fmt.Errorf("parent: %w", err)
 		}
-		out.Parent = parent
+	}
+	if out.Children, err = r.Children.MarshalJSON(); err != nil {
+		return nil, fmt.Errorf("children: %w", err)
+	}
+	if r.Related.Len() > 0 {
+		if out.Related, err = r.Related.MarshalJSON(); err != nil {
+			return nil, fmt.Errorf("related: %w", err)
+		}
 	}
 	return json.Marshal(out)
 }
@@ -101,7 +114,14 @@ func (r *SyncRequest) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return fmt.Errorf("request: %w", err)
 	}
-	request := SyncRequest{Children: in.Children, LastErrors: in.LastErrors}
+	request := SyncRequest{LastErrors: in.LastErrors}
+	var err error
+	if request.Children, err = readObjects("children", in.Children); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	if request.Related, err = readObjects("related", in.Related); err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
 	if len(in.Parent) > 0 && string(in.Parent) != "null" {
 		parent, err := resource.New(in.Parent)
 		if err != nil {
@@ -127,13 +147,26 @@ func ParentAs[T any](req *SyncRequest) (T, error) {
 // decoded is yielded with an error.
 func ChildrenAs[T any](req *SyncRequest, t resource.Type) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		if req == nil {
-			return
+		if req != nil {
+			eachAs(req.Children.OfType(t), yield)
 		}
-		for r := range req.Children.OfType(t).All() {
-			if !yield(resource.As[T](r)) {
-				return
-			}
+	}
+}
+
+// RelatedAs is ChildrenAs for the objects of type t that the parent refers to.
+func RelatedAs[T any](req *SyncRequest, t resource.Type) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		if req != nil {
+			eachAs(req.Related.OfType(t), yield)
+		}
+	}
+}
+
+// eachAs calls yield with each object, decoded into a new T, until yield returns false.
+func eachAs[T any](objects View, yield func(T, error) bool) {
+	for r := range objects.All() {
+		if !yield(resource.As[T](r)) {
+			return
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/runner"
 )
 
@@ -230,3 +231,7 @@ func (h countedHandler) Finalize(ctx context.Context, req *handler.SyncRequest) 
 }
 
 func (h countedHandler) Finalizes() bool { return handler.Finalizes(h.inner) }
+
+func (h countedHandler) Relate(parent *resource.Resource) ([]handler.Ref, error) {
+	return handler.Relate(h.inner, parent)
+}

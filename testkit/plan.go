@@ -51,6 +51,9 @@ type Plan struct {
 // generation, the namespace ("default" for the parent, the parent's for its
 // children), the finalizer, and what makes a child one of the parent's.
 //
+// Among the children may be what [Related] returns. Of those objects the handler is shown
+// the ones that the parent refers to.
+//
 // Children are taken for what the API server holds, which fills in defaults: a
 // child as the handler returns it is up to date as it is, and one with more
 // fields too. That a field was set by an earlier build, and is to go, can be
@@ -67,14 +70,23 @@ func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, chil
 		t.Fatalf("testkit: sync: parent: %v", err)
 	}
 	observed := make([]*resource.Resource, 0, len(children))
+	var related []*resource.Resource
 	for i, child := range children {
+		if objects, ok := child.(relatedObjects); ok {
+			more, err := plan.observedRelated(cfg, objects)
+			if err != nil {
+				t.Fatalf("testkit: sync: %v", err)
+			}
+			related = append(related, more...)
+			continue
+		}
 		res, err := plan.observedChild(cfg, child)
 		if err != nil {
 			t.Fatalf("testkit: sync: child %d: %v", i, err)
 		}
 		observed = append(observed, res)
 	}
-	req := &handler.SyncRequest{Parent: plan.parent, Children: handler.NewChildren(observed...)}
+	req := &handler.SyncRequest{Parent: plan.parent, Children: handler.NewChildren(observed...), Related: handler.NewObjects(related...)}
 	plan.planned, plan.err = plan.planner.Plan(context.Background(), req)
 	if plan.planned == nil { // the pass fails, and leaves all as it is
 		status, _ := plan.parent.Field("status")
@@ -131,6 +143,37 @@ func (p *Plan) observedChild(cfg config.Operator, child any) (*resource.Resource
 	p.fill(object, t, p.parent.Namespace())
 	p.planner.Adopt(object, p.parent)
 	return resource.New(object)
+}
+
+// relatedObjects is what Related returns.
+type relatedObjects []any
+
+// Related returns objects for [Sync] that exist beside the parent and its children: of them
+// the handler is shown those that the parent refers to, by config.Related and by what it
+// returns for handler.Relater. They are whatever could be returned as a child. What an API
+// server would have set is filled in where it is missing; an object of a namespaced type
+// that names no namespace is in the parent's.
+func Related(objects ...any) any { return relatedObjects(objects) }
+
+func (p *Plan) observedRelated(cfg config.Operator, objects relatedObjects) ([]*resource.Resource, error) {
+	out := make([]*resource.Resource, 0, len(objects))
+	for i, of := range objects {
+		object, err := encode.Map(of)
+		if err != nil {
+			return nil, fmt.Errorf("related object %d: %w", i, err)
+		}
+		t := typeOf(object)
+		if !slices.ContainsFunc(cfg.Related, func(r config.Related) bool { return r.Type == t }) {
+			return nil, fmt.Errorf("related object %d: %s isn't one of the operator's related types", i, t)
+		}
+		p.fill(object, t, p.parent.Namespace())
+		res, err := resource.New(object)
+		if err != nil {
+			return nil, fmt.Errorf("related object %d: %w", i, err)
+		}
+		out = append(out, res)
+	}
+	return out, nil
 }
 
 // fill fills in the metadata that every object has.

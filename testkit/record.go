@@ -12,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/resource"
 )
 
 // recordingFormat is the first line's, with the version of the format.
@@ -66,6 +67,12 @@ type recording struct {
 
 // Finalizes passes the engine's question on.
 func (r *recording) Finalizes() bool { return handler.Finalizes(r.inner) }
+
+// Relate passes the engine's question on. What it answers is seen by the related objects
+// of the requests.
+func (r *recording) Relate(parent *resource.Resource) ([]handler.Ref, error) {
+	return handler.Relate(r.inner, parent)
+}
 
 func (r *recording) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	resp, err := r.inner.Sync(ctx, req)
@@ -221,6 +228,13 @@ func hiddenRequest(req *handler.SyncRequest, hide hider) (json.RawMessage, error
 		children = append(children, hidden(child.Unstructured().Object, hide))
 	}
 	request := map[string]any{"parent": parent, "children": children}
+	if req.Related.Len() > 0 {
+		related := []map[string]any{}
+		for res := range req.Related.All() {
+			related = append(related, hidden(res.Unstructured().Object, hide))
+		}
+		request["related"] = related
+	}
 	if len(req.LastErrors) > 0 {
 		request["lastErrors"] = req.LastErrors
 	}

@@ -48,7 +48,7 @@ func inWatchAndClient() []mutant {
 		unit("what a list can't be older than is that of its first page", "watch", "watch/history.go",
 			"	if opts.Continue != \"\" {\n", "	if false {\n"),
 		unit("a list is of the selected objects", "watch", "watch/watch.go",
-			"	opts.LabelSelector = w.Selector\n	w.asks(&opts)", "	w.asks(&opts)"),
+			"	opts.LabelSelector, opts.FieldSelector = w.Selector, w.Fields\n	w.asks(&opts)", "	w.asks(&opts)"),
 		unit("a lost watch isn't ready", "watch", "watch/watch.go",
 			"	case w.mu.broken != nil:\n", "	case false:\n"),
 		unit("the check of the lease before a write", "client", "client/link.go",

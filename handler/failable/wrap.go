@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
 )
 
 // Options are what [Wrap] may be told. The zero value is the default.
@@ -30,7 +31,8 @@ type Options struct {
 // Wrap returns a handler.Handler that takes the steps of h; the package's
 // documentation says in which order, and what an error leads to. The
 // handler.Handler has something to finalize unless h has a method
-// Finalizes() bool that says otherwise.
+// Finalizes() bool that says otherwise. If h is a handler.Relater, so is the
+// handler.Handler.
 //
 // An error of a step is returned, along with a response that holds the status
 // that tells of it. A status that can't be encoded as JSON is an error too: it
@@ -63,6 +65,14 @@ func (w *wrapped[V]) Finalizes() bool {
 		return h.Finalizes()
 	}
 	return true
+}
+
+// Relate passes on what the inner Handler says, if it is a handler.Relater.
+func (w *wrapped[V]) Relate(parent *resource.Resource) ([]handler.Ref, error) {
+	if h, ok := w.inner.(handler.Relater); ok {
+		return h.Relate(parent)
+	}
+	return nil, nil
 }
 
 // Sync takes the steps of a parent that isn't being deleted.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,13 +69,15 @@ func manifests(cfg config.Operator, o manifestOptions) (objects []any, warnings 
 		"app.kubernetes.io/name":      cfg.Name,
 		"app.kubernetes.io/component": "operator",
 	}}
-	needed, warnings, err := rules(cfg)
+	needed, everywhere, warnings, err := rules(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	objects = append(objects, &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: in.meta(in.operator)})
 	if len(cfg.Namespaces) == 0 {
-		objects = append(objects, in.clusterRole(needed)...)
+		objects = append(objects, in.clusterRole(in.roleName(), slices.Concat(needed, everywhere))...)
+	} else if len(everywhere) > 0 {
+		objects = append(objects, in.clusterRole(in.roleName()+"-related", everywhere)...)
 	}
 	for _, ns := range cfg.Namespaces {
 		objects = append(objects, in.role(ns, in.roleName(), needed)...)
@@ -111,13 +114,13 @@ func (in *installation) roleName() string {
 
 // clusterRole returns a ClusterRole with these rules, and its binding to the
 // operator.
-func (in *installation) clusterRole(needed []rbacv1.PolicyRule) []any {
-	meta := metav1.ObjectMeta{Name: in.roleName(), Labels: in.labels}
+func (in *installation) clusterRole(name string, needed []rbacv1.PolicyRule) []any {
+	meta := metav1.ObjectMeta{Name: name, Labels: in.labels}
 	return []any{
 		&rbacv1.ClusterRole{TypeMeta: typeMeta("rbac.authorization.k8s.io/v1", "ClusterRole"), ObjectMeta: meta, Rules: needed},
 		&rbacv1.ClusterRoleBinding{
 			TypeMeta: typeMeta("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"), ObjectMeta: meta,
-			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: in.roleName()},
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 			Subjects: in.subjects(),
 		},
 	}

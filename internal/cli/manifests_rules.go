@@ -14,10 +14,10 @@ import (
 
 // rules returns the RBAC rules without which an operator can't do its work: see
 // catalog.Catalog.Rules. Warnings tell of what can't be known without an API server.
-func rules(cfg config.Operator) (rules []rbacv1.PolicyRule, warnings []string, err error) {
+func rules(cfg config.Operator) (rules, everywhere []rbacv1.PolicyRule, warnings []string, err error) {
 	types, err := catalog.Offline(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	parent, warnings := warnedMapping(cfg, cfg.Parent)
 	var errs []error
@@ -29,7 +29,12 @@ func rules(cfg config.Operator) (rules []rbacv1.PolicyRule, warnings []string, e
 		}
 		warnings = append(warnings, escalation(m)...)
 	}
-	return types.Rules(), warnings, errors.Join(errs...)
+	for _, related := range cfg.Related {
+		_, warn := warnedMapping(cfg, related.Type)
+		warnings = append(warnings, warn...)
+	}
+	rules, everywhere = types.Rules()
+	return rules, everywhere, warnings, errors.Join(errs...)
 }
 
 // warnedMapping returns how a type is served, and a warning if that is a guess.

@@ -77,6 +77,8 @@ func TestRules(t *testing.T) {
 		want     map[string]string // group/resource -> verbs
 		warnings []string
 		err      string
+
+		everywhere []string // the resources that are read in all namespaces
 	}{
 		"Strategies": {reason: "OnDelete never updates", want: map[string]string{
 			"example.com hellos": "get list watch patch", "example.com hellos/status": "update", "example.com hellos/finalizers": "update",
@@ -118,6 +120,20 @@ func TestRules(t *testing.T) {
 			},
 			want: map[string]string{" namespaces": "get list watch create update patch delete"},
 		},
+		"Related": {
+			reason: "they are only read, and those in other namespaces everywhere",
+			change: func(cfg *config.Operator) {
+				cfg.Namespaces = []string{"one"}
+				cfg.Related = []config.Related{
+					{Type: k8s.Secret}, {Type: k8s.ConfigMap}, {Type: k8s.Pod, AnyNamespace: true}, {Type: k8s.Node}, {Type: hello},
+				}
+			},
+			want: map[string]string{
+				" secrets": "get list watch", " configmaps": "get list watch create update patch delete", " pods": "get list watch create update patch delete",
+				"example.com hellos": "get list watch patch", " nodes": "",
+			},
+			everywhere: []string{"pods", "nodes"},
+		},
 		"ClusterScopedInNamespaces": {
 			reason: "as at the start of the operator",
 			change: func(cfg *config.Operator) { parents(cfg); cfg.Namespaces = []string{"one"} },
@@ -129,7 +145,7 @@ func TestRules(t *testing.T) {
 			if tc.change != nil {
 				tc.change(&cfg)
 			}
-			got, warnings, err := rules(cfg)
+			got, everywhere, warnings, err := rules(cfg)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err, tc.reason)
 				require.ErrorContains(t, printManifests(cfg, sampleOptions(), io.Discard, io.Discard), "config")
@@ -141,6 +157,12 @@ func TestRules(t *testing.T) {
 				group, resource, _ := strings.Cut(of, " ")
 				require.Equal(t, verbs, verbsOf(got, group, resource), "%s: %s", of, tc.reason)
 			}
+			var read []string
+			for _, r := range everywhere {
+				require.Equal(t, []string{"get", "list", "watch"}, r.Verbs)
+				read = append(read, r.Resources...)
+			}
+			require.Equal(t, tc.everywhere, read, tc.reason)
 		})
 	}
 }

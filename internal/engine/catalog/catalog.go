@@ -15,6 +15,7 @@ import (
 type Catalog struct {
 	Parent   *Kind   // the type of the parents
 	Children []*Kind // the types of the children, in the order in which a pass writes them
+	Related  []*Kind // the related types, in the order of the configuration; Of doesn't know them
 
 	byType map[resource.Type]*Kind // Parent and Children
 }
@@ -43,7 +44,7 @@ func (c *Catalog) Custom() []resource.Type {
 // yet to be read. All other Kinds are those of c. It returns c itself if nothing
 // changes.
 func (c *Catalog) WithSchemas(schemas map[resource.Type]Schema, pending ...resource.Type) *Catalog {
-	out := &Catalog{Parent: c.Parent, byType: maps.Clone(c.byType)}
+	out := &Catalog{Parent: c.Parent, Related: c.Related, byType: maps.Clone(c.byType)}
 	changed := false
 	for _, k := range c.Children {
 		now := k
@@ -103,14 +104,41 @@ func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error)) 
 			c.Children = append(c.Children, k)
 		}
 	}
+	for _, related := range cfg.Related {
+		k, err := find(related.Type)
+		switch {
+		case err != nil:
+			return nil, err
+		case k == nil && !slices.ContainsFunc(cfg.Children, func(child config.Child) bool { return child.Type == related.Type }):
+			missing = append(missing, notServed(related.Type))
+		}
+		if k != nil {
+			k.Everywhere = related.AnyNamespace || !k.Namespaced
+		}
+		c.Related = append(c.Related, k)
+	}
 	if len(missing) > 0 {
 		return nil, apierror.Join(missing)
 	}
 	if err := CheckScope(cfg, c.Parent.Namespaced); err != nil {
 		return nil, err
 	}
+	if err := c.checkRelated(cfg); err != nil {
+		return nil, err
+	}
 	c.sort()
 	return c, nil
+}
+
+// checkRelated returns an error if a name in a field of a parent wouldn't say which object is
+// meant.
+func (c *Catalog) checkRelated(cfg config.Operator) error {
+	for i, related := range cfg.Related {
+		if len(related.Fields) > 0 && c.Related[i].Namespaced && !c.Parent.Namespaced {
+			return fmt.Errorf("config: Related[%d].Fields: %s is cluster-scoped, so a name alone doesn't say which %s is meant; say it by a handler.Relater", i, cfg.Parent, related.Type.Kind)
+		}
+	}
+	return nil
 }
 
 // CheckScope returns an error if cfg restricts the operator to namespaces and

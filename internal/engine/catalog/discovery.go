@@ -37,7 +37,7 @@ func Discover(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg
 // DiscoverParent is Discover for the type of the parents alone. The types of the
 // children needn't be served any more.
 func DiscoverParent(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
-	cfg.Children = nil
+	cfg.Children, cfg.Related = nil, nil
 	return discoverTypes(ctx, rc, httpClient, cfg)
 }
 

@@ -23,6 +23,8 @@ type Kind struct {
 	Namespaced bool // objects of the type live in namespaces
 	HasStatus  bool // the type has a status subresource
 
+	Everywhere bool // of a related type: parents may refer to objects in other namespaces than theirs
+
 	// The fields below are of types of children. For the parent's type, Child
 	// holds the type alone, and the others have their zero values.
 

@@ -24,10 +24,15 @@ type Right struct {
 }
 
 // Rights returns the rights that an operator needs: those that Catalog.Rules gives
-// it, in each of the configured namespaces or in all.
+// it, in each of the configured namespaces or in all. Those to read related objects aren't
+// among them: a rule with resourceNames may be enough, and which those are only the parents
+// say.
 func (s *Settings) Rights() []Right {
 	var rights []Right
 	for _, n := range s.Types.needs() {
+		if n.related { // by names, perhaps, that only parents know
+			continue
+		}
 		like := Right{Namespaced: n.of == nil || n.of.Namespaced, Only: n.only}
 		for _, namespace := range s.namespacesOf(n) {
 			like.Namespace = namespace

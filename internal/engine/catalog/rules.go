@@ -16,17 +16,22 @@ type need struct {
 	of      *Kind  // the type that the rule is about; nil: Events about parents
 	watched bool   // objects of the type are listed and watched
 	only    string // when the rule is needed; empty: at any time
+	related bool   // objects of the type are read if a parent refers to them
 }
 
 // Rules returns the RBAC rules without which an operator can't do its work: for
 // every type the verbs that the engine uses under the chosen strategy. Rights for
-// requests that the user's handler makes by itself aren't among them.
-func (c *Catalog) Rules() []rbacv1.PolicyRule {
-	var rules []rbacv1.PolicyRule
+// requests that the user's handler makes by itself aren't among them. everywhere are the
+// rules that the operator needs in all namespaces even if it is restricted to some.
+func (c *Catalog) Rules() (rules, everywhere []rbacv1.PolicyRule) {
 	for _, n := range c.needs() {
-		rules = append(rules, n.rule)
+		if n.related && n.of.Everywhere {
+			everywhere = append(everywhere, n.rule)
+		} else {
+			rules = append(rules, n.rule)
+		}
 	}
-	return rules
+	return rules, everywhere
 }
 
 // LeaseRules returns the rules for a leader election by the Lease of this name, in
@@ -55,6 +60,12 @@ func (c *Catalog) needs() []need {
 	}
 	for _, k := range c.Children {
 		needs = append(needs, need{rule: k.policyRule("", childVerbs(k.Child)...), of: k, watched: true})
+	}
+	for _, k := range c.Related {
+		if !k.Everywhere && c.Of(k.Type) != nil {
+			continue // what it needs as the type of the parents or of children is more
+		}
+		needs = append(needs, need{rule: k.policyRule("", "get", "list", "watch"), of: k, related: true})
 	}
 	return append(needs, need{rule: rbacv1.PolicyRule{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}})
 }

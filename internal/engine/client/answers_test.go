@@ -154,7 +154,7 @@ func TestListPages_Expired(t *testing.T) {
 		return answer(http.StatusOK, list("", "a", "b"))
 	}
 	c, configMaps, _ := answered(t, sample.DiscardLog(), serve)
-	objects, version, err := c.ListPages(t.Context(), configMaps, "ns", "")
+	objects, version, err := c.ListPages(t.Context(), configMaps, "ns", metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "9", version)
 	require.Len(t, objects, 2)

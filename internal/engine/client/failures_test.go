@@ -74,11 +74,11 @@ func requests(object map[string]any) map[string]func(ctx context.Context, c *Cli
 			return err
 		},
 		"list pages": func(ctx context.Context, c *Client, k *catalog.Kind) error {
-			_, _, err := c.ListPages(ctx, k, "ns", "")
+			_, _, err := c.ListPages(ctx, k, "ns", metav1.ListOptions{})
 			return err
 		},
 		"list newest": func(ctx context.Context, c *Client, k *catalog.Kind) error {
-			_, err := c.Newest(ctx, k, "ns", "")
+			_, err := c.Newest(ctx, k, "ns", metav1.ListOptions{})
 			return err
 		},
 		"list metadata": func(ctx context.Context, c *Client, k *catalog.Kind) error {

@@ -14,10 +14,10 @@ import (
 const listPage = 500
 
 // ListPages reads the newest state of all objects of a type in a namespace (empty:
-// in all) that match a label selector (empty: every object), page by page. version
-// is the resourceVersion of the list.
-func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace, selector string) (objects []*resource.Resource, version string, err error) {
-	listed, version, err := c.listPages(ctx, k, namespace, selector, &observing{shorten: c.observed.shorten})
+// in all) that these options select, page by page. version is the resourceVersion of
+// the list.
+func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (objects []*resource.Resource, version string, err error) {
+	listed, version, err := c.listPages(ctx, k, namespace, opts, &observing{shorten: c.observed.shorten})
 	if err != nil {
 		return nil, "", err
 	}
@@ -30,15 +30,15 @@ func (c *Client) ListPages(ctx context.Context, k *catalog.Kind, namespace, sele
 
 // ListHeld is ListPages for objects whose HeldFields are wanted, even after
 // DropHeldFields.
-func (c *Client) ListHeld(ctx context.Context, k *catalog.Kind, namespace, selector string) (objects []*WireObject, version string, err error) {
+func (c *Client) ListHeld(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (objects []*WireObject, version string, err error) {
 	o := &observing{held: heldFields{manager: c.fieldManager}, shorten: c.observed.shorten}
 	o.held.wanted.Store(true)
-	return c.listPages(ctx, k, namespace, selector, o)
+	return c.listPages(ctx, k, namespace, opts, o)
 }
 
 // listPages is ListPages for objects of which o keeps what is wanted.
-func (c *Client) listPages(ctx context.Context, k *catalog.Kind, namespace, selector string, o *observing) (objects []*WireObject, version string, err error) {
-	opts := metav1.ListOptions{LabelSelector: selector, Limit: listPage}
+func (c *Client) listPages(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, o *observing) (objects []*WireObject, version string, err error) {
+	opts.Limit = listPage
 	for {
 		page, err := c.list(ctx, k, namespace, opts, o)
 		switch {

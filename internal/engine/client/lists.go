@@ -41,10 +41,10 @@ func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind,
 }
 
 // Newest returns the newest resourceVersion that there is, by a list of one object at
-// most. It makes a single attempt: an answer means that the API server could be reached
-// at once.
-func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace, selector string) (string, error) {
-	opts := metav1.ListOptions{LabelSelector: selector, Limit: 1}
+// most, of those that these options select. It makes a single attempt: an answer means
+// that the API server could be reached at once.
+func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (string, error) {
+	opts.Limit = 1
 	list, err := c.listBy(ctx, c.listRequest(k, namespace, opts).MaxRetries(0), k, c.observed)
 	if err != nil {
 		return "", err

@@ -27,7 +27,8 @@ type check struct {
 }
 
 // checks returns the conditions of readiness: each operator has started, none of its
-// passes is overdue, and each of its watchers mirrors what it watches.
+// passes is overdue, each of its watchers mirrors what it watches, and no watch of what
+// parents refer to is broken.
 func (m *Manager) checks() []check {
 	var checks []check
 	for _, o := range m.operators {
@@ -37,6 +38,9 @@ func (m *Manager) checks() []check {
 		}
 		if e := o.begun(); e != nil {
 			checks = append(checks, check{"passes/" + o.cfg.Name, e.Overdue()})
+			for _, related := range o.cfg.Related {
+				checks = append(checks, check{"related/" + o.cfg.Name + "/" + related.Type.String(), e.RelatedBroken(related.Type)})
+			}
 		}
 		for _, w := range watchers {
 			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.Name(), w.Ready()})

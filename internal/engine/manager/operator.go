@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/roperator/roperator/config"
@@ -100,14 +101,24 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	if err != nil {
 		return nil, err
 	}
+	var related *client.Client
+	if len(types.Related) > 0 {
+		if related, err = client.New(l, httpClient, o.cfg.Name, counted, o.log); err != nil {
+			return nil, err
+		}
+		related.DropHeldFields()
+	}
 	e := reconcile.New(reconcile.Config{
 		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
+		RelatedClient: related,
 	})
 	e.ReadSchemas(ctx)
 	watched := make([]resource.Type, 0, len(types.All()))
-	for _, k := range types.All() {
-		watched = append(watched, k.Type)
+	for _, k := range slices.Concat(types.All(), types.Related) {
+		if !slices.Contains(watched, k.Type) {
+			watched = append(watched, k.Type)
+		}
 	}
 	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges {
 		values := e.Gauges(l.Leading(), o.running())

@@ -31,6 +31,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 		watchers := e.Watchers(stop)
 		m.operators[i].began(e, watchers)
 		wg.Go(func() { e.KeepSchemas(ctx) })
+		wg.Go(func() { e.KeepRelated(ctx) })
 		for _, w := range watchers {
 			wg.Go(func() { w.Run(ctx) })
 		}

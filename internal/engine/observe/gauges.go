@@ -17,6 +17,7 @@ type Gauges struct {
 	Long    int           // passes that have been under way for a minute or longer
 	Leading bool          // this process may write
 	Store   []StoreUsage  // the objects held, by type
+	Related []RelatedUsage
 	// LogLinesDropped is how many lines of the process's log were dropped so far.
 	LogLinesDropped uint64
 	// Heard is when the API server last sent anything on the watch of each type. Of
@@ -31,12 +32,19 @@ type StoreUsage struct {
 	Objects, Bytes int
 }
 
+// A RelatedUsage says how many related objects of a type are held, and how many watches
+// deliver them.
+type RelatedUsage struct {
+	Type             resource.Type
+	Objects, Watches int
+}
+
 // A gaugeCollector collects the metrics of an operator's state. It looks the state
 // up when somebody reads the metrics.
 type gaugeCollector struct {
 	values func() Gauges
 
-	depth, running, workers, longest, long, leader, objects, bytes, staleness, dropped *prometheus.Desc
+	depth, running, workers, longest, long, leader, objects, bytes, related, watches, staleness, dropped *prometheus.Desc
 }
 
 func newGaugeCollector(values func() Gauges) *gaugeCollector {
@@ -53,6 +61,8 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 		leader:    desc("roperator_leader", "1 if this process may write: it holds the lease, or there is no leader election."),
 		objects:   desc("roperator_store_objects", "Objects kept in memory, by type.", "type"),
 		bytes:     desc("roperator_store_bytes", "Bytes of JSON of the objects kept in memory, by type; what they take in memory is a little more.", "type"),
+		related:   desc("roperator_related_objects", "Objects kept in memory that parents refer to and that aren't their children, by type.", "type"),
+		watches:   desc("roperator_related_watches", "Watches of what parents refer to, by type.", "type"),
 		staleness: desc("roperator_watch_staleness_seconds", "Time since a watch of the type last heard anything of the API server, which sends a bookmark about once a minute, in seconds.", "type"),
 		dropped:   desc("roperator_log_lines_dropped_total", "Lines of the process's log that were dropped, since they couldn't be written or nobody read them; always 0 with a logger of the program's own."),
 	}
@@ -60,7 +70,7 @@ func newGaugeCollector(values func() Gauges) *gaugeCollector {
 
 // Describe implements prometheus.Collector.
 func (g *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.staleness, g.dropped} {
+	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.related, g.watches, g.staleness, g.dropped} {
 		to <- d
 	}
 }
@@ -85,6 +95,10 @@ func (g *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 	for _, held := range now.Store {
 		set(g.objects, float64(held.Objects), held.Type.String())
 		set(g.bytes, float64(held.Bytes), held.Type.String())
+	}
+	for _, of := range now.Related {
+		set(g.related, float64(of.Objects), of.Type.String())
+		set(g.watches, float64(of.Watches), of.Type.String())
 	}
 	for t, heard := range now.Heard {
 		set(g.staleness, max(time.Since(heard), 0).Seconds(), t.String())

@@ -53,13 +53,21 @@ const (
 	ByOwnWrites
 )
 
-// Inputs are what a handler's answer depends on: the parent and its children.
+// Inputs are what a handler's answer depends on: the parent, its children, and what it
+// refers to.
 // Two Inputs are equal (==) if nothing has changed between them.
 type Inputs struct {
 	UID        types.UID        // of the parent
 	Generation int64            // of the parent
 	Parent     jsonvalue.Digest // of the parent's labels and annotations: see digestOf
 	Children   uint64           // of the UIDs and resourceVersions of the children
+	Related    uint64           // of those of the related objects
+}
+
+// WithRelated returns the inputs with another related object. The order is of no account.
+func (in Inputs) WithRelated(res *resource.Resource) Inputs {
+	in.Related += versionHash(res.UID(), res.ResourceVersion())
+	return in
 }
 
 // With returns the inputs with another child. The order of children is of no

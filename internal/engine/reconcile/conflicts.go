@@ -31,7 +31,7 @@ const (
 // counts.
 func (p *pass) findPrompt() {
 	now, uid := time.Now(), p.parent.UID()
-	p.inputs = p.memory.InputsOf(p.parent, p.children)
+	p.inputs = p.inputsShown()
 	if p.memory.Left(p.inputs) {
 		p.prompt = p.memory.Prompted(now, p.inputs, nil, false)
 		return
@@ -42,12 +42,21 @@ func (p *pass) findPrompt() {
 	})
 }
 
+// inputsShown returns the inputs that the handler was shown.
+func (p *pass) inputsShown() plan.Inputs {
+	in := p.memory.InputsOf(p.parent, p.children)
+	for res := range p.req.Related.All() {
+		in = in.WithRelated(res)
+	}
+	return in
+}
+
 // inputsLeft returns the inputs that the pass leaves to the next one: what the
 // handler was shown, with the pass's own writes. If the next pass finds other
 // inputs, somebody else has changed the parent or a child.
 func (p *pass) inputsLeft() plan.Inputs {
 	in := p.memory.InputsOf(p.parent, nil)
-	in.Children = p.inputs.Children
+	in.Children, in.Related = p.inputs.Children, p.inputs.Related
 	for i := range p.results {
 		r := &p.results[i]
 		if !r.Wrote {

@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/engine/watch"
@@ -38,6 +39,8 @@ type Config struct {
 	Tracing  *observe.Tracing   // nil: no spans are made
 	Log      *slog.Logger
 	Schemas  *catalog.Schemas // nil: for an engine that reads no schemas
+	// RelatedClient reads related objects, and nothing else uses it. Nil: there are none.
+	RelatedClient *client.Client
 	// DepartedWithin is a label selector (empty: every object) of the parents among
 	// which those are looked for that have left the ParentSelector while no operator
 	// ran.
@@ -78,6 +81,9 @@ type Engine struct {
 	// histories counts how often a type has started over with a new history of
 	// resourceVersions.
 	histories atomic.Uint64
+	resolver  *relate.Resolver  // of what parents refer to
+	related   *relate.Relations // nil: parents refer to nothing
+	once      bool              // related objects are asked for in the pass: see PlanAll
 
 	departedWithin string // see Config
 	log            *slog.Logger
@@ -114,6 +120,12 @@ func New(c Config) *Engine {
 	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
 	if e.client != nil {
 		e.client.Shorten(e.store.Shorten)
+	}
+	e.resolver = relate.NewResolver(c.Settings.Config.Related, c.Settings.Types.Related)
+	if c.RelatedClient != nil {
+		e.related = relate.New(relate.Config{
+			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, History: e.served, Log: c.Log, Metrics: c.Metrics, Changed: e.changed,
+		})
 	}
 	return e
 }

@@ -32,7 +32,7 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 	if parent != p.parent {
 		p.wrote("patch finalizers")
 		p.parent = parent
-		p.req = &handler.SyncRequest{Parent: parent, Children: p.req.Children, LastErrors: p.req.LastErrors}
+		p.show(func(req *handler.SyncRequest) { req.Parent = parent })
 	}
 	return nil
 }
@@ -116,6 +116,9 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		return schedule.Outcome{}, nil
 	case nothing:
 		return p.letGo(ctx) // an earlier build may have left a finalizer
+	}
+	if known, err := p.refer(ctx); !known {
+		return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
 	}
 	if current, err := p.showUnlabelled(ctx); err != nil {
 		return schedule.Outcome{Err: true}, err

@@ -83,6 +83,9 @@ func (e *Engine) Sizes() map[string]int {
 	out := map[string]int{"remembered parents": e.memory.Len(), "loops": e.loops.Len()}
 	e.store.Sizes(out)
 	e.queue.Sizes(out)
+	if e.related != nil {
+		e.related.Sizes(out)
+	}
 	return out
 }
 
@@ -95,6 +98,9 @@ func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges 
 	for _, k := range e.Types.All() {
 		objects, bytes := e.store.Usage(k.Type)
 		values.Store = append(values.Store, observe.StoreUsage{Type: k.Type, Objects: objects, Bytes: bytes})
+	}
+	if e.related != nil {
+		values.Related = e.related.Usage()
 	}
 	values.Heard = map[resource.Type]time.Time{}
 	for _, w := range watchers {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -136,9 +135,9 @@ func TestMetrics_OfWhatGoesWrong(t *testing.T) {
 func TestMetrics_Reference(t *testing.T) {
 	var lines []string
 	rig.Bubble(t, func(t *testing.T) {
-		r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(rig.Copier))
+		r := rig.Start(t, rig.Server(), relating(), handler.SyncFunc(rig.Copier))
 		r.Create("one", "v1")
-		synctest.Wait()
+		rig.Elapse(time.Second)
 		families := gather(r)
 		r.Stop()
 		for _, f := range families {

@@ -13,6 +13,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -75,7 +76,8 @@ func (o *OfflinePlanner) Compare(t resource.Type, live, desired map[string]any) 
 	return plan.Differences(o.settings.Types, t, live, desired)
 }
 
-// Plan calls the handler with req, and returns what a pass would do. If the pass
+// Plan calls the handler with req, and returns what a pass would do. Of req.Related, which
+// may hold anything, the handler is shown what the parent refers to. If the pass
 // would fail, the error says why; the Planned beside the error is what the failed
 // pass would do all the same, nil if that is nothing.
 func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*Planned, error) {
@@ -83,6 +85,13 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 	p := New(Config{
 		Settings: o.settings, Handler: o.handler, Metrics: observe.NewMetrics(), Log: slog.New(slog.DiscardHandler),
 	}).newPass(req)
+	queries, err := p.references(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.show(func(req *handler.SyncRequest) {
+		req.Related = handler.NewObjects(relate.Match(queries, slices.Collect(req.Related.All()))...)
+	})
 	if req.Parent.IsDeleting() {
 		return p.planFinalize(ctx)
 	}

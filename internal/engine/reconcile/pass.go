@@ -60,6 +60,14 @@ type pass struct {
 	outdated     bool // the parent has changed since the snapshot; known in a dry run only
 }
 
+// show replaces the request by one that change has changed. A handler may have kept the one
+// before.
+func (p *pass) show(change func(req *handler.SyncRequest)) {
+	req := *p.req
+	change(&req)
+	p.req = &req
+}
+
 // sync makes one pass over the parent that is due, and returns what the scheduler
 // is to do next.
 func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
@@ -121,6 +129,9 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	}
 	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
 		return schedule.Outcome{}, nil
+	}
+	if known, err := p.refer(ctx); !known {
+		return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
 	}
 	if current, err := p.showUnlabelled(ctx); err != nil {
 		return schedule.Outcome{Err: true}, err
@@ -238,7 +249,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
 	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
 	if p.inputs == (plan.Inputs{}) && (out.Again || out.Err || len(p.did) > 0) {
-		p.inputs = p.memory.InputsOf(p.parent, p.children)
+		p.inputs = p.inputsShown()
 	}
 	if p.inputs != (plan.Inputs{}) {
 		p.memory.Leave(p.inputsLeft())
@@ -266,4 +277,7 @@ func (p *pass) wrote(what string) {
 func (e *Engine) forget(uid types.UID) {
 	e.memory.Forget(uid)
 	e.loops.Forget(uid)
+	if e.related != nil {
+		e.related.Forget(uid)
+	}
 }

@@ -26,6 +26,7 @@ const planTries = 5
 // engine's configuration must have DryRun set. A parent whose pass would fail
 // doesn't keep the others from being planned: the error joins what went wrong.
 func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
+	e.once = true
 	if err := e.listAll(ctx); err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/apierror"
@@ -86,7 +87,7 @@ func (e *Engine) hasLeft(ctx context.Context, parent *resource.Resource) bool {
 // parents there are. A parent that fails doesn't keep the others from being
 // released: the error joins what went wrong.
 func (e *Engine) ReleaseAll(ctx context.Context, namespace string, say func(text string)) (seen int, err error) {
-	parents, _, err := e.client.ListPages(ctx, e.Types.Parent, namespace, "")
+	parents, _, err := e.client.ListPages(ctx, e.Types.Parent, namespace, metav1.ListOptions{})
 	if err != nil {
 		return 0, catalog.Forbidden(e.Types.Parent, "list", fmt.Errorf("%s: list: %w", e.Config.Parent, err))
 	}

@@ -129,7 +129,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 		}
 	}
 	slices.SortFunc(p.children, object.Compare)
-	p.req = &handler.SyncRequest{Parent: p.parent, Children: handler.NewChildren(p.children...), LastErrors: p.req.LastErrors}
+	p.show(func(req *handler.SyncRequest) { req.Children = handler.NewChildren(p.children...) })
 	return current, nil
 }
 

@@ -111,7 +111,7 @@ func (s *Store) outdatedLocked(from Stream, res *resource.Resource, version stri
 // version. It returns false if no watch covers the object.
 func (s *Store) passedLocked(ref object.Ref, version string) bool {
 	for _, ns := range []string{"", ref.Key.Namespace} {
-		if at, ok := s.mu.streams[Stream{ref.Type, ns}]; ok {
+		if at, ok := s.mu.streams[Stream{Type: ref.Type, Namespace: ns}]; ok {
 			return !newer(version, at)
 		}
 	}

@@ -53,6 +53,7 @@ type Store struct {
 type Stream struct {
 	Type      resource.Type
 	Namespace string
+	Selected  string // tells two watches of one type and namespace apart; empty in a Store
 }
 
 // covers says whether the watch delivers an object with this key.

@@ -27,13 +27,13 @@ func TestStoreConcurrently(t *testing.T) {
 		name := fmt.Sprint("n", p)
 		ref := testRef(k8s.ConfigMap, name)
 		wg.Go(func() { // the watch of parents
-			from := Stream{sample.ParentType(), "ns"}
+			from := Stream{Type: sample.ParentType(), Namespace: "ns"}
 			for i := range rounds {
 				s.Observe(from, sample.Object(t, sample.ParentType(), name, string(uid), 10*i+1, ""))
 			}
 		})
 		wg.Go(func() { // the watch of children, each of which comes and goes
-			from := Stream{k8s.ConfigMap, ""}
+			from := Stream{Type: k8s.ConfigMap}
 			for i := range rounds {
 				child := fmt.Sprintf("c%d-%d", p, i)
 				s.Observe(from, sample.Object(t, k8s.ConfigMap, name, child, 10*i+1, string(uid)))

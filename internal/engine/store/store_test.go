@@ -97,8 +97,8 @@ func TestStoreGate(t *testing.T) {
 		"relist of another namespace": {
 			reason: "a list of one namespace says nothing of the others",
 			do: func(t *testing.T, s *Store) {
-				s.Observe(Stream{k8s.ConfigMap, "ns"}, cm(t, "u", 10, "p"))
-				s.Replace(Stream{k8s.ConfigMap, "elsewhere"}, nil, "20")
+				s.Observe(Stream{Type: k8s.ConfigMap, Namespace: "ns"}, cm(t, "u", 10, "p"))
+				s.Replace(Stream{Type: k8s.ConfigMap, Namespace: "elsewhere"}, nil, "20")
 			},
 			version: "10", uid: "u",
 		},
@@ -158,10 +158,10 @@ func TestStoreGate(t *testing.T) {
 		"own delete, then a list of another namespace": {
 			reason: "a list of one namespace says nothing of the others: events of the object are still on their way",
 			do: func(t *testing.T, s *Store) {
-				s.Observe(Stream{k8s.ConfigMap, "ns"}, cm(t, "u", 10, "p"))
+				s.Observe(Stream{Type: k8s.ConfigMap, Namespace: "ns"}, cm(t, "u", 10, "p"))
 				s.WroteDelete(cm(t, "u", 10, "p"), nil)
-				s.Replace(Stream{k8s.ConfigMap, "elsewhere"}, nil, "20")
-				require.Equal(t, Change{}, s.Observe(Stream{k8s.ConfigMap, "ns"}, cm(t, "u", 11, "p")))
+				s.Replace(Stream{Type: k8s.ConfigMap, Namespace: "elsewhere"}, nil, "20")
+				require.Equal(t, Change{}, s.Observe(Stream{Type: k8s.ConfigMap, Namespace: "ns"}, cm(t, "u", 11, "p")))
 			},
 		},
 		"own delete, then a list from before the create": {

@@ -176,7 +176,7 @@ func (w *Watcher) checkHistory(ctx context.Context, delivered string) error {
 		return apierrors.NewResourceExpired(fmt.Sprintf("resourceVersion %s may be of another history", delivered))
 	}
 	asked := w.ask()
-	version, err := w.Client.Newest(ctx, w.Kind, w.Namespace, w.Selector)
+	version, err := w.Client.Newest(ctx, w.Kind, w.Namespace, w.selected())
 	if err != nil {
 		return err
 	}

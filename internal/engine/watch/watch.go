@@ -33,14 +33,27 @@ const firstRetry, lastRetry = 800 * time.Millisecond, 15 * time.Second
 // retrySteps is how often the wait is doubled: until it is lastRetry.
 const retrySteps = 6
 
+// A Mirror is where a Watcher puts what it observes. A *store.Store is one. Each method
+// is that of a Store. They may be called concurrently.
+type Mirror interface {
+	Position(of store.Stream) string
+	Observe(from store.Stream, res *resource.Resource) store.Change
+	ObserveDeleted(from store.Stream, res *resource.Resource) store.Change
+	ReplaceSince(asked string, from store.Stream, list []*resource.Resource, listVersion string, anew bool) (change store.Change, proven bool)
+	Bookmark(from store.Stream, version string)
+	HoldFields(res *resource.Resource, entries []string)
+}
+
 // A Config holds the parts of a Watcher. Kind, Client, Store, History, Log, Metrics and
 // Changed are required.
 type Config struct {
 	Kind      *catalog.Kind
 	Namespace string // empty: all namespaces
 	Selector  string // a label selector; empty: every object
+	Fields    string // a field selector; empty: every object
+	Selected  string // see store.Stream
 	Client    *client.Client
-	Store     *store.Store
+	Store     Mirror
 	History   *History // that of the operator's watchers
 	Log       *slog.Logger
 	Metrics   *observe.TypeMetrics
@@ -91,7 +104,12 @@ type Watcher struct {
 
 // New returns a watcher that doesn't run yet. It makes no request.
 func New(c Config) *Watcher {
-	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace}, synced: make(chan struct{})}
+	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace, Selected: c.Selected}, synced: make(chan struct{})}
+}
+
+// selected returns the options that select the objects which the watcher observes.
+func (w *Watcher) selected() metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: w.Selector, FieldSelector: w.Fields}
 }
 
 // Name returns the type, and the namespace if the watcher has one. It differs
@@ -123,7 +141,7 @@ func (w *Watcher) Run(ctx context.Context) {
 
 // list serves the Reflector if the API server can't stream a list.
 func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-	opts.LabelSelector = w.Selector
+	opts.LabelSelector, opts.FieldSelector = w.Selector, w.Fields
 	w.asks(&opts)
 	list, err := w.Client.List(ctx, w.Kind, w.Namespace, opts)
 	if err != nil {
@@ -134,7 +152,7 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 
 // watch serves the Reflector, and notes that the watch is back.
 func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.LabelSelector = w.Selector
+	opts.LabelSelector, opts.FieldSelector = w.Selector, w.Fields
 	w.noteEnd()
 	if opts.SendInitialEvents != nil {
 		w.asks(&opts)
@@ -223,7 +241,7 @@ func (w *Watcher) HeardAt() time.Time {
 // are fresh: the watch will bring the same states, and tell of none of them again.
 func (w *Watcher) Refresh(ctx context.Context) error {
 	asked := w.ask()
-	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.Selector)
+	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.selected())
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
@@ -254,6 +272,13 @@ func resourcesOf(listed []*client.WireObject) []*resource.Resource {
 // Synced returns a channel that is closed when the first complete list is in the
 // store.
 func (w *Watcher) Synced() <-chan struct{} { return w.synced }
+
+// Broken returns why there is no watch at present, nil if there is one, or none was tried.
+func (w *Watcher) Broken() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.broken
+}
 
 // Ready returns nil if the store mirrors the type; otherwise the error names what
 // is missing.

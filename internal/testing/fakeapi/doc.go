@@ -13,8 +13,8 @@
 // status subresource, validation of names, reviews of the client's own rights.
 //
 // It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
-// collector but CollectGarbage, no server-side apply (415), no field selectors
-// (400), and doesn't check that a namespace exists. Its JSON patches follow
+// collector but CollectGarbage, no server-side apply (415), no field selectors but
+// by name and namespace (400), and doesn't check that a namespace exists. Its JSON patches follow
 // RFC 6902: a replace of a field that isn't there fails (422), where
 // kube-apiserver, with an older version of the library, adds the field.
 package fakeapi

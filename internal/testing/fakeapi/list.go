@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // A page is what is left of a list, as it was when its first page was sent.
@@ -20,14 +19,15 @@ type page struct {
 const maxTokens = 1000
 
 // list answers a list, or the page of it that the request wants.
-func (s *Server) list(k *Kind, r Request, selector labels.Selector) (map[string]any, error) {
+func (s *Server) list(v *view, r Request) (map[string]any, error) {
+	k := v.kind
 	limit, err := strconv.Atoi(r.Query.Get("limit"))
 	if err != nil && r.Query.Get("limit") != "" {
 		return nil, apierrors.NewBadRequest("limit: " + err.Error())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, err := s.pageLocked(&view{k, r.Key.Namespace, selector}, r)
+	p, err := s.pageLocked(v, r)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (s *Server) list(k *Kind, r Request, selector labels.Selector) (map[string]
 	items := p.items
 	if limit > 0 && limit < len(items) {
 		items = items[:limit]
-		if left := len(p.items) - limit; selector.Empty() {
+		if left := len(p.items) - limit; v.selector.Empty() && v.fields.Empty() {
 			meta["remainingItemCount"] = left
 		}
 		meta["continue"] = s.keepLocked(page{p.of, p.version, p.items[limit:]})

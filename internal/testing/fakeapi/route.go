@@ -13,7 +13,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -123,8 +122,6 @@ func (s *Server) route(req *http.Request) (*Kind, Request, bool) {
 
 func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request, map[string]any) error) (*http.Response, error) {
 	switch {
-	case r.Query.Get("fieldSelector") != "":
-		return nil, apierrors.NewBadRequest("fakeapi: field selectors aren't supported")
 	case (r.Verb == "create") == (r.Key.Name != "") && r.Verb != "list" && r.Verb != "watch":
 		return nil, apierrors.NewMethodNotSupported(k.groupResource(), r.Verb)
 	case !k.ClusterScoped && r.Key.Namespace == "" && (r.Key.Name != "" || r.Verb == "create"):
@@ -134,14 +131,14 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 	}
 	switch r.Verb {
 	case "list", "watch":
-		selector, err := labels.Parse(r.Query.Get("labelSelector"))
+		v, err := viewOf(k, r)
 		if err != nil {
-			return nil, apierrors.NewBadRequest(err.Error())
+			return nil, err
 		}
 		if r.Verb == "watch" {
-			return s.watch(req, k, r, selector)
+			return s.watch(req, v, r)
 		}
-		list, err := s.list(k, r, selector)
+		list, err := s.list(v, r)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 type stored struct {
 	raw       []byte
 	namespace string
+	name      string
 	uid       string
 	version   string
 	labels    pairs
@@ -27,7 +28,7 @@ func keep(tree map[string]any) *stored {
 		raw = []byte("{}") // can't be: it came from JSON
 	}
 	meta := metaOf(tree)
-	s := &stored{raw: raw, namespace: text(meta, "namespace"), uid: text(meta, "uid"), version: text(meta, "resourceVersion"), deleting: meta["deletionTimestamp"] != nil}
+	s := &stored{raw: raw, namespace: text(meta, "namespace"), name: text(meta, "name"), uid: text(meta, "uid"), version: text(meta, "resourceVersion"), deleting: meta["deletionTimestamp"] != nil}
 	held, _ := meta["labels"].(map[string]any)
 	for name := range held {
 		s.labels = append(s.labels, name, text(held, name))

@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
@@ -39,10 +40,30 @@ type view struct {
 	kind      *Kind
 	namespace string
 	selector  labels.Selector
+	fields    fields.Selector
+}
+
+// viewOf returns what a list or watch selects.
+func viewOf(k *Kind, r Request) (*view, error) {
+	selector, err := labels.Parse(r.Query.Get("labelSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	byField, err := fields.ParseSelector(r.Query.Get("fieldSelector"))
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	for _, req := range byField.Requirements() {
+		if req.Field != "metadata.name" && req.Field != "metadata.namespace" {
+			return nil, apierrors.NewBadRequest("field label not supported: " + req.Field)
+		}
+	}
+	return &view{k, r.Key.Namespace, selector, byField}, nil
 }
 
 func (v *view) selects(object *stored) bool {
-	return object != nil && (v.namespace == "" || v.namespace == object.namespace) && v.selector.Matches(object.labels)
+	return object != nil && (v.namespace == "" || v.namespace == object.namespace) && v.selector.Matches(object.labels) &&
+		(v.fields.Empty() || v.fields.Matches(fields.Set{"metadata.name": object.name, "metadata.namespace": object.namespace}))
 }
 
 func (s *Server) selectedLocked(v *view) []*stored {
@@ -58,9 +79,9 @@ func (s *Server) selectedLocked(v *view) []*stored {
 // watch opens a stream. As in kube-apiserver, one that is to begin with the
 // list, or names no resourceVersion, begins with an ADDED for each object; only
 // the former ends those with a bookmark.
-func (s *Server) watch(req *http.Request, k *Kind, r Request, selector labels.Selector) (*http.Response, error) {
+func (s *Server) watch(req *http.Request, v *view, r Request) (*http.Response, error) {
 	st := &stream{
-		server: s, view: view{k, r.Key.Namespace, selector}, ended: req.Context().Done(), closed: make(chan struct{}),
+		server: s, view: *v, ended: req.Context().Done(), closed: make(chan struct{}),
 		bookmarks: r.Query.Get("allowWatchBookmarks") == "true",
 	}
 	if seconds, err := strconv.Atoi(r.Query.Get("timeoutSeconds")); err == nil {

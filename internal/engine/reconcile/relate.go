@@ -1,0 +1,90 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/relate"
+	"github.com/roperator/roperator/resource"
+)
+
+// KeepRelated keeps the watches of what parents refer to, until ctx ends. It returns when
+// its goroutines have ended.
+func (e *Engine) KeepRelated(ctx context.Context) {
+	if e.related != nil {
+		e.related.Run(ctx)
+	}
+}
+
+// RelatedBroken returns why objects of a related type aren't up to date, nil if they are.
+func (e *Engine) RelatedBroken(t resource.Type) error {
+	if e.related == nil {
+		return nil
+	}
+	return e.related.Broken(t)
+}
+
+// refer notes what the parent refers to, and shows the handler what there is of that. It
+// returns false if not all of it is known yet, or can't be. Without an error, the parent is
+// due once it is.
+func (p *pass) refer(ctx context.Context) (known bool, err error) {
+	if p.related == nil {
+		return true, nil
+	}
+	queries, err := p.references(ctx)
+	if err != nil {
+		return false, err
+	}
+	var found []*resource.Resource
+	if p.once {
+		found, err = p.related.ReferNow(ctx, p.parent.UID(), queries)
+		known = err == nil
+	} else {
+		found, known, err = p.related.Refer(p.parent.UID(), queries)
+	}
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("related: %w", err)
+	case !known:
+		p.Logger().DebugContext(ctx, "waiting for related objects")
+		return false, nil
+	}
+	p.show(func(req *handler.SyncRequest) { req.Related = handler.NewObjects(found...) })
+	return true, nil
+}
+
+// references returns what the parent refers to.
+func (p *pass) references(ctx context.Context) ([]relate.Query, error) {
+	refs, err := askRelate(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return p.resolver.Queries(p.parent, refs)
+}
+
+// askRelate asks the handler what the parent refers to.
+func askRelate(ctx context.Context, p *pass) ([]handler.Ref, error) {
+	if _, ok := p.handler.(handler.Relater); !ok {
+		return nil, nil
+	}
+	ask := func(_ context.Context, req *handler.SyncRequest) (*[]handler.Ref, error) {
+		refs, err := handler.Relate(p.handler, req.Parent)
+		return &refs, err
+	}
+	var refs *[]handler.Ref
+	var err error
+	p.passes.calls(p.parent.UID(), "Relate")
+	defer p.passes.calls(p.parent.UID(), "")
+	if p.client == nil { // see call
+		a := answer[[]handler.Ref]{}
+		a.ask(ctx, p, "Relate", ask)
+		refs, err = a.resp, a.err
+	} else {
+		refs, err = await(ctx, p, "Relate", ask)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return *refs, nil
+}

@@ -1,0 +1,164 @@
+package relate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/resource"
+)
+
+// look asks the API server what there is for a query by which some parent refers.
+func (r *Relations) look(ctx context.Context, q Query) ([]*resource.Resource, error) {
+	k := r.kinds[q.Type]
+	if q.Name == "" {
+		found, _, err := r.Client.ListPages(ctx, k, q.Namespace, q.options())
+		return found, catalog.Forbidden(k, "list", err)
+	}
+	res, err := r.Client.Get(ctx, k, q.key())
+	switch {
+	case apierror.IsMissing(err, q.Name):
+		return nil, nil
+	case err != nil:
+		return nil, catalog.Forbidden(k, "get", err)
+	}
+	return []*resource.Resource{res}, nil
+}
+
+// ReferNow is Refer that asks the API server at once for what isn't known, one query after
+// the other. It is for Relations that don't Run. What it has found it keeps as long as some
+// parent refers to it.
+func (r *Relations) ReferNow(ctx context.Context, parent types.UID, queries []Query) ([]*resource.Resource, error) {
+	r.mu.Lock()
+	r.referLocked(parent, queries)
+	of := make([]*query, len(queries))
+	for i, q := range queries {
+		of[i] = r.mu.queries[q]
+	}
+	r.mu.Unlock()
+	var found []*resource.Resource
+	for _, q := range of {
+		now, err := r.answer(ctx, q)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", q, err)
+		}
+		found = append(found, now...)
+	}
+	return newestOfEach(found), nil
+}
+
+// answer returns what there is for a query. The API server is asked once.
+func (r *Relations) answer(ctx context.Context, q *query) ([]*resource.Resource, error) {
+	q.now.Lock()
+	defer q.now.Unlock()
+	if q.now.known {
+		return q.now.found, nil
+	}
+	found, err := r.look(ctx, q.Query)
+	if err == nil {
+		q.now.found, q.now.known = found, true
+	}
+	return found, err
+}
+
+// A lookup asks the API server for what there is for a query, where a watch of everything
+// was there before the query.
+type lookup struct {
+	running bool
+	again   bool // what it finds may be older than what is known by now
+}
+
+// lookLocked notes that a query is to be looked up, or, if it is being looked up, once more.
+func (s *source) lookLocked(q Query) {
+	if s.looking == nil {
+		s.looking = map[Query]*lookup{}
+	}
+	if l := s.looking[q]; l != nil {
+		l.again = true
+		return
+	}
+	s.looking[q] = &lookup{}
+	s.signal()
+}
+
+// lookUp looks a query up until that succeeds, the query is over, or ctx ends.
+func (s *source) lookUp(ctx context.Context, q Query, l *lookup) {
+	backoff := wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1}
+	for {
+		s.mu.Lock()
+		l.again = false
+		s.mu.Unlock()
+		found, err := s.look(ctx, q)
+		change, over := s.found(q, l, found, err)
+		s.Changed(change, schedule.Fresh, schedule.Trigger("lookup of "+q.Type.Kind))
+		if over || ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			continue // again
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(backoff.Step()):
+		}
+	}
+}
+
+// found takes the answer to a lookup. It says whether the lookup is over.
+func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error) (c store.Change, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.mu.queries[q]
+	switch {
+	case s.stale, err != nil && of == nil: // nobody waits for it
+		s.endLookupLocked(q)
+		return c, true
+	case err != nil:
+		first := of.err == nil
+		of.err = err
+		if first {
+			c.Parents = s.wokenLocked(of)
+		}
+		return c, false
+	case l.again:
+		return c, false
+	}
+	var concerned []*query
+	for _, res := range found {
+		key := res.Key()
+		if p, ok := s.passed[key]; ok && p.outdates(res) {
+			continue
+		}
+		if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+			continue
+		}
+		concerned = append(concerned, s.setLocked(key, res)...)
+	}
+	c.Parents = parentsOf(concerned...)
+	if of != nil {
+		of.err = nil
+		if s.looked == nil {
+			s.looked = map[Query]struct{}{}
+		}
+		s.looked[q] = struct{}{}
+		c.Parents = append(c.Parents, s.wokenLocked(of)...)
+	}
+	s.endLookupLocked(q)
+	return c, true
+}
+
+// endLookupLocked notes that a lookup is over.
+func (s *source) endLookupLocked(q Query) {
+	if delete(s.looking, q); len(s.looking) == 0 {
+		s.looking, s.passed = nil, nil
+	}
+	s.signal()
+}

@@ -1,0 +1,346 @@
+package relate
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Config is what Relations are made of. All of it is required but MostWatches.
+type Config struct {
+	Kinds   []*catalog.Kind // the related types
+	Client  *client.Client  // of these types alone: New has it shorten objects
+	History *watch.History  // that of the operator's watchers
+	Log     *slog.Logger
+	Metrics *observe.Metrics
+	// MostWatches is how many queries of one type in one namespace have a watch each. When
+	// there were more, they have one again once they are three quarters of that. 0: 64.
+	MostWatches int
+	// Changed is called with the parents that are due: what they refer to has changed, or
+	// all of it is known by now. It may be called concurrently.
+	Changed func(store.Change, schedule.Priority, schedule.Trigger)
+}
+
+// Relations are what the parents of one operator refer to, and what there is of that. The
+// exported methods may be called concurrently.
+type Relations struct {
+	Config
+	kinds map[resource.Type]*catalog.Kind
+	dirty chan struct{} // has room for one, which says that other watches may be needed
+
+	mu struct {
+		sync.Mutex
+		parents map[types.UID]*references
+		queries map[Query]*query                   // those that a parent refers by
+		broad   map[resource.Type]map[Query]*query // those of queries that aren't for one name
+		sources map[Query]*source                  // those that run, by what they watch
+		count   uint64                             // of the queries that there have been so far
+		transit bool                               // a source is kept until another one has caught up with it
+	}
+}
+
+// A references is what a parent refers to.
+type references struct {
+	queries []Query // sorted
+	waits   bool    // the parent is to be named once all of them are known
+}
+
+// A query is a Query that parents refer by.
+type query struct {
+	matcher
+	parents map[types.UID]struct{}
+	number  uint64 // of those that there have been
+	err     error  // why it couldn't be looked up; nil: it wasn't tried, or was answered
+	now     answer
+}
+
+// An answer is what ReferNow has found for a query.
+type answer struct {
+	sync.Mutex // held while the API server is asked
+	found      []*resource.Resource
+	known      bool
+}
+
+// New returns Relations in which no parent refers to anything.
+func New(c Config) *Relations {
+	if c.MostWatches == 0 {
+		c.MostWatches = mostWatches
+	}
+	r := &Relations{Config: c, kinds: map[resource.Type]*catalog.Kind{}, dirty: make(chan struct{}, 1)}
+	for _, k := range c.Kinds {
+		r.kinds[k.Type] = k
+	}
+	r.mu.parents = map[types.UID]*references{}
+	r.mu.queries = map[Query]*query{}
+	r.mu.broad = map[resource.Type]map[Query]*query{}
+	r.mu.sources = map[Query]*source{}
+	c.Client.Shorten(r.shorten)
+	return r
+}
+
+// Refer notes what a parent refers to, in place of what it has referred to before, and
+// returns what there is of it, sorted by type, namespace and name. queries are sorted, and
+// of configured types. If not all of it is known yet, Refer returns false, and Changed will
+// name the parent when it is. The error says why it may never be: the API server refuses
+// to tell. Refer makes no request.
+func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.Resource, known bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.referLocked(parent, queries) {
+		r.signal()
+	}
+	refs := r.mu.parents[parent]
+	if refs == nil {
+		return nil, true, nil
+	}
+	var errs []error
+	known = true
+	for _, q := range refs.queries {
+		of := r.mu.queries[q]
+		from := r.serverLocked(of)
+		if from == nil {
+			known = false
+			if err := r.whyNotLocked(of); err != nil {
+				errs = append(errs, err)
+			}
+			continue
+		}
+		found = append(found, from.matching(of)...)
+	}
+	refs.waits = !known
+	if !known {
+		return nil, false, errors.Join(errs...)
+	}
+	return newestOfEach(found), true, nil
+}
+
+// Forget drops what a parent refers to that is gone.
+func (r *Relations) Forget(parent types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.referLocked(parent, nil) {
+		r.signal()
+	}
+}
+
+// referLocked replaces the queries of a parent. It says whether there are others now.
+func (r *Relations) referLocked(parent types.UID, queries []Query) (changed bool) {
+	var before []Query
+	refs := r.mu.parents[parent]
+	if refs != nil {
+		before = refs.queries
+	}
+	if slices.Equal(before, queries) {
+		return false
+	}
+	if refs == nil {
+		refs = &references{}
+	}
+	refs.queries = queries
+	r.mu.parents[parent] = refs
+	if len(queries) == 0 {
+		delete(r.mu.parents, parent)
+	}
+	for _, q := range queries {
+		if r.mu.queries[q] == nil {
+			r.addLocked(q)
+		}
+		r.mu.queries[q].parents[parent] = struct{}{}
+	}
+	for _, q := range before {
+		if _, still := slices.BinarySearchFunc(queries, q, Compare); still {
+			continue
+		}
+		of := r.mu.queries[q]
+		if delete(of.parents, parent); len(of.parents) == 0 {
+			r.dropLocked(of)
+		}
+	}
+	return true
+}
+
+func (r *Relations) addLocked(q Query) {
+	r.mu.count++
+	of := &query{matcher: newMatcher(q), parents: map[types.UID]struct{}{}, number: r.mu.count}
+	r.mu.queries[q] = of
+	if q.Name == "" {
+		if r.mu.broad[q.Type] == nil {
+			r.mu.broad[q.Type] = map[Query]*query{}
+		}
+		r.mu.broad[q.Type][q] = of
+	}
+}
+
+// dropLocked drops a query by which no parent refers any more, and what is held for it
+// alone. A source of its own isn't used again: from now on it may lack objects.
+func (r *Relations) dropLocked(of *query) {
+	delete(r.mu.queries, of.Query)
+	if delete(r.mu.broad[of.Type], of.Query); len(r.mu.broad[of.Type]) == 0 {
+		delete(r.mu.broad, of.Type)
+	}
+	for q, s := range r.mu.sources {
+		switch {
+		case q == of.Query && !q.all():
+			s.stale = true
+		case q.all() && q.covers(of.Query):
+			delete(s.looked, of.Query)
+			s.let(of)
+		}
+	}
+}
+
+// serverLocked returns the source that knows all that a query is for, nil if there is none.
+// While one takes over from another, that is the one which has come further.
+func (r *Relations) serverLocked(of *query) (server *source) {
+	for _, q := range of.servers() {
+		s := r.mu.sources[q]
+		if s != nil && s.knows(of) && (server == nil || store.Older(server.position, s.position)) {
+			server = s
+		}
+	}
+	return server
+}
+
+// whyNotLocked returns why a query can't be answered, nil if an answer is on its way.
+func (r *Relations) whyNotLocked(of *query) error {
+	if of.err != nil {
+		return fmt.Errorf("%s: %w", of, of.err)
+	}
+	for _, q := range of.servers() {
+		if s := r.mu.sources[q]; s != nil && s.err != nil {
+			return fmt.Errorf("%s: %w", of, s.err)
+		}
+	}
+	return nil
+}
+
+// matchingLocked returns the queries that are for an object.
+func (r *Relations) matchingLocked(res *resource.Resource) []*query {
+	var out []*query
+	if of := r.mu.queries[Query{Type: res.Type(), Namespace: res.Namespace(), Name: res.Name()}]; of != nil {
+		out = append(out, of)
+	}
+	for _, of := range r.mu.broad[res.Type()] {
+		if of.matches(res) {
+			out = append(out, of)
+		}
+	}
+	return out
+}
+
+// wokenLocked returns those parents of a query that wait, and of which all is known now, or
+// can't be known. Their wait is over.
+func (r *Relations) wokenLocked(of *query) (woken []types.UID) {
+	for uid := range of.parents {
+		refs := r.mu.parents[uid]
+		if refs == nil || !refs.waits {
+			continue
+		}
+		if !slices.ContainsFunc(refs.queries, func(q Query) bool { return r.openLocked(r.mu.queries[q]) }) {
+			refs.waits = false
+			woken = append(woken, uid)
+		}
+	}
+	slices.Sort(woken)
+	return woken
+}
+
+// openLocked says whether the answer to a query is on its way.
+func (r *Relations) openLocked(of *query) bool {
+	return r.serverLocked(of) == nil && r.whyNotLocked(of) == nil
+}
+
+// signal has Run look which watches are needed.
+func (r *Relations) signal() {
+	select {
+	case r.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Usage returns what is held and watched, in the order of the configured types.
+func (r *Relations) Usage() []observe.RelatedUsage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]observe.RelatedUsage, len(r.Kinds))
+	for i, k := range r.Kinds {
+		out[i].Type = k.Type
+		for q, s := range r.mu.sources {
+			if q.Type == k.Type {
+				out[i].Objects += len(s.objects)
+				out[i].Watches++
+			}
+		}
+	}
+	return out
+}
+
+// Broken returns why objects of a related type aren't up to date, nil if they are. A watch
+// that has only just begun isn't broken.
+func (r *Relations) Broken(t resource.Type) error {
+	r.mu.Lock()
+	var of []*source
+	for q, s := range r.mu.sources {
+		if q.Type == t {
+			of = append(of, s)
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(of, func(a, b *source) int { return Compare(a.of, b.of) })
+	for _, s := range of {
+		if err := s.watcher.Broken(); err != nil {
+			return fmt.Errorf("%s: %w", s.of, err)
+		}
+	}
+	return nil
+}
+
+// Sizes adds the numbers of entries that are kept, for a test that looks for what isn't
+// forgotten.
+func (r *Relations) Sizes(out map[string]int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out["parents that refer"], out["related queries"], out["related watches"] = len(r.mu.parents), len(r.mu.queries), len(r.mu.sources)
+	for _, s := range r.mu.sources {
+		out["related objects"] += len(s.objects)
+	}
+}
+
+// newestOfEach sorts objects, and leaves only the newest state of each.
+func newestOfEach(found []*resource.Resource) []*resource.Resource {
+	slices.SortStableFunc(found, object.Compare)
+	kept := found[:0]
+	for _, res := range found {
+		last := len(kept) - 1
+		switch {
+		case last < 0 || object.Compare(kept[last], res) != 0:
+			kept = append(kept, res)
+		case store.Older(kept[last].ResourceVersion(), res.ResourceVersion()):
+			kept[last] = res
+		}
+	}
+	return kept
+}
+
+// parentsOf returns the parents that refer by one of these queries, each once.
+func parentsOf(queries ...*query) []types.UID {
+	all := map[types.UID]struct{}{}
+	for _, of := range queries {
+		maps.Copy(all, of.parents)
+	}
+	return slices.Sorted(maps.Keys(all))
+}

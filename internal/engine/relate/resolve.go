@@ -1,0 +1,180 @@
+package relate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Resolver says what references mean. It is immutable.
+type Resolver struct {
+	kinds []*catalog.Kind // of the related types
+	rules []rule          // in the order of config.Operator.Related
+}
+
+// A rule is what the configuration says of a related type.
+type rule struct {
+	config.Related
+	kind   *catalog.Kind
+	fields []fieldpath.Path
+}
+
+// NewResolver returns the resolver of a configuration, which must be valid. kinds are those
+// of config.Operator.Related, in its order.
+func NewResolver(related []config.Related, kinds []*catalog.Kind) *Resolver {
+	r := &Resolver{kinds: kinds}
+	for i, of := range related {
+		one := rule{Related: of, kind: kinds[i]}
+		for _, text := range of.Fields {
+			if p, err := fieldpath.Parse(text); err == nil { // Validate has refused any other
+				one.fields = append(one.fields, p)
+			}
+		}
+		r.rules = append(r.rules, one)
+	}
+	return r
+}
+
+// Kinds returns the related types. The list must not be changed.
+func (r *Resolver) Kinds() []*catalog.Kind { return r.kinds }
+
+// Queries returns what a parent refers to: by the fields that the configuration names, and
+// by what its handler says. They are sorted, and each is there once. The error names the
+// field or the reference that can't be meant; only a change of the parent mends that.
+func (r *Resolver) Queries(parent *resource.Resource, refs []handler.Ref) ([]Query, error) {
+	var out []Query
+	var errs []error
+	for _, of := range r.rules {
+		for _, p := range of.fields {
+			names, err := namesAt(parent, p)
+			for _, name := range names {
+				var q Query
+				if q, err = r.query(parent, handler.Ref{Type: of.Type, Name: name}); err != nil {
+					break
+				}
+				out = append(out, q)
+			}
+			if err != nil {
+				errs = append(errs, fmt.Errorf("related: %s: %w", p, err))
+			}
+		}
+	}
+	for _, ref := range refs {
+		q, err := r.query(parent, ref)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("related: Relate: %w", err))
+			continue
+		}
+		out = append(out, q)
+	}
+	if len(errs) > 0 {
+		return nil, handler.Permanent(errors.Join(errs...))
+	}
+	slices.SortFunc(out, Compare)
+	return slices.Compact(out), nil
+}
+
+// query returns what a reference of a parent is looked up by.
+func (r *Resolver) query(parent *resource.Resource, ref handler.Ref) (Query, error) {
+	at := slices.IndexFunc(r.rules, func(of rule) bool { return of.Type == ref.Type })
+	if at < 0 {
+		return Query{}, fmt.Errorf("%s isn't among config.Operator.Related; add it there", ref.Type)
+	}
+	of := r.rules[at]
+	q := Query{Type: of.Type, Name: ref.Name}
+	if ref.Name != "" {
+		if ref.Selector != "" {
+			return Query{}, fmt.Errorf("%s: a Name and a Selector; a reference has one of them", of.Type)
+		}
+		if wrong := nameErrors(ref.Name); len(wrong) > 0 {
+			return Query{}, fmt.Errorf("%q isn't the name of a %s: %s", shown(ref.Name), of.Type.Kind, wrong[0])
+		}
+	}
+	if ref.Selector != "" {
+		selector, err := labels.Parse(ref.Selector)
+		if err != nil {
+			return Query{}, fmt.Errorf("%s: Selector: %w", of.Type, err)
+		}
+		q.Selector = selector.String()
+	}
+	var err error
+	q.Namespace, err = of.namespace(parent, ref)
+	return q, err
+}
+
+// namespace returns the namespace in which a reference of a parent is looked up.
+func (of rule) namespace(parent *resource.Resource, ref handler.Ref) (string, error) {
+	if !of.kind.Namespaced {
+		return "", nil
+	}
+	own := parent.Namespace()
+	switch namespace := ref.Namespace; {
+	case namespace == "" && own == "":
+		return "", fmt.Errorf("%s: no namespace; the parent is cluster-scoped, so the reference must name one", of.Type)
+	case namespace == "" || namespace == own:
+		return own, nil
+	case !of.AnyNamespace:
+		return "", fmt.Errorf("%s: namespace %q isn't the parent's; config.Related.AnyNamespace would allow that", of.Type, shown(namespace))
+	case namespace == handler.AllNamespaces && ref.Name != "":
+		return "", fmt.Errorf("%s: the name %q in all namespaces; a name needs one namespace", of.Type, ref.Name)
+	case namespace == handler.AllNamespaces:
+		return "", nil
+	default:
+		if wrong := validation.IsDNS1123Label(namespace); len(wrong) > 0 {
+			return "", fmt.Errorf("%s: %q isn't the name of a namespace: %s", of.Type, shown(namespace), wrong[0])
+		}
+		return namespace, nil
+	}
+}
+
+// nameErrors says why no object can have a name.
+func nameErrors(name string) []string {
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		return []string{fmt.Sprintf("it is longer than %d characters", validation.DNS1123SubdomainMaxLength)}
+	}
+	return content.IsPathSegmentName(name)
+}
+
+// shown returns a text that anybody may have written, short enough for an error.
+func shown(text string) string {
+	const most = 80
+	if len(text) <= most {
+		return text
+	}
+	return text[:most] + "…"
+}
+
+// namesAt returns the names that the parent has at a path. What isn't there is no name, nor
+// is an empty text.
+func namesAt(parent *resource.Resource, p fieldpath.Path) (names []string, err error) {
+	value, ok := parent.Field(p[0].Field)
+	if !ok {
+		return nil, nil
+	}
+	for found := range p[1:].Values(value) {
+		items, isList := found.([]any)
+		if !isList {
+			items = []any{found}
+		}
+		for _, item := range items {
+			name, isText := item.(string)
+			if item != nil && !isText {
+				return nil, errors.New("neither a name nor a list of names")
+			}
+			if name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}

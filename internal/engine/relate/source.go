@@ -1,0 +1,281 @@
+package relate
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/resource"
+)
+
+// A source is a watch, and what is held of what it delivers. It is the watch.Mirror of its
+// watcher. The fields below Relations are behind its lock.
+//
+// If the query is for one name or a selector, all that is delivered is held. If it is for
+// everything, that is held which parents refer to.
+type source struct {
+	of      Query
+	watcher *watch.Watcher
+	run     func() // the watcher, until stop
+	stop    context.CancelFunc
+	*Relations
+
+	objects  map[types.NamespacedName]*resource.Resource
+	position string // the resourceVersion up to which everything has been delivered
+	synced   bool   // a complete list has arrived
+	stale    bool   // not to be used, since nobody has asked for it for a while
+	err      error  // why there is no list; nil: there is one, or will be
+	asked    uint64 // the number of the newest query when the list was asked for that is under way
+	listed   uint64 // the same, for the list that arrived last
+	// looked are the queries that are newer than the last list, and have been looked up.
+	looked map[Query]struct{}
+	// looking are the lookups that are due or under way.
+	looking map[Query]*lookup
+	// passed has, while there are lookups, the states that the watch has delivered and that
+	// aren't held.
+	passed map[types.NamespacedName]passed
+}
+
+// A passed is a state of an object that was delivered and isn't held: of one that is gone,
+// or that nobody referred to.
+type passed struct {
+	version string
+	gone    bool
+}
+
+// outdates says whether a state that a lookup has found is an older one.
+func (p passed) outdates(found *resource.Resource) bool {
+	return store.Older(found.ResourceVersion(), p.version) || p.gone && found.ResourceVersion() == p.version
+}
+
+// knows says whether all that there is for a query is among the objects.
+func (s *source) knows(of *query) bool {
+	if !s.synced || s.stale {
+		return false
+	}
+	if !s.of.all() {
+		return s.of == of.Query
+	}
+	_, looked := s.looked[of.Query]
+	return looked || of.number <= s.listed
+}
+
+// matching returns the objects that a query is for.
+func (s *source) matching(of *query) []*resource.Resource {
+	if of.Name != "" {
+		if res := s.objects[of.key()]; res != nil {
+			return []*resource.Resource{res}
+		}
+		return nil
+	}
+	out := make([]*resource.Resource, 0, len(s.objects))
+	for _, res := range s.objects {
+		if s.of == of.Query || of.matches(res) {
+			out = append(out, res)
+		}
+	}
+	return out
+}
+
+// askedForLocked returns the queries that the source can answer and that are for an object.
+func (s *source) askedForLocked(res *resource.Resource) []*query {
+	return slices.DeleteFunc(s.matchingLocked(res), func(of *query) bool { return !s.of.covers(of.Query) })
+}
+
+// let drops the objects that were held for a query alone.
+func (s *source) let(of *query) {
+	for key, res := range s.objects {
+		if of.matches(res) && len(s.askedForLocked(res)) == 0 {
+			delete(s.objects, key)
+		}
+	}
+}
+
+// concernsLocked returns the queries that have to be told of a change of an object from one
+// state to another; nil is no object.
+func (s *source) concernsLocked(was, is *resource.Resource) []*query {
+	if !s.of.all() {
+		if of := s.mu.queries[s.of]; of != nil {
+			return []*query{of}
+		}
+		return nil
+	}
+	var out []*query
+	for _, res := range []*resource.Resource{was, is} {
+		if res == nil {
+			continue
+		}
+		for _, of := range s.askedForLocked(res) {
+			if !slices.Contains(out, of) {
+				out = append(out, of)
+			}
+		}
+	}
+	return out
+}
+
+// setLocked replaces what is held of an object; a nil res is none. It returns the queries
+// that this concerns.
+func (s *source) setLocked(key types.NamespacedName, res *resource.Resource) []*query {
+	was := s.objects[key]
+	if res != nil && s.of.all() && len(s.askedForLocked(res)) == 0 {
+		res = nil
+	}
+	if was == res || was != nil && res != nil && was.UID() == res.UID() && was.ResourceVersion() == res.ResourceVersion() {
+		return nil
+	}
+	if res == nil {
+		delete(s.objects, key)
+	} else {
+		s.objects[key] = res
+	}
+	return s.concernsLocked(was, res)
+}
+
+// Position is watch.Mirror's. It is called before each list.
+func (s *source) Position(store.Stream) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = s.mu.count
+	return s.position
+}
+
+// Observe is watch.Mirror's.
+func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.advanceLocked(res.ResourceVersion())
+	key := res.Key()
+	if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+		return store.Change{}
+	}
+	if s.of.all() && isShort(res) && len(s.askedForLocked(res)) > 0 { // somebody refers to it since it was read
+		s.lookLocked(Query{Type: s.of.Type, Namespace: key.Namespace, Name: key.Name})
+		return store.Change{}
+	}
+	return s.observedLocked(key, res, res.ResourceVersion())
+}
+
+// observedLocked takes a state that the watch has delivered, nil for the end of an object.
+func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) store.Change {
+	concerned := s.setLocked(key, res)
+	if s.passed != nil && s.objects[key] == nil {
+		s.passed[key] = passed{version, res == nil}
+	}
+	return store.Change{Parents: parentsOf(concerned...)}
+}
+
+// ObserveDeleted is watch.Mirror's.
+func (s *source) ObserveDeleted(_ store.Stream, res *resource.Resource) store.Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.advanceLocked(res.ResourceVersion())
+	key := res.Key()
+	if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+		return store.Change{}
+	}
+	return s.observedLocked(key, nil, res.ResourceVersion())
+}
+
+// ReplaceSince is watch.Mirror's.
+func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Resource, version string, anew bool) (c store.Change, proven bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	proven = store.Older(version, asked)
+	listed := make(map[types.NamespacedName]struct{}, len(list))
+	var concerned []*query
+	for _, res := range list {
+		key := res.Key()
+		listed[key] = struct{}{}
+		if held := s.objects[key]; held != nil && !proven && !anew && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+			continue
+		}
+		if s.of.all() && isShort(res) {
+			res = nil // nobody has referred to it when the list was asked for
+		}
+		concerned = append(concerned, s.setLocked(key, res)...)
+	}
+	for key, held := range s.objects {
+		if _, ok := listed[key]; ok || !proven && !anew && store.Older(version, held.ResourceVersion()) {
+			continue // a lookup has found it since
+		}
+		concerned = append(concerned, s.setLocked(key, nil)...)
+	}
+	if !s.synced { // it tells nothing new but to those that wait
+		concerned = nil
+	}
+	s.position, s.listed, s.synced, s.err = version, s.asked, true, nil
+	clear(s.looked)
+	for _, l := range s.looking {
+		l.again = true // what it finds may be older than the list
+	}
+	c.Parents = parentsOf(concerned...)
+	for _, of := range s.mu.queries {
+		if s.of.covers(of.Query) {
+			c.Parents = append(c.Parents, s.wokenLocked(of)...)
+		}
+	}
+	slices.Sort(c.Parents)
+	c.Parents = slices.Compact(c.Parents)
+	s.signal()
+	return c, proven
+}
+
+// Bookmark is watch.Mirror's.
+func (s *source) Bookmark(_ store.Stream, version string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.advanceLocked(version)
+}
+
+// HoldFields is watch.Mirror's. It does nothing: related objects are never written.
+func (s *source) HoldFields(*resource.Resource, []string) {}
+
+func (s *source) advanceLocked(version string) {
+	if s.position == "" || store.Older(s.position, version) {
+		s.position = version
+	}
+	if s.mu.transit {
+		s.signal()
+	}
+}
+
+// shortField marks what shorten has made. No API server serves such a field.
+const shortField = "roperator/short"
+
+// shorten returns an object as it is if a parent refers to it. Otherwise it returns no more
+// than its name, its version and its labels: a list may be of very many.
+func (r *Relations) shorten(res *resource.Resource) *resource.Resource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.matchingLocked(res)) > 0 {
+		return res
+	}
+	t := res.Type()
+	raw, err := json.Marshal(struct {
+		metav1.PartialObjectMetadata
+		Short bool `json:"roperator/short"`
+	}{metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: t.APIVersion, Kind: t.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: res.Namespace(), Name: res.Name(), UID: res.UID(), ResourceVersion: res.ResourceVersion(), Labels: res.Labels()},
+	}, true})
+	if err != nil {
+		return res // can't be: strings have JSON
+	}
+	short, err := resource.New(raw)
+	if err != nil {
+		return res // can't be: it has all that a Resource must have
+	}
+	return short
+}
+
+// isShort says whether shorten has left something out.
+func isShort(res *resource.Resource) bool {
+	_, short := res.Field(shortField)
+	return short
+}

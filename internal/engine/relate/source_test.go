@@ -1,0 +1,237 @@
+package relate
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A stage is Relations that don't run: a test delivers what a watch would, step by step.
+type stage struct {
+	*Relations
+	t *testing.T
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	cfg := defaults.Apply(config.Operator{Name: "op", Parent: sample.ParentType(), Related: []config.Related{{Type: k8s.Secret}}})
+	kinds, err := catalog.Offline(cfg)
+	require.NoError(t, err)
+	log := slog.New(slog.DiscardHandler)
+	link, err := client.Connect(fakeapi.New(fakeapi.Secrets()).RESTConfig(), log)
+	require.NoError(t, err)
+	c, err := client.New(link, link.As("op", nil), "op", nil, log)
+	require.NoError(t, err)
+	m := observe.NewMetrics()
+	_, err = m.Register(prometheus.NewRegistry(), "op", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
+	require.NoError(t, err)
+	return &stage{t: t, Relations: New(Config{
+		Kinds: kinds.Related, Client: c, History: watch.NewHistory(), Log: log, Metrics: m, MostWatches: 1,
+		Changed: func(store.Change, schedule.Priority, schedule.Trigger) {},
+	})}
+}
+
+func everySecret() Query { return Query{Type: k8s.Secret, Namespace: "ns"} }
+
+func named(name string) Query { return Query{Type: k8s.Secret, Namespace: "ns", Name: name} }
+
+func (s *stage) secret(name string, version int, tier string) *resource.Resource {
+	meta := map[string]any{"namespace": "ns", "name": name, "uid": name, "resourceVersion": strconv.Itoa(version)}
+	if tier != "" {
+		meta["labels"] = map[string]any{"tier": tier}
+	}
+	res, err := resource.New(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": map[string]any{"k": "dg=="}})
+	require.NoError(s.t, err)
+	return res
+}
+
+// refer is Refer of what a parent refers to, whatever there is of it.
+func (s *stage) refer(parent types.UID, queries []Query) {
+	_, _, err := s.Refer(parent, queries)
+	require.NoError(s.t, err)
+}
+
+// source starts a source that a test feeds.
+func (s *stage) source(q Query) *source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	from := s.startLocked(s.t.Context(), q)
+	s.t.Cleanup(from.stop)
+	return from
+}
+
+// list delivers a complete list.
+func (s *stage) list(to *source, version int, objects ...*resource.Resource) store.Change {
+	to.Position(store.Stream{})
+	c, _ := to.ReplaceSince("", store.Stream{}, objects, strconv.Itoa(version), false)
+	return c
+}
+
+// held returns the resourceVersion of an object that a source holds, "" if it holds none.
+func (s *stage) held(by *source, name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if res := by.objects[types.NamespacedName{Namespace: "ns", Name: name}]; res != nil {
+		return res.ResourceVersion()
+	}
+	return ""
+}
+
+// lookup returns a lookup that is under way, of which a test tells the answer.
+func (s *stage) lookup(by *source, q Query) *lookup {
+	s.settle(s.t.Context())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := by.looking[q]
+	require.NotNil(s.t, l, "%s is looked up", q)
+	require.True(s.t, l.running)
+	return l
+}
+
+// wide returns a watch of everything that was listed at version 10, before anybody referred
+// to b.
+func (s *stage) wide(objects ...*resource.Resource) *source {
+	_, known, err := s.Refer("p", []Query{everySecretButTyped(), named("a")})
+	require.False(s.t, known)
+	require.NoError(s.t, err)
+	from := s.source(everySecret())
+	s.list(from, 10, objects...)
+	return from
+}
+
+// everySecretButTyped is a query that keeps the watch of everything wanted, and is for no
+// Secret of a test.
+func everySecretButTyped() Query {
+	return Query{Type: k8s.Secret, Namespace: "ns", Selector: "!tier,tier"}
+}
+
+// Nothing is held of what nobody refers to, and nothing is left of what nobody refers to
+// any more.
+func TestSource_HoldsWhatIsReferredTo(t *testing.T) {
+	s := newStage(t)
+	wide := s.wide(s.secret("a", 5, ""), s.secret("b", 6, ""))
+	require.Equal(t, "5", s.held(wide, "a"))
+	require.Empty(t, s.held(wide, "b"))
+	wide.Observe(store.Stream{}, s.secret("c", 11, ""))
+	require.Empty(t, s.held(wide, "c"))
+	s.refer("p", []Query{everySecretButTyped()})
+	require.Empty(t, s.held(wide, "a"))
+}
+
+// An event was decoded before somebody referred to its object, so that its content is gone.
+// The object is read.
+func TestSource_ShortEvent(t *testing.T) {
+	s := newStage(t)
+	wide := s.wide()
+	short := s.shorten(s.secret("b", 11, ""))
+	require.True(t, isShort(short))
+	s.refer("q", []Query{named("b")})
+	wide.Observe(store.Stream{}, short)
+	require.Empty(t, s.held(wide, "b"))
+	l := s.lookup(wide, named("b"))
+	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, nil)
+	require.Equal(t, "11", s.held(wide, "b"))
+	found, known, err := s.Refer("q", []Query{named("b")})
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Len(t, found, 1)
+}
+
+// The key alone of an object in a list says that nobody refers to its newest state.
+func TestSource_ShortInAList(t *testing.T) {
+	s := newStage(t)
+	gold := Query{Type: k8s.Secret, Namespace: "ns", Selector: "tier=gold"}
+	s.refer("p", []Query{gold})
+	wide := s.source(everySecret())
+	s.list(wide, 10, s.secret("x", 5, "gold"))
+	require.Equal(t, "5", s.held(wide, "x"))
+	c := s.list(wide, 20, s.shorten(s.secret("x", 12, "tin")))
+	require.Empty(t, s.held(wide, "x"))
+	require.Equal(t, []types.UID{"p"}, c.Parents)
+}
+
+// A source of its own that nobody refers by for a moment may have missed something.
+func TestSource_NotUsedAgain(t *testing.T) {
+	s := newStage(t)
+	s.refer("p", []Query{named("a")})
+	s.list(s.source(named("a")), 10, s.secret("a", 5, ""))
+	_, known, _ := s.Refer("p", []Query{named("a")})
+	require.True(t, known)
+	s.refer("p", nil)
+	_, known, _ = s.Refer("p", []Query{named("a")})
+	require.False(t, known)
+}
+
+// While an object is looked up, the watch goes on.
+func TestSource_LookupAndWatch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		watch  func(s *stage, wide *source)
+		want   string
+		again  bool
+	}{
+		"Nothing": {"it is as it was found", func(*stage, *source) {}, "11", false},
+		"Deleted": {"the answer is older", func(s *stage, wide *source) { wide.ObserveDeleted(store.Stream{}, s.secret("b", 12, "")) }, "", false},
+		"Changed": {"so it is here", func(s *stage, wide *source) { wide.Observe(store.Stream{}, s.secret("b", 12, "")) }, "12", false},
+		"Same":    {"the answer tells the same", func(s *stage, wide *source) { wide.Observe(store.Stream{}, s.secret("b", 11, "")) }, "11", false},
+		"Older":   {"the watch lags behind", func(s *stage, wide *source) { wide.Observe(store.Stream{}, s.secret("b", 10, "")) }, "11", false},
+		"List":    {"the answer may be older than the list", func(s *stage, wide *source) { s.list(wide, 20) }, "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			wide := s.wide()
+			s.refer("q", []Query{named("b")})
+			l := s.lookup(wide, named("b"))
+			tc.watch(s, wide)
+			_, over := wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, nil)
+			require.Equal(t, !tc.again, over)
+			require.Equal(t, tc.want, s.held(wide, "b"), tc.reason)
+		})
+	}
+}
+
+// A watch of everything takes over from another one once it has come as far, so that no
+// parent is told of an older state.
+func TestSource_TakesOver(t *testing.T) {
+	s := newStage(t)
+	all := everySecret()
+	s.refer("p", []Query{named("a")})
+	one := s.source(named("a"))
+	s.list(one, 10, s.secret("a", 5, ""))
+	s.refer("q", []Query{all}) // everything is wanted from now on
+	wide := s.source(all)
+	s.list(wide, 15, s.secret("a", 5, ""))
+	one.Observe(store.Stream{}, s.secret("a", 20, ""))
+	ends := func() bool {
+		s.settle(context.Background())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.mu.sources[named("a")] == nil
+	}
+	require.False(t, ends(), "the other one has come further")
+	found, _, _ := s.Refer("p", []Query{named("a")})
+	require.Equal(t, "20", found[0].ResourceVersion())
+	wide.Observe(store.Stream{}, s.secret("a", 20, ""))
+	require.True(t, ends())
+	found, known, _ := s.Refer("p", []Query{named("a")})
+	require.True(t, known)
+	require.Equal(t, "20", found[0].ResourceVersion())
+}

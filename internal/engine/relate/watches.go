@@ -1,0 +1,251 @@
+package relate
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/resource"
+)
+
+const (
+	mostWatches = 64 // see Config.MostWatches
+
+	// settleTime is how long Run waits for further references before it starts and ends
+	// watches. Many parents are looked at within it when an operator starts.
+	settleTime = 10 * time.Millisecond
+
+	// mostLookups is how many lookups run at once.
+	mostLookups = 8
+
+	// A lookup that fails is tried again after firstRetry, then after twice as long each
+	// time, up to lastRetry.
+	firstRetry, lastRetry = 800 * time.Millisecond, 15 * time.Second
+	retrySteps            = 6
+)
+
+// Run keeps the watches that are needed, until ctx ends. It returns when all goroutines
+// have ended. It must be called only once.
+func (r *Relations) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	slots := make(chan struct{}, mostLookups)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.dirty:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(settleTime):
+		}
+		starts, lookups, change := r.settle(ctx)
+		for _, s := range starts {
+			wg.Go(func() { s.run() })
+		}
+		for _, start := range lookups {
+			wg.Go(func() {
+				select {
+				case slots <- struct{}{}:
+					defer func() { <-slots }()
+					start()
+				case <-ctx.Done():
+				}
+			})
+		}
+		r.Changed(change, schedule.Fresh, "related objects")
+	}
+}
+
+// settle ends the watches that nobody needs, and returns those that are to be started, the
+// lookups that are to be made, and the parents for which another watch tells something
+// else than the one before.
+func (r *Relations) settle(ctx context.Context) (starts []*source, lookups []func(), c store.Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted := r.wantedLocked()
+	for q := range wanted {
+		if s := r.mu.sources[q]; s != nil && s.stale {
+			r.endLocked(s)
+		}
+		if r.mu.sources[q] == nil {
+			starts = append(starts, r.startLocked(ctx, q))
+		}
+	}
+	r.mu.transit = false
+	for q, s := range r.mu.sources {
+		if _, ok := wanted[q]; ok {
+			lookups = append(lookups, s.lookupsLocked(ctx)...)
+			continue
+		}
+		parents, replaced := s.replacedLocked(wanted)
+		if !replaced && !s.stale {
+			r.mu.transit = true
+			continue
+		}
+		r.endLocked(s)
+		c.Parents = append(c.Parents, parents...)
+	}
+	return starts, lookups, c
+}
+
+// wantedLocked returns what is to be watched.
+func (r *Relations) wantedLocked() map[Query]struct{} {
+	groups := map[Query][]*query{} // by everything of the type and namespace
+	for _, of := range r.mu.queries {
+		groups[of.everything()] = append(groups[of.everything()], of)
+	}
+	wide := func(all Query) bool {
+		most := r.MostWatches
+		if r.mu.sources[all] != nil {
+			most = most * 3 / 4
+		}
+		return len(groups[all]) > most || r.mu.queries[all] != nil
+	}
+	wanted := map[Query]struct{}{}
+	for all, queries := range groups {
+		switch widest := (Query{Type: all.Type}); {
+		case len(groups[widest]) > 0 && wide(widest):
+			wanted[widest] = struct{}{}
+		case wide(all):
+			wanted[all] = struct{}{}
+		default:
+			for _, of := range queries {
+				wanted[of.Query] = struct{}{}
+			}
+		}
+	}
+	return wanted
+}
+
+// startLocked returns the source of a query, which is to be run.
+func (r *Relations) startLocked(ctx context.Context, q Query) *source {
+	s := &source{of: q, Relations: r, objects: map[types.NamespacedName]*resource.Resource{}, asked: r.mu.count}
+	ctx, stop := context.WithCancel(ctx)
+	s.stop = stop
+	opts := q.options()
+	s.watcher = watch.New(watch.Config{
+		Kind: r.kinds[q.Type], Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
+		Client: r.Client, Store: s, History: r.History, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
+		Fatal: s.fail, Interrupted: func(gone bool) {
+			if gone {
+				s.fail(errors.New("the API server doesn't serve the type"))
+			}
+		},
+	})
+	s.run = func() {
+		defer stop()
+		s.watcher.Run(ctx)
+	}
+	r.mu.sources[q] = s
+	return s
+}
+
+// endLocked ends a source. What is on its way from it comes to nothing.
+func (r *Relations) endLocked(s *source) {
+	s.stop()
+	s.stale = true
+	delete(r.mu.sources, s.of)
+}
+
+// changed passes on what the watcher tells, unless the source has ended. Who has waited for
+// the first list is as fresh as who is told of a change.
+func (s *source) changed(c store.Change, _ schedule.Priority, why schedule.Trigger) {
+	s.mu.Lock()
+	over := s.mu.sources[s.of] != s
+	s.mu.Unlock()
+	if !over {
+		s.Changed(c, schedule.Fresh, why)
+	}
+}
+
+// fail notes why there is no list, and has the parents fail that wait for it.
+func (s *source) fail(err error) {
+	s.mu.Lock()
+	var c store.Change
+	if !s.synced && s.err == nil && s.mu.sources[s.of] == s {
+		s.err = err
+		for _, of := range s.mu.queries {
+			if s.of.covers(of.Query) && (s.of.all() || s.of == of.Query) {
+				c.Parents = append(c.Parents, s.wokenLocked(of)...)
+			}
+		}
+	}
+	s.mu.Unlock()
+	s.Changed(c, schedule.Fresh, schedule.Trigger("watch of "+s.of.Type.Kind))
+}
+
+// lookupsLocked returns the lookups that are due: of the queries that are newer than the
+// list of a watch of everything.
+func (s *source) lookupsLocked(ctx context.Context) (starts []func()) {
+	if !s.synced || !s.of.all() {
+		return nil
+	}
+	for q, of := range s.mu.queries {
+		if s.of.covers(q) && !s.knows(of) && s.looking[q] == nil {
+			s.lookLocked(q)
+		}
+	}
+	for q, l := range s.looking {
+		if l.running {
+			continue
+		}
+		l.running = true
+		if s.passed == nil {
+			s.passed = map[types.NamespacedName]passed{}
+		}
+		starts = append(starts, func() { s.lookUp(ctx, q, l) })
+	}
+	return starts
+}
+
+// replacedLocked says whether other sources, among those wanted, know what this one knows: the
+// same states, or up to the same resourceVersion. It returns the parents to which they tell something else.
+func (s *source) replacedLocked(wanted map[Query]struct{}) (parents []types.UID, replaced bool) {
+	for _, of := range s.mu.queries {
+		if !s.of.covers(of.Query) || !s.knows(of) {
+			continue
+		}
+		var by *source
+		for _, q := range of.servers() {
+			if _, ok := wanted[q]; ok && s.mu.sources[q] != nil && s.mu.sources[q].knows(of) {
+				by = s.mu.sources[q]
+			}
+		}
+		switch {
+		case by == nil:
+			return nil, false
+		case sameStates(s.matching(of), by.matching(of)): // whatever else has changed elsewhere
+		case store.Older(by.position, s.position):
+			return nil, false
+		default:
+			parents = append(parents, parentsOf(of)...)
+		}
+	}
+	return parents, true
+}
+
+// sameStates says whether two lists have the same objects in the same states, in any order.
+func sameStates(a, b []*resource.Resource) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	versions := make(map[types.UID]string, len(a))
+	for _, res := range a {
+		versions[res.UID()] = res.ResourceVersion()
+	}
+	for _, res := range b {
+		if version, ok := versions[res.UID()]; !ok || version != res.ResourceVersion() {
+			return false
+		}
+	}
+	return true
+}
