@@ -54,7 +54,11 @@ func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bo
 	if !ok {
 		return nil, false
 	}
-	return e.snapshot(held.UID())
+	req, ok := e.snapshot(held.UID())
+	if ok && e.related != nil {
+		req.Related = handler.NewObjects(e.related.Known(held.UID())...)
+	}
+	return req, ok
 }
 
 // Compare lists the fields in which live doesn't satisfy desired, by the

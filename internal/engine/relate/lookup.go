@@ -88,14 +88,21 @@ func (s *source) lookLocked(q Query) {
 	s.signal()
 }
 
-// lookUp looks a query up until that succeeds, the query is over, or ctx ends.
-func (s *source) lookUp(ctx context.Context, q Query, l *lookup) {
+// lookUp looks a query up until that succeeds, the query is over, or ctx ends. It takes a slot
+// for each try.
+func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lookup) {
 	backoff := wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1}
 	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
 		s.mu.Lock()
 		l.again = false
 		s.mu.Unlock()
 		found, err := s.look(ctx, q)
+		<-slots
 		change, over := s.found(q, l, found, err)
 		s.Changed(change, schedule.Fresh, schedule.Trigger("lookup of "+q.Type.Kind))
 		if over || ctx.Err() != nil {
@@ -141,6 +148,9 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 			continue
 		}
 		concerned = append(concerned, s.setLocked(key, res)...)
+		if s.lookedUp == "" || store.Older(s.lookedUp, res.ResourceVersion()) {
+			s.lookedUp = res.ResourceVersion()
+		}
 	}
 	c.Parents = parentsOf(concerned...)
 	if of != nil {

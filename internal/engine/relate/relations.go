@@ -119,6 +119,7 @@ func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.
 			}
 			continue
 		}
+		of.err = nil
 		found = append(found, from.matching(of)...)
 	}
 	refs.waits = !known
@@ -126,6 +127,20 @@ func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.
 		return nil, false, errors.Join(errs...)
 	}
 	return newestOfEach(found), true, nil
+}
+
+// Known returns what there is of what a parent refers to, as far as that is known.
+func (r *Relations) Known(parent types.UID) (found []*resource.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if refs := r.mu.parents[parent]; refs != nil {
+		for _, q := range refs.queries {
+			if of := r.mu.queries[q]; r.serverLocked(of) != nil {
+				found = append(found, r.serverLocked(of).matching(of)...)
+			}
+		}
+	}
+	return newestOfEach(found)
 }
 
 // Forget drops what a parent refers to that is gone.

@@ -27,6 +27,7 @@ type source struct {
 
 	objects  map[types.NamespacedName]*resource.Resource
 	position string // the resourceVersion up to which everything has been delivered
+	lookedUp string // the newest resourceVersion that a lookup has found; empty: none
 	synced   bool   // a complete list has arrived
 	stale    bool   // not to be used, since nobody has asked for it for a while
 	err      error  // why there is no list; nil: there is one, or will be
@@ -142,6 +143,9 @@ func (s *source) Position(store.Stream) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = s.mu.count
+	if s.position == "" || store.Older(s.position, s.lookedUp) {
+		return s.lookedUp
+	}
 	return s.position
 }
 
@@ -186,13 +190,23 @@ func (s *source) ObserveDeleted(_ store.Stream, res *resource.Resource) store.Ch
 func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Resource, version string, anew bool) (c store.Change, proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	proven = store.Older(version, asked)
-	listed := make(map[types.NamespacedName]struct{}, len(list))
+	proven = store.Older(version, asked) || slices.ContainsFunc(list, func(res *resource.Resource) bool {
+		held := s.objects[res.Key()]
+		return held != nil && store.Contradicts(held, res, version, isShort(res))
+	})
 	var concerned []*query
+	if proven || anew {
+		for _, held := range s.objects {
+			concerned = append(concerned, s.concernsLocked(held, nil)...)
+		}
+		clear(s.objects)
+		s.lookedUp = ""
+	}
+	listed := make(map[types.NamespacedName]struct{}, len(list))
 	for _, res := range list {
 		key := res.Key()
 		listed[key] = struct{}{}
-		if held := s.objects[key]; held != nil && !proven && !anew && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+		if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
 			continue
 		}
 		if s.of.all() && isShort(res) {
@@ -201,7 +215,7 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 		concerned = append(concerned, s.setLocked(key, res)...)
 	}
 	for key, held := range s.objects {
-		if _, ok := listed[key]; ok || !proven && !anew && store.Older(version, held.ResourceVersion()) {
+		if _, ok := listed[key]; ok || store.Older(version, held.ResourceVersion()) {
 			continue // a lookup has found it since
 		}
 		concerned = append(concerned, s.setLocked(key, nil)...)
@@ -211,6 +225,7 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 	}
 	s.position, s.listed, s.synced, s.err = version, s.asked, true, nil
 	clear(s.looked)
+	clear(s.passed)
 	for _, l := range s.looking {
 		l.again = true // what it finds may be older than the list
 	}

@@ -1,7 +1,6 @@
 package relate
 
 import (
-	"context"
 	"log/slog"
 	"strconv"
 	"testing"
@@ -97,7 +96,7 @@ func (s *stage) held(by *source, name string) string {
 
 // lookup returns a lookup that is under way, of which a test tells the answer.
 func (s *stage) lookup(by *source, q Query) *lookup {
-	s.settle(s.t.Context())
+	s.settle(s.t.Context(), make(chan struct{}, 1))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := by.looking[q]
@@ -221,7 +220,7 @@ func TestSource_TakesOver(t *testing.T) {
 	s.list(wide, 15, s.secret("a", 5, ""))
 	one.Observe(store.Stream{}, s.secret("a", 20, ""))
 	ends := func() bool {
-		s.settle(context.Background())
+		s.settle(s.t.Context(), nil)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.mu.sources[named("a")] == nil

@@ -35,7 +35,7 @@ const (
 func (r *Relations) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	slots := make(chan struct{}, mostLookups)
+	slots := make(chan struct{}, mostLookups) // one for each lookup that waits for an answer
 	for {
 		select {
 		case <-ctx.Done():
@@ -47,19 +47,12 @@ func (r *Relations) Run(ctx context.Context) {
 			return
 		case <-time.After(settleTime):
 		}
-		starts, lookups, change := r.settle(ctx)
+		starts, lookups, change := r.settle(ctx, slots)
 		for _, s := range starts {
 			wg.Go(func() { s.run() })
 		}
 		for _, start := range lookups {
-			wg.Go(func() {
-				select {
-				case slots <- struct{}{}:
-					defer func() { <-slots }()
-					start()
-				case <-ctx.Done():
-				}
-			})
+			wg.Go(start)
 		}
 		r.Changed(change, schedule.Fresh, "related objects")
 	}
@@ -68,7 +61,7 @@ func (r *Relations) Run(ctx context.Context) {
 // settle ends the watches that nobody needs, and returns those that are to be started, the
 // lookups that are to be made, and the parents for which another watch tells something
 // else than the one before.
-func (r *Relations) settle(ctx context.Context) (starts []*source, lookups []func(), c store.Change) {
+func (r *Relations) settle(ctx context.Context, slots chan struct{}) (starts []*source, lookups []func(), c store.Change) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	wanted := r.wantedLocked()
@@ -83,7 +76,7 @@ func (r *Relations) settle(ctx context.Context) (starts []*source, lookups []fun
 	r.mu.transit = false
 	for q, s := range r.mu.sources {
 		if _, ok := wanted[q]; ok {
-			lookups = append(lookups, s.lookupsLocked(ctx)...)
+			lookups = append(lookups, s.lookupsLocked(ctx, slots)...)
 			continue
 		}
 		parents, replaced := s.replacedLocked(wanted)
@@ -185,7 +178,7 @@ func (s *source) fail(err error) {
 
 // lookupsLocked returns the lookups that are due: of the queries that are newer than the
 // list of a watch of everything.
-func (s *source) lookupsLocked(ctx context.Context) (starts []func()) {
+func (s *source) lookupsLocked(ctx context.Context, slots chan struct{}) (starts []func()) {
 	if !s.synced || !s.of.all() {
 		return nil
 	}
@@ -202,7 +195,7 @@ func (s *source) lookupsLocked(ctx context.Context) (starts []func()) {
 		if s.passed == nil {
 			s.passed = map[types.NamespacedName]passed{}
 		}
-		starts = append(starts, func() { s.lookUp(ctx, q, l) })
+		starts = append(starts, func() { s.lookUp(ctx, slots, q, l) })
 	}
 	return starts
 }

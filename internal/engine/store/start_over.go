@@ -75,16 +75,21 @@ func (s *Store) ReplaceSince(asked string, from Stream, list []*resource.Resourc
 func (s *Store) contradictsLocked(from Stream, list []*resource.Resource, listVersion string) bool {
 	return slices.ContainsFunc(list, func(res *resource.Resource) bool {
 		held := s.mu.objects[from.Type][res.Key()]
-		switch {
-		case held == nil:
-			return false
-		case res.ResourceVersion() == held.ResourceVersion() && (s.isKey(held) || s.isKey(res)):
-			return res.UID() != held.UID()
-		case res.ResourceVersion() == held.ResourceVersion():
-			return res.UID() != held.UID() || res.Generation() != held.Generation() || res.IsDeleting() != held.IsDeleting()
-		}
-		return Older(res.ResourceVersion(), held.ResourceVersion()) && !newer(held.ResourceVersion(), listVersion)
+		return held != nil && Contradicts(held, res, listVersion, s.isKey(held) || s.isKey(res))
 	})
+}
+
+// Contradicts says whether a state that a list has can't be of the history of the one held
+// under its name: it is older, though the list is as new as the one held, or it is another
+// state of the same resourceVersion. keys says that the key alone is known of one of both.
+func Contradicts(held, listed *resource.Resource, listVersion string, keys bool) bool {
+	switch {
+	case listed.ResourceVersion() == held.ResourceVersion() && keys:
+		return listed.UID() != held.UID()
+	case listed.ResourceVersion() == held.ResourceVersion():
+		return listed.UID() != held.UID() || listed.Generation() != held.Generation() || listed.IsDeleting() != held.IsDeleting()
+	}
+	return Older(listed.ResourceVersion(), held.ResourceVersion()) && !newer(held.ResourceVersion(), listVersion)
 }
 
 // forgetDeletesLocked forgets which objects of a stream this operator has deleted, and

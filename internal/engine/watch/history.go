@@ -43,17 +43,20 @@ func NewHistory() *History {
 	return h
 }
 
-// join makes a watcher one of those that list anew. It has to leave.
+// join makes a watcher one of those that list anew. It has to leave. What it lists is of the
+// history that is known by then.
 func (h *History) join(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.running[w] = struct{}{}
+	h.mu.listed[w.stream] = h.mu.number
 }
 
 func (h *History) leave(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.mu.running, w)
+	delete(h.mu.listed, w.stream)
 }
 
 func (h *History) current() uint64 {
