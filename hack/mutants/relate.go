@@ -22,7 +22,7 @@ func inRelate() []mutant {
 		unit("a source that nobody has asked for isn't used again", "relate", "relate/relations.go",
 			"			s.stale = true\n", ""),
 		unit("a lookup doesn't bring back what is gone", "relate", "relate/lookup.go",
-			"		if p, ok := s.passed[key]; ok && p.outdates(res) {\n			continue\n		}\n", ""),
+			"		if p, ok := s.passed[key]; ok && p.number > l.passes && p.outdates(res) {\n			continue\n		}\n", ""),
 		unit("a new history of related objects is seen by an older state", "relate", "relate/source.go",
 			"held != nil && store.Contradicts(held, res, version, isShort(res))", "held != nil && false"),
 		unit("a list may not be older than what a lookup has found", "relate", "relate/source.go",

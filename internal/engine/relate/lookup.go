@@ -72,7 +72,9 @@ func (r *Relations) answer(ctx context.Context, q *query) ([]*resource.Resource,
 // was there before the query.
 type lookup struct {
 	running bool
-	again   bool // what it finds may be older than what is known by now
+	asked   uint64 // the number of the newest query when the API server was asked
+	passes  uint64 // that of the newest state that had passed by then: the answer is as new as that
+	again   bool   // what it finds may be older than what is known by now
 }
 
 // lookLocked notes that a query is to be looked up, or, if it is being looked up, once more.
@@ -99,7 +101,7 @@ func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lo
 			return
 		}
 		s.mu.Lock()
-		l.again = false
+		l.again, l.asked, l.passes = false, s.mu.count, s.passes
 		s.mu.Unlock()
 		found, err := s.look(ctx, q)
 		<-slots
@@ -125,14 +127,15 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 	defer s.mu.Unlock()
 	of := s.mu.queries[q]
 	switch {
-	case s.stale, err != nil && of == nil: // nobody waits for it
+	case s.stale, err != nil && of == nil && q != s.of: // nobody waits for it
 		s.endLookupLocked(q)
 		return c, true
 	case err != nil:
-		first := of.err == nil
-		of.err = err
-		if first {
-			c.Parents = s.wokenLocked(of)
+		for _, of := range s.coveredLocked() {
+			if (of.Query == q || q == s.of && !s.knows(of)) && of.err == nil {
+				of.err = err
+				c.Parents = append(c.Parents, s.wokenLocked(of)...)
+			}
 		}
 		return c, false
 	case l.again:
@@ -141,7 +144,10 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 	var concerned []*query
 	for _, res := range found {
 		key := res.Key()
-		if p, ok := s.passed[key]; ok && p.outdates(res) {
+		if isShort(res) { // nobody referred to it when the API server was asked
+			continue
+		}
+		if p, ok := s.passed[key]; ok && p.number > l.passes && p.outdates(res) {
 			continue
 		}
 		if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
@@ -152,17 +158,27 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 			s.lookedUp = res.ResourceVersion()
 		}
 	}
-	c.Parents = parentsOf(concerned...)
-	if of != nil {
-		of.err = nil
-		if s.looked == nil {
-			s.looked = map[Query]struct{}{}
-		}
-		s.looked[q] = struct{}{}
-		c.Parents = append(c.Parents, s.wokenLocked(of)...)
-	}
+	c.Parents = append(parentsOf(concerned...), s.lookedUpLocked(q, l)...)
 	s.endLookupLocked(q)
 	return c, true
+}
+
+// lookedUpLocked notes that a lookup has been answered, and returns the parents whose wait is
+// over. An answer about everything is one to all queries. None is one to a query that is newer
+// than the request: of its objects the keys alone may have been kept.
+func (s *source) lookedUpLocked(q Query, l *lookup) (woken []types.UID) {
+	if s.looked == nil {
+		s.looked = map[Query]struct{}{}
+	}
+	var answered []*query
+	for _, of := range s.coveredLocked() {
+		if (of.Query == q || q == s.of) && of.number <= l.asked {
+			of.err = nil
+			s.looked[of.Query] = struct{}{}
+			answered = append(answered, of)
+		}
+	}
+	return s.wokenLocked(answered...)
 }
 
 // endLookupLocked notes that a lookup is over.

@@ -77,7 +77,7 @@ type matcher struct {
 // Match returns those of the objects that one of the queries is for.
 func Match(queries []Query, objects []*resource.Resource) (found []*resource.Resource) {
 	for _, res := range objects {
-		if slices.ContainsFunc(queries, func(q Query) bool { return q.Type == res.Type() && newMatcher(q).matches(res) }) {
+		if slices.ContainsFunc(queries, func(q Query) bool { return q.Type == res.Type() && newMatcher(q).matches(res, res.Labels()) }) {
 			found = append(found, res)
 		}
 	}
@@ -98,13 +98,14 @@ func newMatcher(q Query) matcher {
 	return m
 }
 
-// matches says whether the query is for this object, which must be of its type.
-func (m matcher) matches(res *resource.Resource) bool {
+// matches says whether the query is for this object, which must be of its type and have
+// these labels.
+func (m matcher) matches(res *resource.Resource, held labels.Set) bool {
 	switch {
 	case m.Namespace != "" && m.Namespace != res.Namespace():
 		return false
 	case m.Name != "":
 		return m.Name == res.Name()
 	}
-	return m.selector.Empty() || m.selector.Matches(labels.Set(res.Labels()))
+	return m.selector.Empty() || m.selector.Matches(held)
 }

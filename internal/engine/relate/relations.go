@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -249,18 +250,24 @@ func (r *Relations) matchingLocked(res *resource.Resource) []*query {
 	if of := r.mu.queries[Query{Type: res.Type(), Namespace: res.Namespace(), Name: res.Name()}]; of != nil {
 		out = append(out, of)
 	}
-	for _, of := range r.mu.broad[res.Type()] {
-		if of.matches(res) {
+	broad := r.mu.broad[res.Type()]
+	if len(broad) == 0 {
+		return out
+	}
+	held := labels.Set(res.Labels())
+	for _, of := range broad {
+		if of.matches(res, held) {
 			out = append(out, of)
 		}
 	}
 	return out
 }
 
-// wokenLocked returns those parents of a query that wait, and of which all is known now, or
-// can't be known. Their wait is over.
-func (r *Relations) wokenLocked(of *query) (woken []types.UID) {
-	for uid := range of.parents {
+// wokenLocked returns those parents of some queries that wait, and of which all is known now,
+// or can't be known. Their wait is over. Each parent is looked at once: it may refer to very
+// much.
+func (r *Relations) wokenLocked(queries ...*query) (woken []types.UID) {
+	for _, uid := range parentsOf(queries...) {
 		refs := r.mu.parents[uid]
 		if refs == nil || !refs.waits {
 			continue
@@ -270,7 +277,6 @@ func (r *Relations) wokenLocked(of *query) (woken []types.UID) {
 			woken = append(woken, uid)
 		}
 	}
-	slices.Sort(woken)
 	return woken
 }
 

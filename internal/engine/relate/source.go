@@ -40,6 +40,7 @@ type source struct {
 	// passed has, while there are lookups, the states that the watch has delivered and that
 	// aren't held.
 	passed map[types.NamespacedName]passed
+	passes uint64 // how many there have been
 }
 
 // A passed is a state of an object that was delivered and isn't held: of one that is gone,
@@ -47,6 +48,7 @@ type source struct {
 type passed struct {
 	version string
 	gone    bool
+	number  uint64 // of those of the source
 }
 
 // outdates says whether a state that a lookup has found is an older one.
@@ -76,7 +78,7 @@ func (s *source) matching(of *query) []*resource.Resource {
 	}
 	out := make([]*resource.Resource, 0, len(s.objects))
 	for _, res := range s.objects {
-		if s.of == of.Query || of.matches(res) {
+		if s.of == of.Query || of.matches(res, res.Labels()) {
 			out = append(out, res)
 		}
 	}
@@ -88,11 +90,27 @@ func (s *source) askedForLocked(res *resource.Resource) []*query {
 	return slices.DeleteFunc(s.matchingLocked(res), func(of *query) bool { return !s.of.covers(of.Query) })
 }
 
+// coveredLocked returns the queries that the source can answer.
+func (s *source) coveredLocked() (covered []*query) {
+	if !s.of.all() {
+		if of := s.mu.queries[s.of]; of != nil {
+			covered = append(covered, of)
+		}
+		return covered
+	}
+	for _, of := range s.mu.queries {
+		if s.of.covers(of.Query) {
+			covered = append(covered, of)
+		}
+	}
+	return covered
+}
+
 // let drops the objects that were held for a query alone.
 func (s *source) let(of *query) {
-	for key, res := range s.objects {
-		if of.matches(res) && len(s.askedForLocked(res)) == 0 {
-			delete(s.objects, key)
+	for _, res := range s.matching(of) {
+		if len(s.askedForLocked(res)) == 0 {
+			delete(s.objects, res.Key())
 		}
 	}
 }
@@ -101,10 +119,7 @@ func (s *source) let(of *query) {
 // state to another; nil is no object.
 func (s *source) concernsLocked(was, is *resource.Resource) []*query {
 	if !s.of.all() {
-		if of := s.mu.queries[s.of]; of != nil {
-			return []*query{of}
-		}
-		return nil
+		return s.coveredLocked()
 	}
 	var out []*query
 	for _, res := range []*resource.Resource{was, is} {
@@ -169,7 +184,8 @@ func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
 func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) store.Change {
 	concerned := s.setLocked(key, res)
 	if s.passed != nil && s.objects[key] == nil {
-		s.passed[key] = passed{version, res == nil}
+		s.passes++
+		s.passed[key] = passed{version, res == nil, s.passes}
 	}
 	return store.Change{Parents: parentsOf(concerned...)}
 }
@@ -230,11 +246,7 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 		l.again = true // what it finds may be older than the list
 	}
 	c.Parents = parentsOf(concerned...)
-	for _, of := range s.mu.queries {
-		if s.of.covers(of.Query) {
-			c.Parents = append(c.Parents, s.wokenLocked(of)...)
-		}
-	}
+	c.Parents = append(c.Parents, s.wokenLocked(s.coveredLocked()...)...)
 	slices.Sort(c.Parents)
 	c.Parents = slices.Compact(c.Parents)
 	s.signal()

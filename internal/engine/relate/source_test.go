@@ -102,6 +102,7 @@ func (s *stage) lookup(by *source, q Query) *lookup {
 	l := by.looking[q]
 	require.NotNil(s.t, l, "%s is looked up", q)
 	require.True(s.t, l.running)
+	l.asked = s.mu.count
 	return l
 }
 
@@ -233,4 +234,24 @@ func TestSource_TakesOver(t *testing.T) {
 	found, known, _ := s.Refer("p", []Query{named("a")})
 	require.True(t, known)
 	require.Equal(t, "20", found[0].ResourceVersion())
+}
+
+// Very many new references are looked up by one list.
+func TestSource_ManyLookups(t *testing.T) {
+	s := newStage(t) // MostWatches is 1
+	wide := s.wide()
+	s.refer("q", []Query{named("b"), named("c")})
+	l := s.lookup(wide, everySecret())
+	require.Len(t, wide.looking, 1)
+	s.refer("r", []Query{named("d")}) // since the list was asked for
+	c, over := wide.found(everySecret(), l, []*resource.Resource{s.secret("b", 11, ""), s.shorten(s.secret("e", 11, ""))}, nil)
+	require.True(t, over)
+	require.Contains(t, c.Parents, types.UID("q"))
+	found, known, err := s.Refer("q", []Query{named("b"), named("c")})
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Len(t, found, 1)
+	require.Empty(t, s.held(wide, "e"))
+	_, known, _ = s.Refer("r", []Query{named("d")})
+	require.False(t, known)
 }

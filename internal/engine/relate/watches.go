@@ -3,6 +3,7 @@ package relate
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,11 +167,7 @@ func (s *source) fail(err error) {
 	var c store.Change
 	if !s.synced && s.err == nil && s.mu.sources[s.of] == s {
 		s.err = err
-		for _, of := range s.mu.queries {
-			if s.of.covers(of.Query) && (s.of.all() || s.of == of.Query) {
-				c.Parents = append(c.Parents, s.wokenLocked(of)...)
-			}
-		}
+		c.Parents = s.wokenLocked(s.coveredLocked()...)
 	}
 	s.mu.Unlock()
 	s.Changed(c, schedule.Fresh, schedule.Trigger("watch of "+s.of.Type.Kind))
@@ -182,10 +179,15 @@ func (s *source) lookupsLocked(ctx context.Context, slots chan struct{}) (starts
 	if !s.synced || !s.of.all() {
 		return nil
 	}
-	for q, of := range s.mu.queries {
-		if s.of.covers(q) && !s.knows(of) && s.looking[q] == nil {
-			s.lookLocked(q)
+	due := slices.DeleteFunc(s.coveredLocked(), func(of *query) bool { return s.knows(of) || s.looking[of.Query] != nil })
+	if len(due) > s.MostWatches { // one list tells of all of them
+		due = due[:0]
+		if s.looking[s.of] == nil {
+			s.lookLocked(s.of)
 		}
+	}
+	for _, of := range due {
+		s.lookLocked(of.Query)
 	}
 	for q, l := range s.looking {
 		if l.running {
