@@ -27,8 +27,6 @@ func inRelate() []mutant {
 			"held != nil && store.Contradicts(held, res, version, isShort(res))", "held != nil && false"),
 		unit("a list may not be older than what a lookup has found", "relate", "relate/source.go",
 			"	if s.position == \"\" || store.Older(s.position, s.lookedUp) {\n		return s.lookedUp\n	}\n", ""),
-		unit("what has passed in an old history counts no more", "relate", "relate/source.go",
-			"	clear(s.passed)\n", ""),
 		unit("a lookup doesn't outlast a list", "relate", "relate/source.go",
 			"		l.again = true // what it finds may be older than the list\n", "		_ = l\n"),
 		unit("a lookup brings no older state", "relate", "relate/lookup.go",

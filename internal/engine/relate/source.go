@@ -241,7 +241,6 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 	}
 	s.position, s.listed, s.synced, s.err = version, s.asked, true, nil
 	clear(s.looked)
-	clear(s.passed)
 	for _, l := range s.looking {
 		l.again = true // what it finds may be older than the list
 	}
