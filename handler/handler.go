@@ -125,7 +125,7 @@ func Finalizes(h Handler) bool {
 }
 
 // Permanent marks an error as one that trying again can't help: the engine
-// doesn't retry before the parent or a child changes, unless the response that
+// doesn't retry before the parent, a child or a related object changes, unless the response that
 // goes with the error names a delay. errors.Is and errors.As see the error
 // inside. Permanent(nil) is nil.
 func Permanent(err error) error {

@@ -36,6 +36,22 @@ type Ref struct {
 	Selector string
 }
 
+// Relates says whether a Handler says what parents refer to: a Funcs does if its RelateFunc is
+// set, and any other Relater does, unless it has a method Relates() bool that says otherwise
+// (Handlers that wrap another one pass the question on to it).
+func Relates(h Handler) bool {
+	switch h := h.(type) {
+	case Funcs:
+		return h.RelateFunc != nil
+	case *Funcs:
+		return h.RelateFunc != nil
+	case interface{ Relates() bool }:
+		return h.Relates()
+	}
+	_, relates := h.(Relater)
+	return relates
+}
+
 // Relate returns what a parent refers to by what the Handler says of it: nothing if the
 // Handler isn't a Relater. Handlers that wrap another one pass the question on by it.
 func Relate(h Handler, parent *resource.Resource) ([]Ref, error) {

@@ -232,6 +232,8 @@ func (h countedHandler) Finalize(ctx context.Context, req *handler.SyncRequest) 
 
 func (h countedHandler) Finalizes() bool { return handler.Finalizes(h.inner) }
 
+func (h countedHandler) Relates() bool { return handler.Relates(h.inner) }
+
 func (h countedHandler) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 	return handler.Relate(h.inner, parent)
 }

@@ -68,6 +68,9 @@ type recording struct {
 // Finalizes passes the engine's question on.
 func (r *recording) Finalizes() bool { return handler.Finalizes(r.inner) }
 
+// Relates passes the engine's question on.
+func (r *recording) Relates() bool { return handler.Relates(r.inner) }
+
 // Relate passes the engine's question on. What it answers is seen by the related objects
 // of the requests.
 func (r *recording) Relate(parent *resource.Resource) ([]handler.Ref, error) {

@@ -67,6 +67,12 @@ func (w *wrapped[V]) Finalizes() bool {
 	return true
 }
 
+// Relates tells handler.Relates, and so the engine.
+func (w *wrapped[V]) Relates() bool {
+	_, ok := w.inner.(handler.Relater)
+	return ok
+}
+
 // Relate passes on what the inner Handler says, if it is a handler.Relater.
 func (w *wrapped[V]) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 	if h, ok := w.inner.(handler.Relater); ok {

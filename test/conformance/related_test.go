@@ -215,21 +215,26 @@ func TestC83_Selector(t *testing.T) {
 }
 
 func TestC84_ClusterScopedRelated(t *testing.T) {
-	scenario(t, "C84", "cluster-scoped objects are related by a name, and by being of the type")
+	scenario(t, "C84", "cluster-scoped objects are related by a name and by a selector; all objects of a type in the parent's namespace are, too")
 	m := &mirror{refer: func(parent *resource.Resource) []handler.Ref {
 		name, _ := parent.Field("spec", "class")
-		return []handler.Ref{{Type: k8s.PriorityClass, Name: fmt.Sprint(name)}, {Type: k8s.StorageClass}}
+		return []handler.Ref{
+			{Type: k8s.PriorityClass, Name: fmt.Sprint(name)}, {Type: k8s.StorageClass, Selector: "of=" + parent.Namespace()}, {Type: k8s.LimitRange},
+		}
 	}}
-	kit := testkit.New(t, cluster, relating("c84", config.Related{Type: k8s.PriorityClass}, config.Related{Type: k8s.StorageClass}), m.handler())
+	kit := testkit.New(t, cluster, relating("c84", config.Related{Type: k8s.PriorityClass}, config.Related{Type: k8s.StorageClass}, config.Related{Type: k8s.LimitRange}), m.handler())
 	kit.Create(parent("p", map[string]any{"class": "system-node-critical"}))
 	saying(kit, "p", "priorityclass/system-node-critical")
 	class := map[string]any{
-		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": map[string]any{"name": kit.Namespace}, "provisioner": "example.com/none",
+		"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "example.com/none",
+		"metadata": map[string]any{"name": kit.Namespace, "labels": map[string]any{"of": kit.Namespace}},
 	}
 	kit.Create(class)
 	saying(kit, "p", "priorityclass/system-node-critical storageclass/"+kit.Namespace)
 	kit.Delete(class)
 	saying(kit, "p", "priorityclass/system-node-critical")
+	kit.Create(map[string]any{"apiVersion": "v1", "kind": "LimitRange", "metadata": map[string]any{"name": "any"}, "spec": map[string]any{"limits": []any{}}})
+	saying(kit, "p", "priorityclass/system-node-critical limitrange/any")
 	settle(t, kit)
 }
 

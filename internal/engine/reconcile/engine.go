@@ -82,7 +82,8 @@ type Engine struct {
 	// resourceVersions.
 	histories atomic.Uint64
 	resolver  *relate.Resolver  // of what parents refer to
-	related   *relate.Relations // nil: parents refer to nothing
+	related   *relate.Relations // nil: no type is related
+	relates   bool              // the handler says what parents refer to
 	once      bool              // related objects are asked for in the pass: see PlanAll
 
 	departedWithin string // see Config
@@ -121,6 +122,7 @@ func New(c Config) *Engine {
 	if e.client != nil {
 		e.client.Shorten(e.store.Shorten)
 	}
+	e.relates = handler.Relates(c.Handler)
 	e.resolver = relate.NewResolver(c.Settings.Config.Related, c.Settings.Types.Related)
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{

@@ -29,12 +29,12 @@ func (e *Engine) RelatedBroken(t resource.Type) error {
 // returns false if not all of it is known yet, or can't be. Without an error, the parent is
 // due once it is.
 func (p *pass) refer(ctx context.Context) (known bool, err error) {
-	if p.related == nil {
+	if p.related == nil && !p.relates {
 		return true, nil
 	}
 	queries, err := p.references(ctx)
-	if err != nil {
-		return false, err
+	if err != nil || p.related == nil {
+		return err == nil, err
 	}
 	var found []*resource.Resource
 	if p.once {
@@ -65,7 +65,7 @@ func (p *pass) references(ctx context.Context) ([]relate.Query, error) {
 
 // askRelate asks the handler what the parent refers to.
 func askRelate(ctx context.Context, p *pass) ([]handler.Ref, error) {
-	if _, ok := p.handler.(handler.Relater); !ok {
+	if !p.relates {
 		return nil, nil
 	}
 	ask := func(_ context.Context, req *handler.SyncRequest) (*[]handler.Ref, error) {

@@ -329,6 +329,21 @@ func TestRelated_RelateMisbehaves(t *testing.T) {
 	}
 }
 
+// A handler refers to something though no type is related: the configuration lacks it.
+func TestRelated_NotConfigured(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		h := &reader{relate: func(*resource.Resource) ([]handler.Ref, error) {
+			return []handler.Ref{{Type: k8s.Secret, Name: "one"}}, nil
+		}}
+		r := rig.Start(t, rig.Server(), rig.Config(), h)
+		r.Create("p", "")
+		rig.Elapse(time.Second)
+		require.Empty(t, h.seen("p"))
+		require.ErrorContains(t, r.Errors("p")[0], "v1/Secret isn't among config.Operator.Related; add it there")
+		r.Stop()
+	})
+}
+
 // A plan shows the handler what a run would show it, and so does Finalize.
 func TestRelated_PlanAndFinalize(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {

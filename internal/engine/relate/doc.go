@@ -8,7 +8,8 @@
 // Watches come and go with the queries. Up to Config.MostWatches queries of one type in one
 // namespace have a watch each, which delivers nothing else. Beyond that one watch delivers
 // every object of the namespace, and of those that nobody refers to nothing is held. A
-// query that begins while such a watch runs is looked up by a request of its own.
+// query that begins while such a watch runs is looked up by a request of its own, very many
+// by one list.
 //
 // The package may read by the client, and run watchers. It never writes, and knows nothing
 // of passes: it calls Config.Changed with the parents that are due. Run owns all of its

@@ -72,21 +72,23 @@ func (r *Relations) answer(ctx context.Context, q *query) ([]*resource.Resource,
 // was there before the query.
 type lookup struct {
 	running bool
+	event   bool   // it is of an object of which an event brought the key alone
 	asked   uint64 // the number of the newest query when the API server was asked
 	passes  uint64 // that of the newest state that had passed by then: the answer is as new as that
 	again   bool   // what it finds may be older than what is known by now
 }
 
 // lookLocked notes that a query is to be looked up, or, if it is being looked up, once more.
-func (s *source) lookLocked(q Query) {
+// event says that an event has brought no more than the key of that object.
+func (s *source) lookLocked(q Query, event bool) {
 	if s.looking == nil {
 		s.looking = map[Query]*lookup{}
 	}
 	if l := s.looking[q]; l != nil {
-		l.again = true
+		l.again, l.event = true, l.event || event
 		return
 	}
-	s.looking[q] = &lookup{}
+	s.looking[q] = &lookup{event: event}
 	s.signal()
 }
 
@@ -127,7 +129,7 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 	defer s.mu.Unlock()
 	of := s.mu.queries[q]
 	switch {
-	case s.stale, err != nil && of == nil && q != s.of: // nobody waits for it
+	case s.stale, err != nil && of == nil && q != s.of && !l.event: // nobody waits for it
 		s.endLookupLocked(q)
 		return c, true
 	case err != nil:

@@ -136,8 +136,9 @@ func (r *Relations) Known(parent types.UID) (found []*resource.Resource) {
 	defer r.mu.Unlock()
 	if refs := r.mu.parents[parent]; refs != nil {
 		for _, q := range refs.queries {
-			if of := r.mu.queries[q]; r.serverLocked(of) != nil {
-				found = append(found, r.serverLocked(of).matching(of)...)
+			of := r.mu.queries[q]
+			if from := r.serverLocked(of); from != nil {
+				found = append(found, from.matching(of)...)
 			}
 		}
 	}

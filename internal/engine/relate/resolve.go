@@ -18,8 +18,7 @@ import (
 
 // A Resolver says what references mean. It is immutable.
 type Resolver struct {
-	kinds []*catalog.Kind // of the related types
-	rules []rule          // in the order of config.Operator.Related
+	rules []rule // in the order of config.Operator.Related
 }
 
 // A rule is what the configuration says of a related type.
@@ -32,7 +31,7 @@ type rule struct {
 // NewResolver returns the resolver of a configuration, which must be valid. kinds are those
 // of config.Operator.Related, in its order.
 func NewResolver(related []config.Related, kinds []*catalog.Kind) *Resolver {
-	r := &Resolver{kinds: kinds}
+	r := &Resolver{}
 	for i, of := range related {
 		one := rule{Related: of, kind: kinds[i]}
 		for _, text := range of.Fields {
@@ -44,9 +43,6 @@ func NewResolver(related []config.Related, kinds []*catalog.Kind) *Resolver {
 	}
 	return r
 }
-
-// Kinds returns the related types. The list must not be changed.
-func (r *Resolver) Kinds() []*catalog.Kind { return r.kinds }
 
 // Queries returns what a parent refers to: by the fields that the configuration names, and
 // by what its handler says. They are sorted, and each is there once. The error names the

@@ -174,7 +174,7 @@ func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
 		return store.Change{}
 	}
 	if s.of.all() && isShort(res) && len(s.askedForLocked(res)) > 0 { // somebody refers to it since it was read
-		s.lookLocked(Query{Type: s.of.Type, Namespace: key.Namespace, Name: key.Name})
+		s.lookLocked(Query{Type: s.of.Type, Namespace: key.Namespace, Name: key.Name}, true)
 		return store.Change{}
 	}
 	return s.observedLocked(key, res, res.ResourceVersion())

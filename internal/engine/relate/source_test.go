@@ -1,6 +1,7 @@
 package relate
 
 import (
+	"errors"
 	"log/slog"
 	"strconv"
 	"testing"
@@ -153,6 +154,22 @@ func TestSource_ShortEvent(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, known)
 	require.Len(t, found, 1)
+}
+
+// The object is wanted for its labels, by nobody for its name. A read that fails is repeated.
+func TestSource_ShortEventIsReadUntilItIs(t *testing.T) {
+	s := newStage(t)
+	wide := s.wide()
+	short := s.shorten(s.secret("b", 11, "gold"))
+	gold := Query{Type: k8s.Secret, Namespace: "ns", Selector: "tier=gold"}
+	s.refer("q", []Query{gold})
+	wide.found(gold, s.lookup(wide, gold), nil, nil)
+	wide.Observe(store.Stream{}, short)
+	l := s.lookup(wide, named("b"))
+	_, over := wide.found(named("b"), l, nil, errors.New("for a moment"))
+	require.False(t, over)
+	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "gold")}, nil)
+	require.Equal(t, "11", s.held(wide, "b"))
 }
 
 // The key alone of an object in a list says that nobody refers to its newest state.

@@ -183,11 +183,11 @@ func (s *source) lookupsLocked(ctx context.Context, slots chan struct{}) (starts
 	if len(due) > s.MostWatches { // one list tells of all of them
 		due = due[:0]
 		if s.looking[s.of] == nil {
-			s.lookLocked(s.of)
+			s.lookLocked(s.of, false)
 		}
 	}
 	for _, of := range due {
-		s.lookLocked(of.Query)
+		s.lookLocked(of.Query, false)
 	}
 	for q, l := range s.looking {
 		if l.running {
@@ -203,7 +203,8 @@ func (s *source) lookupsLocked(ctx context.Context, slots chan struct{}) (starts
 }
 
 // replacedLocked says whether other sources, among those wanted, know what this one knows: the
-// same states, or up to the same resourceVersion. It returns the parents to which they tell something else.
+// same states, or up to the same resourceVersion. It returns the parents to which they tell
+// something else.
 func (s *source) replacedLocked(wanted map[Query]struct{}) (parents []types.UID, replaced bool) {
 	for _, of := range s.mu.queries {
 		if !s.of.covers(of.Query) || !s.knows(of) {
