@@ -91,23 +91,41 @@ func validateType(v *mistakes, field string, t resource.Type) {
 	v.addEach(field+".Kind", t.Kind, validation.IsDNS1035Label(strings.ToLower(t.Kind)))
 }
 
+// A kindsOf finds kinds that are in a list of types twice.
+type kindsOf struct {
+	list string // the name of the list
+	seen []resource.Type
+	at   []int
+}
+
+// once adds a mistake if the kind of the item i is in the list already.
+func (k *kindsOf) once(v *mistakes, i int, t resource.Type) {
+	if t.APIVersion == "" || t.Kind == "" {
+		return // another mistake
+	}
+	n := slices.IndexFunc(k.seen, func(other resource.Type) bool {
+		return other.GroupVersionKind().GroupKind() == t.GroupVersionKind().GroupKind()
+	})
+	field := fmt.Sprintf("%s[%d].Type", k.list, i)
+	switch {
+	case n < 0:
+		k.seen, k.at = append(k.seen, t), append(k.at, i)
+	case k.seen[n] == t:
+		v.add(field, "%s is %s[%d] already; remove one", t, k.list, k.at[n])
+	default:
+		v.add(field, "%s is %s[%d] already, in another version (%s); remove one", t, k.list, k.at[n], k.seen[n])
+	}
+}
+
 func (o *Operator) validateChildren(v *mistakes) {
-	first := map[schema.GroupKind]int{}
+	kinds := kindsOf{list: "Children"}
 	for i, child := range o.Children {
 		field := fmt.Sprintf("Children[%d]", i)
 		validateType(v, field+".Type", child.Type)
-		gk := child.Type.GroupVersionKind().GroupKind()
-		switch j, seen := first[gk]; {
-		case child.Type.APIVersion == "" || child.Type.Kind == "":
-		case gk == o.Parent.GroupVersionKind().GroupKind():
+		if child.Type.Kind != "" && child.Type.GroupVersionKind().GroupKind() == o.Parent.GroupVersionKind().GroupKind() {
 			v.add(field+".Type", "%s is the kind of the parent; a parent can't be its own child", child.Type)
-		case seen && o.Children[j].Type == child.Type:
-			v.add(field+".Type", "%s is Children[%d] already; remove one", child.Type, j)
-		case seen:
-			v.add(field+".Type", "%s is Children[%d] already, in another version (%s); remove one",
-				child.Type, j, o.Children[j].Type)
-		default:
-			first[gk] = i
+		} else {
+			kinds.once(v, i, child.Type)
 		}
 		switch child.Strategy {
 		case Replace, Recreate, OnDelete, Apply:
@@ -141,20 +159,11 @@ func validatePath(v *mistakes, field, text string) {
 }
 
 func (o *Operator) validateRelated(v *mistakes) {
-	first := map[schema.GroupKind]int{}
+	kinds := kindsOf{list: "Related"}
 	for i, related := range o.Related {
 		field := fmt.Sprintf("Related[%d]", i)
 		validateType(v, field+".Type", related.Type)
-		gk := related.Type.GroupVersionKind().GroupKind()
-		switch j, seen := first[gk]; {
-		case related.Type.APIVersion == "" || related.Type.Kind == "":
-		case seen && o.Related[j].Type == related.Type:
-			v.add(field+".Type", "%s is Related[%d] already; remove one", related.Type, j)
-		case seen:
-			v.add(field+".Type", "%s is Related[%d] already, in another version (%s); remove one", related.Type, j, o.Related[j].Type)
-		default:
-			first[gk] = i
-		}
+		kinds.once(v, i, related.Type)
 		eachOnce(v, field+".Fields", related.Fields, "remove it", func(field, text string) { validatePath(v, field, text) })
 	}
 }

@@ -75,6 +75,15 @@ func TestSync_Related(t *testing.T) {
 	Sync(t, cfg, h, site(map[string]any{"secret": "../key"})).WantError(`"../key" isn't the name of a Secret`)
 }
 
+func siteOfTier(t *testing.T, tier string) *resource.Resource {
+	t.Helper()
+	object := site(map[string]any{"tier": tier})
+	object["metadata"] = map[string]any{"name": "one", "namespace": "ns", "uid": "site", "resourceVersion": "1"}
+	res, err := resource.New(object)
+	require.NoError(t, err)
+	return res
+}
+
 // A recording has what a parent refers to, without the values of Secrets.
 func TestRecord_Related(t *testing.T) {
 	t.Parallel()
@@ -94,7 +103,9 @@ func TestRecord_Related(t *testing.T) {
 	require.Contains(t, out.String(), `"related":[{`)
 	require.NotContains(t, out.String(), "aHVudGVyMg==")
 	Replay(t, strings.NewReader(out.String()), h)
-	refs, err := handler.Relate(recorded, req.Parent)
+	require.True(t, handler.Relates(recorded))
+	refs, err := handler.Relate(recorded, siteOfTier(t, "gold"))
 	require.NoError(t, err)
-	require.Empty(t, refs)
+	require.Equal(t, []handler.Ref{{Type: k8s.ConfigMap, Selector: "tier=gold"}}, refs)
+	require.False(t, handler.Relates(Record(&out, handler.SyncFunc(siteHandler))))
 }

@@ -24,9 +24,14 @@ func RefOf(res *resource.Resource) Ref { return Ref{res.Type(), res.Key()} }
 // name objects so.
 func (r Ref) String() string { return r.Type.Kind + " " + KeyText(r.Key) }
 
-// DetachedFrom returns an equal reference that can be kept for long. Its strings are
-// copies, so that they don't keep in memory the text of the object that they were
-// read from. A namespace that is the parent's is shared with the parent, which is
+// Detached returns an equal reference that can be kept for long: its strings are copies.
+func (r Ref) Detached() Ref {
+	r.Key = types.NamespacedName{Namespace: strings.Clone(r.Key.Namespace), Name: strings.Clone(r.Key.Name)}
+	return r
+}
+
+// DetachedFrom is Detached for a child of parent: the strings don't keep in memory the
+// text of the object that they were read from. A namespace that is the parent's is shared with the parent, which is
 // kept anyway.
 func (r Ref) DetachedFrom(parent *resource.Resource) Ref {
 	r.Key.Name = strings.Clone(r.Key.Name)

@@ -23,24 +23,22 @@ import (
 type mirror struct {
 	refer func(parent *resource.Resource) []handler.Ref // beside the fields; nil: nothing
 
-	mu    sync.Mutex
-	calls map[string][]string // parent -> what it was shown, for each call
+	mu            sync.Mutex
+	calls         map[string][]string // parent -> what it was shown, for each call
+	running, most int                 // calls at once
 }
 
 func (m *mirror) handler() handler.Handler {
 	return handler.Funcs{
 		SyncFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			m.count(1)
+			defer m.count(-1)
 			var texts []string
 			for res := range req.Related.All() {
 				texts = append(texts, strings.ToLower(res.Type().Kind)+"/"+res.Name()+textOf(res))
 			}
 			text := strings.Join(texts, " ")
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if m.calls == nil {
-				m.calls = map[string][]string{}
-			}
-			m.calls[req.Parent.Name()] = append(m.calls[req.Parent.Name()], text)
+			m.note(req.Parent.Name(), text)
 			return &handler.SyncResponse{Children: []any{configMap(req.Parent.Name(), "text", text)}}, nil
 		},
 		RelateFunc: func(parent *resource.Resource) ([]handler.Ref, error) {
@@ -50,6 +48,23 @@ func (m *mirror) handler() handler.Handler {
 			return m.refer(parent), nil
 		},
 	}
+}
+
+func (m *mirror) note(parent, text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.calls == nil {
+		m.calls = map[string][]string{}
+	}
+	m.calls[parent] = append(m.calls[parent], text)
+}
+
+// count counts the calls that are under way.
+func (m *mirror) count(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running += n
+	m.most = max(m.most, m.running)
 }
 
 // textOf returns the text in a Secret, a ConfigMap or a parent.
@@ -134,6 +149,8 @@ func TestC80_RelatedSecret(t *testing.T) {
 
 func TestC81_ReferenceMoves(t *testing.T) {
 	scenario(t, "C81", "a reference moves: what the parent referred to before wakes nobody any more, and its watch ends")
+	log := needsAudit(t)
+	begin := log.mark(t)
 	m := &mirror{}
 	kit := testkit.New(t, cluster, relating("c81", secretsByName()), m.handler())
 	kit.Create(secretWith("old", "1"))
@@ -149,6 +166,11 @@ func TestC81_ReferenceMoves(t *testing.T) {
 	saying(kit, "p", "secret/new=22")
 	settle(t, kit)
 	require.Equal(t, []string{"secret/new=22"}, slices.Compact(m.shown("p")[calls:]))
+	eventually(t, "the watch of the old one ends", func() bool {
+		return slices.ContainsFunc(log.entries(t, begin), func(r request) bool {
+			return r.Ended && r.Namespace == kit.Namespace && strings.Contains(r.URI, "metadata.name%3Dold")
+		})
+	})
 }
 
 func TestC82_OneNameInTwoNamespaces(t *testing.T) {
@@ -305,6 +327,7 @@ func TestC87_ManyParentsOfOneSecret(t *testing.T) {
 		require.Equal(t, []string{"secret/token=2"}, slices.Compact(m.shown(name)[before:]), name)
 	}
 	require.Len(t, readsOfSecrets(t, log, begin, "c87"), 1, "a watch")
+	require.LessOrEqual(t, m.most, 16, "config.Operator.MaxConcurrentSyncs")
 }
 
 func TestC90_RestartWithRelated(t *testing.T) {

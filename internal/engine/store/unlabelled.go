@@ -40,7 +40,7 @@ func (s *Store) NoteUnlabelled(parent types.UID, res *resource.Resource) {
 // noteUnlabelledLocked notes an object that is to be read when there is a pass over the
 // parent. It returns the parent's UID, in a string of its own.
 func (s *Store) noteUnlabelledLocked(parent types.UID, ref object.Ref, uid types.UID) types.UID {
-	ref = ownRef(ref)
+	ref = ref.Detached()
 	parent = types.UID(strings.Clone(string(parent)))
 	if s.mu.unlabelled[parent] == nil {
 		s.mu.unlabelled[parent] = map[object.Ref]types.UID{}

@@ -29,7 +29,7 @@ func (s *Store) Await(seen *resource.Resource, parent types.UID) bool {
 	if _, held := s.mu.parents[parent]; !held {
 		return true // whose removal has made the parent due
 	}
-	ref = ownRef(ref)
+	ref = ref.Detached()
 	if s.mu.waiting[ref] == nil {
 		s.mu.waiting[ref] = map[types.UID]struct{}{}
 	}
@@ -39,13 +39,6 @@ func (s *Store) Await(seen *resource.Resource, parent types.UID) bool {
 	}
 	s.mu.awaited[parent][ref] = struct{}{}
 	return true
-}
-
-// ownRef returns the reference with strings of its own, not parts of an object's JSON, which
-// would be held along with them.
-func ownRef(ref object.Ref) object.Ref {
-	ref.Key = types.NamespacedName{Namespace: strings.Clone(ref.Key.Namespace), Name: strings.Clone(ref.Key.Name)}
-	return ref
 }
 
 // AwaitOnly ends the waits of a parent for other objects than these, whose names it no
