@@ -66,6 +66,13 @@ type Operator struct {
 	// Related are the types of objects that handlers look at, and that aren't theirs:
 	// see Related.
 	Related []Related
+	// FormerChildren are types of children that earlier builds had, and this one hasn't.
+	// What is left of them is deleted: each time the operator begins to work it lists them
+	// once, by its labels, and then each parent's are deleted by the first pass over the
+	// parent that succeeds. They are never watched, and handlers aren't shown them.
+	// What belongs to a parent that the operator doesn't hold is left alone. A type that
+	// isn't served is skipped.
+	FormerChildren []resource.Type
 	// Mappings say how kinds are served that are not built in, where that
 	// can't be asked from an API server: in the manifests command and in
 	// testkit.Sync. Without one, plural and scope are guessed.
@@ -99,6 +106,15 @@ type Child struct {
 	// creates others, for kinds that hold something scarce such as ports or
 	// quota. By default they are deleted last, once all else has succeeded.
 	DeleteFirst bool
+	// Optional says that the API server needn't serve the type when the operator starts.
+	// Every few seconds it is asked whether it does. As soon as it does, the type is watched.
+	// Until then a desired child of the type isn't created, which is no error: log and Event
+	// say once what is waited for, and everything else of the response is carried out.
+	// Without Optional the operator doesn't start where the type isn't served.
+	//
+	// A type that isn't served any more comes back the same way, whether it is Optional or
+	// not. A desired child of a type that isn't Optional is an error meanwhile.
+	Optional bool
 	// IgnoreFields are paths of fields that are set when a child is created,
 	// and from then on neither compared nor changed. Another value of such a field
 	// is no change of the desired state. What the engine itself sets is never
@@ -133,4 +149,9 @@ type Related struct {
 	// it, who may write a parent could read through the operator what is in a namespace
 	// that they have no access to. It means nothing to a cluster-scoped type.
 	AnyNamespace bool
+	// Optional says that the API server needn't serve the type. While it doesn't, there are
+	// no objects of the type, whatever a parent refers to. Every few seconds the API server
+	// is asked whether it does by now. Without Optional the operator doesn't start where the
+	// type isn't served.
+	Optional bool
 }

@@ -42,6 +42,7 @@ func (o *Operator) Validate() error {
 		v.add("HandlerTimeout", "negative (%s); leave it 0 for no timeout", o.HandlerTimeout)
 	}
 	o.validateRelated(v)
+	o.validateFormerChildren(v)
 	o.validateMappings(v)
 	return errors.Join(v.all...)
 }
@@ -93,9 +94,10 @@ func validateType(v *mistakes, field string, t resource.Type) {
 
 // A kindsOf finds kinds that are in a list of types twice.
 type kindsOf struct {
-	list string // the name of the list
-	seen []resource.Type
-	at   []int
+	list   string // the name of the list
+	suffix string // of its items' field that is the type
+	seen   []resource.Type
+	at     []int
 }
 
 // once adds a mistake if the kind of the item i is in the list already.
@@ -106,7 +108,7 @@ func (k *kindsOf) once(v *mistakes, i int, t resource.Type) {
 	n := slices.IndexFunc(k.seen, func(other resource.Type) bool {
 		return other.GroupVersionKind().GroupKind() == t.GroupVersionKind().GroupKind()
 	})
-	field := fmt.Sprintf("%s[%d].Type", k.list, i)
+	field := fmt.Sprintf("%s[%d]%s", k.list, i, k.suffix)
 	switch {
 	case n < 0:
 		k.seen, k.at = append(k.seen, t), append(k.at, i)
@@ -118,7 +120,7 @@ func (k *kindsOf) once(v *mistakes, i int, t resource.Type) {
 }
 
 func (o *Operator) validateChildren(v *mistakes) {
-	kinds := kindsOf{list: "Children"}
+	kinds := kindsOf{list: "Children", suffix: ".Type"}
 	for i, child := range o.Children {
 		field := fmt.Sprintf("Children[%d]", i)
 		validateType(v, field+".Type", child.Type)
@@ -159,7 +161,7 @@ func validatePath(v *mistakes, field, text string) {
 }
 
 func (o *Operator) validateRelated(v *mistakes) {
-	kinds := kindsOf{list: "Related"}
+	kinds := kindsOf{list: "Related", suffix: ".Type"}
 	for i, related := range o.Related {
 		field := fmt.Sprintf("Related[%d]", i)
 		validateType(v, field+".Type", related.Type)
@@ -233,6 +235,25 @@ func eachOnce(v *mistakes, list string, items []string, advice string, check fun
 			v.add(field, "%q is %s[%d] already; remove one", item, list, j)
 		default:
 			check(field, item)
+		}
+	}
+}
+
+func (o *Operator) validateFormerChildren(v *mistakes) {
+	kinds := kindsOf{list: "FormerChildren"}
+	for i, t := range o.FormerChildren {
+		field := fmt.Sprintf("FormerChildren[%d]", i)
+		validateType(v, field, t)
+		same := func(other resource.Type) bool {
+			return t.Kind != "" && other.GroupVersionKind().GroupKind() == t.GroupVersionKind().GroupKind()
+		}
+		switch at := slices.IndexFunc(o.Children, func(child Child) bool { return same(child.Type) }); {
+		case same(o.Parent):
+			v.add(field, "%s is the kind of the parent", t)
+		case at >= 0:
+			v.add(field, "%s is Children[%d]; what is left of an earlier build is deleted all the same, unless the handler returns it", t, at)
+		default:
+			kinds.once(v, i, t)
 		}
 	}
 }

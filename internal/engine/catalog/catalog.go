@@ -11,11 +11,13 @@ import (
 )
 
 // A Catalog holds every type that an operator watches. It is immutable: once a
-// schema is read or has changed, WithSchemas makes another one.
+// schema is read or has changed, WithSchemas makes another one, and so do Serving and
+// Unserved when a type comes or goes.
 type Catalog struct {
 	Parent   *Kind   // the type of the parents
 	Children []*Kind // the types of the children, in the order in which a pass writes them
 	Related  []*Kind // the related types, in the order of the configuration; Of doesn't know them
+	Former   []*Kind // those types of config.Operator.FormerChildren that were served at the start; Of doesn't know them
 
 	byType map[resource.Type]*Kind // Parent and Children
 }
@@ -27,12 +29,12 @@ func (c *Catalog) All() []*Kind { return append([]*Kind{c.Parent}, c.Children...
 // Of returns the Kind of a type, nil if the operator doesn't watch that type.
 func (c *Catalog) Of(t resource.Type) *Kind { return c.byType[t] }
 
-// Custom returns the types of children that aren't built in, whose schemas are
-// those that the API server publishes.
+// Custom returns the types of children that are served and aren't built in. Their
+// schemas are those that the API server publishes.
 func (c *Catalog) Custom() []resource.Type {
 	var out []resource.Type
 	for _, k := range c.Children {
-		if k.Builtin == nil {
+		if k.Builtin == nil && !k.Unserved {
 			out = append(out, k.Type)
 		}
 	}
@@ -44,10 +46,14 @@ func (c *Catalog) Custom() []resource.Type {
 // yet to be read. All other Kinds are those of c. It returns c itself if nothing
 // changes.
 func (c *Catalog) WithSchemas(schemas map[resource.Type]Schema, pending ...resource.Type) *Catalog {
-	out := &Catalog{Parent: c.Parent, Related: c.Related, byType: maps.Clone(c.byType)}
+	out := &Catalog{Parent: c.Parent, Related: c.Related, Former: c.Former, byType: maps.Clone(c.byType)}
 	changed := false
 	for _, k := range c.Children {
 		now := k
+		if k.Unserved {
+			out.Children = append(out.Children, k)
+			continue
+		}
 		if s, ok := schemas[k.Type]; ok {
 			now = k.with(s)
 		} else if slices.Contains(pending, k.Type) && k.Builtin == nil {
@@ -83,62 +89,91 @@ func (c *Catalog) sort() {
 
 // newCatalog makes a catalog of the types of cfg. It calls find for each of
 // them, and stops at the first error. A type for which find returns nil isn't
-// served. One error names all types that aren't.
+// served. One error names all types that aren't and should be.
 func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error)) (*Catalog, error) {
+	l := lookup{find: find}
 	c := &Catalog{byType: map[resource.Type]*Kind{}}
-	var missing []error
-	for i, child := range append([]config.Child{{Type: cfg.Parent}}, cfg.Children...) {
-		k, err := find(child.Type)
-		switch {
-		case err != nil:
-			return nil, err
-		case k == nil:
-			missing = append(missing, notServed(child.Type))
-			continue
-		}
-		k.Child = child
-		c.byType[child.Type] = k
-		if i == 0 {
-			c.Parent = k
-		} else {
+	c.Parent = l.kind(cfg.Parent, false)
+	for _, child := range cfg.Children {
+		if k := l.kind(child.Type, child.Optional); k != nil {
+			k.Child = child
 			c.Children = append(c.Children, k)
 		}
 	}
 	for _, related := range cfg.Related {
-		k, err := find(related.Type)
-		switch {
-		case err != nil:
-			return nil, err
-		case k == nil && !slices.ContainsFunc(cfg.Children, func(child config.Child) bool { return child.Type == related.Type }):
-			missing = append(missing, notServed(related.Type))
-		}
-		if k != nil {
+		if k := l.kind(related.Type, related.Optional); k != nil {
 			k.Everywhere = related.AnyNamespace || !k.Namespaced
+			c.Related = append(c.Related, k)
 		}
-		c.Related = append(c.Related, k)
 	}
-	if len(missing) > 0 {
-		return nil, apierror.Join(missing)
+	for _, t := range cfg.FormerChildren {
+		if k := l.kind(t, true); k != nil && !k.Unserved {
+			c.Former = append(c.Former, k)
+		}
+	}
+	if err := l.failed(); err != nil {
+		return nil, err
+	}
+	c.Parent.Child = config.Child{Type: cfg.Parent}
+	for _, k := range c.All() {
+		c.byType[k.Type] = k
 	}
 	if err := CheckScope(cfg, c.Parent.Namespaced); err != nil {
 		return nil, err
 	}
-	if err := c.checkRelated(cfg); err != nil {
-		return nil, err
+	for i, k := range c.Related {
+		if err := checkRelated(cfg, i, k, c.Parent); err != nil {
+			return nil, err
+		}
 	}
 	c.sort()
 	return c, nil
 }
 
-// checkRelated returns an error if a name in a field of a parent wouldn't say which object is
-// meant.
-func (c *Catalog) checkRelated(cfg config.Operator) error {
-	for i, related := range cfg.Related {
-		if len(related.Fields) > 0 && c.Related[i].Namespaced && !c.Parent.Namespaced {
-			return fmt.Errorf("config: Related[%d].Fields: %s is cluster-scoped, so a name alone doesn't say which %s is meant; say it by a handler.Relater", i, cfg.Parent, related.Type.Kind)
-		}
+// A lookup looks types up. After the first error it looks no further.
+type lookup struct {
+	find    func(t resource.Type) (*Kind, error) // nil without an error: the type isn't served
+	err     error
+	missing []resource.Type // which aren't served and should be
+}
+
+// kind returns a new Kind of a type, nil if that failed. One that isn't served is Unserved if it is
+// optional, otherwise missing.
+func (l *lookup) kind(t resource.Type, optional bool) *Kind {
+	if l.err != nil {
+		return nil
 	}
-	return nil
+	k, err := l.find(t)
+	switch {
+	case err != nil:
+		l.err = err
+	case k == nil && optional:
+		return &Kind{Type: t, Unserved: true}
+	case k == nil && !slices.Contains(l.missing, t):
+		l.missing = append(l.missing, t)
+	}
+	return k
+}
+
+// failed returns why the types can't be watched, nil if they can.
+func (l *lookup) failed() error {
+	if l.err != nil || len(l.missing) == 0 {
+		return l.err
+	}
+	var errs []error
+	for _, t := range l.missing {
+		errs = append(errs, NotServed(t))
+	}
+	return apierror.Join(errs)
+}
+
+// checkRelated returns an error if a name in a field of a parent wouldn't say which object of
+// k is meant, the related type at this index.
+func checkRelated(cfg config.Operator, i int, k, parent *Kind) error {
+	if len(cfg.Related[i].Fields) == 0 || !k.Namespaced || parent.Namespaced {
+		return nil
+	}
+	return fmt.Errorf("config: Related[%d].Fields: %s is cluster-scoped, so a name alone doesn't say which %s is meant; say it by a handler.Relater", i, cfg.Parent, k.Type.Kind)
 }
 
 // CheckScope returns an error if cfg restricts the operator to namespaces and

@@ -25,35 +25,34 @@ import (
 // that can't be reached is an error rather than a silent hang.
 const discoveryTimeout = 8 * time.Second
 
-// Discover asks the API server how it serves the types of cfg. It fails if the API
-// server can't be reached, or doesn't serve one of the types. The error then names
-// all types that aren't served. It also fails if two of the types are the same
-// objects. The schemas of children that aren't built in are pending: Schemas reads
-// them.
-func Discover(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
-	return discoverTypes(ctx, rc, httpClient, cfg)
+// A Finder asks the API server how it serves types. Its methods may be called concurrently.
+type Finder struct {
+	client *discovery.DiscoveryClient
+	host   string // of the API server, for errors
 }
 
-// DiscoverParent is Discover for the type of the parents alone. The types of the
-// children needn't be served any more.
-func DiscoverParent(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
-	cfg.Children, cfg.Related = nil, nil
-	return discoverTypes(ctx, rc, httpClient, cfg)
-}
-
-// discoverTypes is Discover for the types that cfg names.
-func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client, cfg config.Operator) (*Catalog, error) {
-	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
-	defer cancel()
+// NewFinder returns a finder. It makes no request.
+func NewFinder(rc *rest.Config, httpClient *http.Client) (*Finder, error) {
 	dc, err := discovery.NewDiscoveryClientForConfigAndClient(rc, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
 	}
+	return &Finder{client: dc, host: rc.Host}, nil
+}
+
+// Discover asks the API server how it serves the types of cfg. It fails if the API
+// server can't be reached, or doesn't serve one of the types that aren't optional. The
+// error then names all of these. It also fails if two of the types are the same
+// objects. The schemas of children that aren't built in are pending: Schemas reads
+// them.
+func (f *Finder) Discover(ctx context.Context, cfg config.Operator) (*Catalog, error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
 	served := map[string]*metav1.APIResourceList{}
 	c, err := newCatalog(cfg, func(t resource.Type) (*Kind, error) {
-		k, err := discoverKind(ctx, dc, t, served)
+		k, err := discoverKind(ctx, f.client, t, served)
 		if err != nil {
-			return nil, unreachable(rc.Host, err)
+			return nil, unreachable(f.host, err)
 		}
 		return k, nil
 	})
@@ -67,6 +66,25 @@ func discoverTypes(ctx context.Context, rc *rest.Config, httpClient *http.Client
 		k.Comparison.Pending = k.Builtin == nil
 	}
 	return c, checkStorage(c)
+}
+
+// DiscoverParent is Discover for the type of the parents alone. The types of the
+// children needn't be served any more.
+func (f *Finder) DiscoverParent(ctx context.Context, cfg config.Operator) (*Catalog, error) {
+	cfg.Children, cfg.Related, cfg.FormerChildren = nil, nil, nil
+	return f.Discover(ctx, cfg)
+}
+
+// Find asks the API server how it serves one type. It returns nil if the API server
+// doesn't.
+func (f *Finder) Find(ctx context.Context, t resource.Type) (*Kind, error) {
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	k, err := discoverKind(ctx, f.client, t, map[string]*metav1.APIResourceList{})
+	if err != nil {
+		return nil, unreachable(f.host, err)
+	}
+	return k, nil
 }
 
 // checkStorage returns an error if two types of a catalog are the same objects,
@@ -120,9 +138,9 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 	return found, nil
 }
 
-// notServed returns the error about a type that the API server doesn't serve. The
+// NotServed returns the error about a type that the API server doesn't serve. The
 // error says what to do about a custom resource and about a built-in kind.
-func notServed(t resource.Type) error {
+func NotServed(t resource.Type) error {
 	gvk := t.GroupVersionKind()
 	if !strings.Contains(gvk.Group, ".") {
 		return fmt.Errorf("%s: the API server doesn't serve this type; check apiVersion and kind, or the version of the cluster", t)

@@ -22,6 +22,9 @@ type Kind struct {
 	GVR        schema.GroupVersionResource
 	Namespaced bool // objects of the type live in namespaces
 	HasStatus  bool // the type has a status subresource
+	// Unserved says that the API server doesn't serve the type at present. GVR, Namespaced
+	// and HasStatus tell nothing then.
+	Unserved bool
 
 	Everywhere bool // of a related type: parents may refer to objects in other namespaces than theirs
 
@@ -66,6 +69,9 @@ func (k *Kind) SchemaPending() bool { return k.Comparison.Pending }
 // HasSchema says whether s is the schema of the type that was read last, even if it
 // is pending again since.
 func (k *Kind) HasSchema(s Schema) bool { return k.schema == s.digest }
+
+// HadSchema says whether a schema of the type was read at any time.
+func (k *Kind) HadSchema() bool { return k.schema != (jsonvalue.Digest{}) }
 
 // Leaving returns a type of children that is like k, but in whose objects the fields
 // at these paths are ignored as well.

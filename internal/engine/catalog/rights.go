@@ -37,7 +37,7 @@ func (s *Settings) Rights() []Right {
 		for _, namespace := range s.namespacesOf(n) {
 			like.Namespace = namespace
 			for _, r := range rightsOf(n.rule, like) {
-				if n.watched && (r.Verb == "list" || r.Verb == "watch") {
+				if n.watched && (r.Verb == "list" || r.Verb == "watch") || n.former && r.Verb == "list" {
 					r.Required, r.Selector = true, s.SelectorOf(n.of)
 				}
 				rights = append(rights, r)

@@ -17,6 +17,7 @@ type need struct {
 	watched bool   // objects of the type are listed and watched
 	only    string // when the rule is needed; empty: at any time
 	related bool   // objects of the type are read if a parent refers to them
+	former  bool   // objects of the type are listed at the start, and deleted
 }
 
 // Rules returns the RBAC rules without which an operator can't do its work: for
@@ -59,13 +60,19 @@ func (c *Catalog) needs() []need {
 		})
 	}
 	for _, k := range c.Children {
+		if k.Unserved {
+			continue // its resource isn't known
+		}
 		needs = append(needs, need{rule: k.policyRule("", childVerbs(k.Child)...), of: k, watched: true})
 	}
 	for _, k := range c.Related {
-		if !k.Everywhere && c.Of(k.Type) != nil {
+		if k.Unserved || !k.Everywhere && c.Of(k.Type) != nil {
 			continue // what it needs as the type of the parents or of children is more
 		}
 		needs = append(needs, need{rule: k.policyRule("", "get", "list", "watch"), of: k, related: true})
+	}
+	for _, k := range c.Former {
+		needs = append(needs, need{rule: k.policyRule("", "get", "list", "delete"), of: k, former: true})
 	}
 	return append(needs, need{rule: rbacv1.PolicyRule{APIGroups: []string{eventsv1.GroupName}, Resources: []string{"events"}, Verbs: []string{"create", "patch"}}})
 }

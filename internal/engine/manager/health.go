@@ -24,6 +24,7 @@ func (m *Manager) Ready() error {
 type check struct {
 	name string // as /readyz prints it
 	err  error  // nil: the condition is met
+	note string // what there is to say though the condition is met
 }
 
 // checks returns the conditions of readiness: each operator has started, none of its
@@ -32,18 +33,24 @@ type check struct {
 func (m *Manager) checks() []check {
 	var checks []check
 	for _, o := range m.operators {
-		watchers := o.running()
-		if watchers == nil {
-			checks = append(checks, check{"start/" + o.cfg.Name, errors.New("runner: not started yet")})
+		e := o.begun()
+		if e == nil {
+			checks = append(checks, check{name: "start/" + o.cfg.Name, err: errors.New("runner: not started yet")})
+			continue
 		}
-		if e := o.begun(); e != nil {
-			checks = append(checks, check{"passes/" + o.cfg.Name, e.Overdue()})
-			for _, related := range o.cfg.Related {
-				checks = append(checks, check{"related/" + o.cfg.Name + "/" + related.Type.String(), e.RelatedBroken(related.Type)})
+		checks = append(checks, check{name: "passes/" + o.cfg.Name, err: e.Overdue()})
+		for _, related := range o.cfg.Related {
+			checks = append(checks, check{name: "related/" + o.cfg.Name + "/" + related.Type.String(), err: e.RelatedBroken(related.Type)})
+		}
+		for _, w := range e.Running() {
+			checks = append(checks, check{name: "informer/" + o.cfg.Name + "/" + w.Name(), err: w.Ready()})
+		}
+		for _, missing := range e.Missing() {
+			c := check{name: "type/" + o.cfg.Name + "/" + missing.Type.String(), err: missing.Err}
+			if missing.Optional {
+				c.err, c.note = nil, "not served; it is optional"
 			}
-		}
-		for _, w := range watchers {
-			checks = append(checks, check{"informer/" + o.cfg.Name + "/" + w.Name(), w.Ready()})
+			checks = append(checks, c)
 		}
 	}
 	return checks
@@ -89,6 +96,8 @@ func (m *Manager) readyz(w http.ResponseWriter, req *http.Request) {
 		case c.err != nil:
 			failed = true
 			fmt.Fprintf(&lines, "[-]%s failed: %v\n", c.name, c.err)
+		case c.note != "":
+			fmt.Fprintf(&lines, "[+]%s ok: %s\n", c.name, c.note)
 		case verbose:
 			fmt.Fprintf(&lines, "[+]%s ok\n", c.name)
 		}

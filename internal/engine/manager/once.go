@@ -69,7 +69,11 @@ func (o *operator) connectForRelease(ctx context.Context, l *client.Link) (*reco
 	if err != nil {
 		return nil, err
 	}
-	types, err := catalog.DiscoverParent(ctx, l.Config, httpClient, o.cfg)
+	finder, err := catalog.NewFinder(l.Config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	types, err := finder.DiscoverParent(ctx, o.cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
-	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -29,8 +28,7 @@ type operator struct {
 	mu struct {
 		sync.Mutex
 		engine     *reconcile.Engine // nil until the watchers start
-		watchers   []*watch.Watcher
-		unregister func() // takes the metrics out of the registry; nil: they aren't in it
+		unregister func()            // takes the metrics out of the registry; nil: they aren't in it
 	}
 }
 
@@ -53,11 +51,11 @@ func (o *operator) unregister() {
 	}
 }
 
-// began notes the engine and its watchers, which are about to run.
-func (o *operator) began(e *reconcile.Engine, watchers []*watch.Watcher) {
+// began notes the engine, whose watchers are about to run.
+func (o *operator) began(e *reconcile.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mu.engine, o.mu.watchers = e, watchers
+	o.mu.engine = e
 }
 
 // begun returns the engine, nil before began.
@@ -65,13 +63,6 @@ func (o *operator) begun() *reconcile.Engine {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.mu.engine
-}
-
-// running returns the watchers that run; none before began.
-func (o *operator) running() []*watch.Watcher {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.mu.watchers
 }
 
 // connect makes the operator's engine. It asks the API server how the types are
@@ -84,7 +75,11 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	if err != nil {
 		return nil, err
 	}
-	types, err := catalog.Discover(ctx, l.Config, httpClient, o.cfg)
+	finder, err := catalog.NewFinder(l.Config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	types, err := finder.Discover(ctx, o.cfg)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil //nolint:nilerr,nilnil // told to stop; an error is only its consequence
@@ -111,7 +106,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	e := reconcile.New(reconcile.Config{
 		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
-		RelatedClient: related,
+		RelatedClient: related, Finder: finder,
 	})
 	e.ReadSchemas(ctx)
 	watched := make([]resource.Type, 0, len(types.All()))
@@ -121,7 +116,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 		}
 	}
 	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges {
-		values := e.Gauges(l.Leading(), o.running())
+		values := e.Gauges(l.Leading())
 		if o.opts.LogLinesDropped != nil {
 			values.LogLinesDropped = o.opts.LogLinesDropped()
 		}

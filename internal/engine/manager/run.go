@@ -22,29 +22,25 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
 	var wg sync.WaitGroup
-	var all []*watch.Watcher
 	for i, e := range engines {
 		e.WarnNoStatus()
 		if lock != nil {
 			e.Standby()
 		}
-		watchers := e.Watchers(stop)
-		m.operators[i].began(e, watchers)
+		e.Watchers(stop)
+		m.operators[i].began(e)
 		wg.Go(func() { e.KeepSchemas(ctx) })
 		wg.Go(func() { e.KeepRelated(ctx) })
-		for _, w := range watchers {
-			wg.Go(func() { w.Run(ctx) })
-		}
-		all = append(all, watchers...)
+		wg.Go(func() { e.Watch(ctx) })
 	}
 	var err error
-	if awaitSynced(ctx, all) {
+	if awaitSynced(ctx, engines) {
 		for _, e := range engines {
 			e.LogStart(ctx)
 			e.Listed(lock != nil)
 		}
 		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) error {
-			if lock == nil || m.refresh(ctx, all, stop) {
+			if lock == nil || m.refresh(ctx, engines, stop) {
 				return m.work(ctx, passes, engines, stop)
 			}
 			return nil
@@ -73,7 +69,11 @@ func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine,
 	errs := make([]error, len(engines))
 	for i, e := range engines {
 		wg.Go(func() {
-			switch err := e.FindUnlabelled(ctx); {
+			err := e.FindUnlabelled(ctx)
+			if err == nil {
+				err = e.FindFormer(ctx)
+			}
+			switch {
 			case ctx.Err() != nil:
 			case err != nil:
 				stop(err)
@@ -92,11 +92,15 @@ func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine,
 // told yet. A list that fails is tried again every second, and the log has each new
 // text of an error. A list that is forbidden is an error for stop instead: this process
 // must not hold the lease and do nothing. refresh returns false then, and if ctx has
-// ended.
-func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher, stop func(error)) bool {
+// ended. A type that isn't served any more is left out.
+func (m *Manager) refresh(ctx context.Context, engines []*reconcile.Engine, stop func(error)) bool {
 	said := ""
+	var watchers []*watch.Watcher
+	for _, e := range engines {
+		watchers = append(watchers, e.Running()...)
+	}
 	for _, w := range watchers {
-		for err := w.Refresh(ctx); err != nil; err = w.Refresh(ctx) {
+		for err := w.Refresh(ctx); err != nil && !ended(w); err = w.Refresh(ctx) {
 			if apierrors.IsForbidden(err) {
 				stop(fmt.Errorf("can't begin to lead: %w", catalog.Forbidden(w.Kind, "list", err)))
 				return false
@@ -115,12 +119,21 @@ func (m *Manager) refresh(ctx context.Context, watchers []*watch.Watcher, stop f
 	return ctx.Err() == nil
 }
 
-// awaitSynced returns true once every type is mirrored, false if ctx has ended.
-func awaitSynced(ctx context.Context, watchers []*watch.Watcher) bool {
-	for _, w := range watchers {
-		select {
-		case <-w.Synced():
-		case <-ctx.Done():
+// ended says whether a watcher doesn't run any more.
+func ended(w *watch.Watcher) bool {
+	select {
+	case <-w.Ended():
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitSynced returns true once every type that is served is mirrored, false if ctx has
+// ended.
+func awaitSynced(ctx context.Context, engines []*reconcile.Engine) bool {
+	for _, e := range engines {
+		if !e.AwaitSynced(ctx) {
 			return false
 		}
 	}

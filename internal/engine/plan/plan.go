@@ -1,8 +1,11 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
@@ -30,6 +33,9 @@ type Plan struct {
 	Settled []Action  // of children that were compared and are as desired; the verb is VerbNone
 	Refused []Refusal // writes that are left out, since they were refused a moment ago
 	Waits   []Wait    // children that are being deleted and that finalizers hold
+	// Unserved are the desired children whose type the API server doesn't serve. Those of
+	// types that aren't optional are among Refused too.
+	Unserved []object.Ref
 }
 
 // Creates says whether the plan creates or adopts a child, or may do so when a refused
@@ -64,7 +70,7 @@ func Build(s *catalog.Settings, in Input) Plan {
 	for i, child := range in.Children {
 		k := s.Types.Of(child.Type())
 		switch {
-		case wanted[i], k == nil:
+		case wanted[i], k == nil, k.Unserved:
 		case in.adopts(child):
 			if a, ok := p.due(in, Action{Verb: VerbAdopt, Kind: k, Ref: object.RefOf(child), Live: child}); ok {
 				writes.add(a)
@@ -110,6 +116,10 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 	if d.keep {
 		return Action{}, false
 	}
+	if d.kind.Unserved {
+		p.noteUnserved(d)
+		return Action{}, false
+	}
 	if in.adopts(live) {
 		return p.due(in, Action{Verb: VerbAdopt, Kind: d.kind, Ref: d.ref, Live: live, Want: d})
 	}
@@ -137,6 +147,16 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 		return Action{}, false
 	}
 	return p.due(in, a)
+}
+
+// noteUnserved notes a child whose type the API server doesn't serve.
+func (p *Plan) noteUnserved(d *Desired) {
+	p.Unserved = append(p.Unserved, d.ref)
+	if d.kind.Child.Optional {
+		return
+	}
+	err := fmt.Errorf("%s: %s: %w", d.ref, VerbCreate, catalog.NotServed(d.kind.Type))
+	p.Refused = append(p.Refused, Refusal{Failure: Failure{Ref: d.ref, Verb: VerbCreate, Reason: string(metav1.StatusReasonNotFound), Err: err}})
 }
 
 // due returns an action with what is remembered of earlier tries. It returns false

@@ -132,6 +132,8 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 // in if it is empty and the parent has one.
 func placeNamespace(parent *resource.Resource, k *catalog.Kind, namespace *string) error {
 	switch {
+	case k.Unserved: // whether the type has namespaces isn't known yet
+		return nil
 	case !k.Namespaced && parent.Namespace() != "":
 		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
 	case !k.Namespaced && *namespace != "":

@@ -39,6 +39,7 @@ type Config struct {
 	Tracing  *observe.Tracing   // nil: no spans are made
 	Log      *slog.Logger
 	Schemas  *catalog.Schemas // nil: for an engine that reads no schemas
+	Finder   *catalog.Finder  // nil: for an engine whose types neither come nor go
 	// RelatedClient reads related objects, and nothing else uses it. Nil: there are none.
 	RelatedClient *client.Client
 	// DepartedWithin is a label selector (empty: every object) of the parents among
@@ -56,28 +57,31 @@ type Engine struct {
 	*catalog.Settings // as they were at the start, before any schema was read
 	// current are the settings with the schemas that are known now. A pass keeps
 	// those that it began with. Only keeper stores them.
-	current atomic.Pointer[catalog.Settings]
-	keeper  schemaKeeper
-	handler handler.Handler
-	client  *client.Client
-	store   *store.Store
-	queue   *schedule.Scheduler
-	memory  *plan.Memory
-	loops   *schedule.ConflictDetector
-	events  *observe.EventSink
-	history *history
-	served  *watch.History // of the API server
-	metrics *observe.Metrics
-	tracing *observe.Tracing
-	lessons *apply.Lessons
-	slots   chan struct{} // one for each write under way
-	listing chan struct{} // has room for one: the pass that lists the parents
-	deleted chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
-	unsure  chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
-	looking atomic.Bool   // for departed parents, for the first time
-	standby atomic.Bool   // no pass is made: see Standby
-	stuck   stuckCalls
-	passes  passesUnderWay
+	current  atomic.Pointer[catalog.Settings]
+	keeper   schemaKeeper
+	former   formerChildren
+	serving  servedTypes
+	watching watching
+	handler  handler.Handler
+	client   *client.Client
+	store    *store.Store
+	queue    *schedule.Scheduler
+	memory   *plan.Memory
+	loops    *schedule.ConflictDetector
+	events   *observe.EventSink
+	history  *history
+	served   *watch.History // of the API server
+	metrics  *observe.Metrics
+	tracing  *observe.Tracing
+	lessons  *apply.Lessons
+	slots    chan struct{} // one for each write under way
+	listing  chan struct{} // has room for one: the pass that lists the parents
+	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
+	unsure   chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
+	looking  atomic.Bool   // for departed parents, for the first time
+	standby  atomic.Bool   // no pass is made: see Standby
+	stuck    stuckCalls
+	passes   passesUnderWay
 	// histories counts how often a type has started over with a new history of
 	// resourceVersions.
 	histories atomic.Uint64
@@ -117,16 +121,18 @@ func New(c Config) *Engine {
 	}
 	e.current.Store(c.Settings)
 	e.keeper.init(c.Schemas)
+	e.serving.init(c.Finder)
 	e.stuck.abandoned = make(chan struct{})
 	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
 	if e.client != nil {
 		e.client.Shorten(e.store.Shorten)
 	}
 	e.relates = handler.Relates(c.Handler)
-	e.resolver = relate.NewResolver(c.Settings.Config.Related, c.Settings.Types.Related)
+	e.resolver = relate.NewResolver(c.Settings.Config.Related)
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{
 			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, History: e.served, Log: c.Log, Metrics: c.Metrics, Changed: e.changed,
+			Gone: e.doubtServed,
 		})
 	}
 	return e

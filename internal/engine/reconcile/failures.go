@@ -12,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 )
@@ -129,6 +130,12 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
 			names = append(names, p.nameOf(r.Action.Ref))
 		}
 	}
+	for _, k := range p.Types.Children {
+		if names := p.unserved(planned, k); len(names) > 0 && k.Child.Optional {
+			texts = append(texts, fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names)))
+			waits = true
+		}
+	}
 	if len(names) > 0 {
 		texts = append(texts, "waiting for the end or a newer state of what has the name of "+joinNames(names))
 	}
@@ -136,4 +143,14 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
 		texts = append(texts, heldText(held))
 	}
 	return texts, waits
+}
+
+// unserved returns the names of the desired children of a type that isn't served.
+func (p *pass) unserved(planned *plan.Plan, k *catalog.Kind) (names []string) {
+	for _, ref := range planned.Unserved {
+		if ref.Type == k.Type {
+			names = append(names, p.nameOf(ref))
+		}
+	}
+	return names
 }

@@ -262,7 +262,7 @@ func TestFlood_OfLabelledObjects(t *testing.T) {
 		held := func() {
 			t.Helper()
 			require.Equal(t, many+1, r.Manager.Engine().Sizes()["objects "+k8s.ConfigMap.String()])
-			for _, of := range r.Manager.Engine().Gauges(true, nil).Store {
+			for _, of := range r.Manager.Engine().Gauges(true).Store {
 				require.Less(t, of.Bytes, many*200, of.Type)
 			}
 		}

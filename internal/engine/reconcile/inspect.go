@@ -10,7 +10,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
-	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -94,12 +93,12 @@ func (e *Engine) Sizes() map[string]int {
 }
 
 // Gauges returns the values that the metrics show of the present. leading says
-// whether this process may write; watchers are those that run.
-func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges {
+// whether this process may write.
+func (e *Engine) Gauges(leading bool) observe.Gauges {
 	running, due, _ := e.queue.Activity()
 	values := observe.Gauges{Due: due, Running: running, Workers: e.Config.MaxConcurrentSyncs, Leading: leading}
 	values.Longest, values.Long = e.passes.longest(time.Now())
-	for _, k := range e.Types.All() {
+	for _, k := range e.types().All() {
 		objects, bytes := e.store.Usage(k.Type)
 		values.Store = append(values.Store, observe.StoreUsage{Type: k.Type, Objects: objects, Bytes: bytes})
 	}
@@ -107,7 +106,7 @@ func (e *Engine) Gauges(leading bool, watchers []*watch.Watcher) observe.Gauges 
 		values.Related = e.related.Usage()
 	}
 	values.Heard = map[resource.Type]time.Time{}
-	for _, w := range watchers {
+	for _, w := range e.Running() {
 		at := w.HeardAt()
 		if at.IsZero() {
 			continue // the first list hasn't arrived

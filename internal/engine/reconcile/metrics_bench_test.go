@@ -62,7 +62,8 @@ func BenchmarkQuietPass(b *testing.B) {
 // BenchmarkWatchEvent is an event of a parent, from the Reflector to the queue.
 func BenchmarkWatchEvent(b *testing.B) {
 	e, _ := benchEngine(b)
-	w := e.Watchers(nil)[0]
+	e.Watchers(nil)
+	w := e.Running()[0]
 	const versions = 1000
 	var events []*client.WireObject
 	for i := range versions {

@@ -68,10 +68,7 @@ func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
 		return nil
 	}
 	losses, asOf := e.store.Losses(), e.store.ChildrenAsOf()
-	for _, w := range e.Watchers(nil) {
-		if w.Kind != e.Types.Parent {
-			continue
-		}
+	for _, w := range e.watchersOf(e.Types.Parent, nil) {
 		if err := w.Refresh(ctx); err != nil {
 			return catalog.Forbidden(w.Kind, "list", err)
 		}

@@ -176,7 +176,11 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	p.tellUntried()
 	p.findPrompt() // so late, since hashing holds up no request here
 	out := p.learn(&planned, desired, resp.KeepChildren)
+	out.Again = p.awaitTypes(&planned) || out.Again
 	err = p.learnFailures(&planned)
+	if err == nil && !resp.KeepChildren {
+		err = p.deleteFormer(ctx)
+	}
 	texts, waits := p.waitTexts(&planned)
 	p.tellWaits(texts)
 	prompted := p.prompt != plan.ByOwnWrites
@@ -277,6 +281,8 @@ func (p *pass) wrote(what string) {
 func (e *Engine) forget(uid types.UID) {
 	e.memory.Forget(uid)
 	e.loops.Forget(uid)
+	e.serving.forget(uid)
+	e.former.take(uid)
 	if e.related != nil {
 		e.related.Forget(uid)
 	}

@@ -205,7 +205,8 @@ func BenchmarkAmongMany(b *testing.B) {
 		const versions = 1000
 		states := make([]*resource.Resource, versions)
 		version := 1000
-		w := e.Watchers(nil)[1]
+		e.Watchers(nil)
+		w := e.Running()[1]
 		ctx := context.Background()
 		b.Run(fmt.Sprintf("event/stored=%d", stored), func(b *testing.B) {
 			b.ReportAllocs()

@@ -52,7 +52,8 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 // operator may adopt. Its error joins all lists that are forbidden.
 func (e *Engine) listAll(ctx context.Context) error {
 	var forbidden []error
-	for _, w := range e.Watchers(nil) {
+	e.Watchers(nil)
+	for _, w := range e.Running() {
 		err := w.Refresh(ctx)
 		switch {
 		case apierrors.IsForbidden(err):
@@ -63,6 +64,13 @@ func (e *Engine) listAll(ctx context.Context) error {
 	}
 	if len(forbidden) > 0 {
 		return errors.Join(forbidden...)
+	}
+	for _, k := range e.Types.Former {
+		for _, l := range e.listsOf(k) {
+			if err := e.listFormer(ctx, l); err != nil {
+				return catalog.Forbidden(l.kind, "list", err)
+			}
+		}
 	}
 	for _, l := range e.adoptableLists() {
 		if err := e.listUnlabelled(ctx, l); err != nil {

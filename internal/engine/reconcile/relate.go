@@ -3,9 +3,11 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/relate"
+	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -46,6 +48,9 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("related: %w", err)
+	case p.servedSince(queries):
+		p.queue.Add(p.parent.UID(), schedule.Fresh, "related objects")
+		return false, nil
 	case !known:
 		p.Logger().DebugContext(ctx, "waiting for related objects")
 		return false, nil
@@ -54,13 +59,20 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 	return true, nil
 }
 
+// servedSince says whether a type is served by now to which queries refer as one that isn't.
+func (p *pass) servedSince(queries []relate.Query) bool {
+	return slices.ContainsFunc(queries, func(q relate.Query) bool {
+		return q.Unserved && !p.Engine.types().RelatedTo(q.Type).Unserved
+	})
+}
+
 // references returns what the parent refers to.
 func (p *pass) references(ctx context.Context) ([]relate.Query, error) {
 	refs, err := askRelate(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return p.resolver.Queries(p.parent, refs)
+	return p.resolver.Queries(p.Types, p.parent, refs)
 }
 
 // askRelate asks the handler what the parent refers to.

@@ -63,10 +63,17 @@ func (k *schemaKeeper) init(schemas *catalog.Schemas) {
 // interrupted returns what a watcher of a type calls when its watch ends before its
 // time, nil for a type whose schema can't change.
 func (e *Engine) interrupted(k *catalog.Kind) func(gone bool) {
-	if e.keeper.schemas == nil || !slices.Contains(e.Types.Custom(), k.Type) {
+	if k == e.Types.Parent {
 		return nil
 	}
+	custom := e.keeper.schemas != nil && k.Builtin == nil
 	return func(gone bool) {
+		if gone {
+			e.doubtServed(k.Type)
+		}
+		if !custom {
+			return
+		}
 		e.keeper.mu.Lock()
 		before := e.keeper.mu.doubts[k.Type]
 		e.keeper.mu.doubts[k.Type] = doubt{since: time.Now(), gone: before.gone || gone}
@@ -74,10 +81,29 @@ func (e *Engine) interrupted(k *catalog.Kind) func(gone bool) {
 			e.replaceTypesLocked(nil, k.Type)
 		}
 		e.keeper.mu.Unlock()
-		select {
-		case e.keeper.wake <- struct{}{}:
-		default: // a token is there
-		}
+		e.keeper.awake()
+	}
+}
+
+// doubtSchema has KeepSchemas read the schema of a type that has just begun to be served. For
+// a while the API server may publish that of an earlier CRD.
+func (e *Engine) doubtSchema(k *catalog.Kind) {
+	if e.keeper.schemas == nil || k.Builtin != nil {
+		return
+	}
+	if k.HadSchema() {
+		e.keeper.mu.Lock()
+		e.keeper.mu.doubts[k.Type] = doubt{since: time.Now(), gone: true}
+		e.keeper.mu.Unlock()
+	}
+	e.keeper.awake()
+}
+
+// awake has KeepSchemas look which schemas it has to read.
+func (k *schemaKeeper) awake() {
+	select {
+	case k.wake <- struct{}{}:
+	default: // a token is there
 	}
 }
 
@@ -86,7 +112,7 @@ func (e *Engine) interrupted(k *catalog.Kind) func(gone bool) {
 // CRDs may have been created a moment ago. Schemas that can't be read are left to
 // KeepSchemas.
 func (e *Engine) ReadSchemas(ctx context.Context) {
-	if e.keeper.schemas == nil || len(e.Types.Custom()) == 0 {
+	if e.keeper.schemas == nil || len(e.types().Custom()) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
@@ -170,12 +196,12 @@ func (e *Engine) schemasDue() bool {
 // new schema concerns are due. It returns an error for each type whose schema
 // isn't known.
 func (e *Engine) readSchemas(ctx context.Context, waiting func([]resource.Type)) []*catalog.SchemaError {
-	found, errs := e.keeper.schemas.Read(ctx, e.Types.Custom(), waiting)
+	found, errs := e.keeper.schemas.Read(ctx, e.types().Custom(), waiting)
 	now := time.Now()
 	e.keeper.mu.Lock()
 	before := e.current.Load().Types
 	errs = slices.DeleteFunc(errs, func(err *catalog.SchemaError) bool {
-		if !before.Of(err.Type).SchemaPending() {
+		if k := before.Of(err.Type); k.Unserved || !k.SchemaPending() {
 			return true // the schema that was read before still serves
 		}
 		none := e.keeper.hasNoneLocked(err, now)

@@ -50,7 +50,11 @@ func (e *Engine) confirmDeletes(ctx context.Context) {
 func (e *Engine) confirmOverdue(ctx context.Context) (more bool) {
 	overdue, more := e.store.Overdue()
 	for uid, ref := range overdue {
-		live, err := e.client.Get(ctx, e.Types.Of(ref.Type), ref.Key)
+		k := e.types().Of(ref.Type)
+		if k.Unserved {
+			continue
+		}
+		live, err := e.client.Get(ctx, k, ref.Key)
 		if err != nil && !apierror.IsMissing(err, ref.Key.Name) {
 			return true
 		}

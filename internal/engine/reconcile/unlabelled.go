@@ -25,30 +25,48 @@ import (
 // listRetry is how long after a failed list at the start the list is tried again.
 const listRetry = time.Second
 
+// A sought is what a list at the start looks for.
+type sought struct {
+	name  string   // for the log
+	verbs []string // of the rule that is needed for it
+}
+
+func unlabelledChildren() sought {
+	return sought{"unlabelled children", []string{"get", "list", "watch"}}
+}
+
 // FindUnlabelled finds the unlabelled objects of all parents, before the first pass. A
 // list that fails is tried again until ctx ends, except if the list is forbidden. Types
 // that the operator may not adopt aren't listed.
 func (e *Engine) FindUnlabelled(ctx context.Context) error {
 	for _, l := range e.adoptableLists() {
-		failing := false
-		for {
-			err := e.listUnlabelled(ctx, l)
-			if err == nil {
-				break
-			}
-			if apierrors.IsForbidden(err) {
-				return fmt.Errorf("%w; add the rule %s", err, l.kind.Rule("get", "list", "watch"))
-			}
-			if !failing {
-				e.log.WarnContext(ctx, "can't look for unlabelled children yet, retrying", "type", l.kind.Type.String(), "error", err)
-			}
-			failing = true
-			if !sleep(ctx, listRetry) {
-				return ctx.Err()
-			}
+		if err := e.retryList(ctx, l, unlabelledChildren(), e.listUnlabelled); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// retryList makes a list until that succeeds, ctx ends, or it is forbidden. It gives up when
+// the type isn't served any more: what it had is gone, or is found when the type is back.
+func (e *Engine) retryList(ctx context.Context, l listOf, of sought, list func(context.Context, listOf) error) error {
+	failing := false
+	for {
+		err := list(ctx, l)
+		if k := e.types().Of(l.kind.Type); err == nil || k != nil && k.Unserved {
+			return nil
+		}
+		if apierrors.IsForbidden(err) {
+			return fmt.Errorf("%w; add the rule %s", err, l.kind.Rule(of.verbs...))
+		}
+		if !failing {
+			e.log.WarnContext(ctx, "can't look for "+of.name+" yet, retrying", "type", l.kind.Type.String(), "error", err)
+		}
+		failing = true
+		if !sleep(ctx, listRetry) {
+			return ctx.Err()
+		}
+	}
 }
 
 // A listOf is a list of the objects of a type in a namespace (empty: in all).
@@ -61,12 +79,18 @@ type listOf struct {
 // operator may adopt.
 func (e *Engine) adoptableLists() []listOf {
 	var lists []listOf
-	for _, k := range e.Types.Children {
-		if k.Child.Adopt || k.Child.AdoptOffered {
-			lists = append(lists, e.listsOf(k)...)
-		}
+	for _, k := range e.types().Children {
+		lists = append(lists, e.adoptableListsOf(k)...)
 	}
 	return lists
+}
+
+// adoptableListsOf is adoptableLists for one type.
+func (e *Engine) adoptableListsOf(k *catalog.Kind) []listOf {
+	if k.Unserved || !k.Child.Adopt && !k.Child.AdoptOffered {
+		return nil
+	}
+	return e.listsOf(k)
 }
 
 // listsOf returns the lists that together have all objects of a type that the operator
@@ -138,6 +162,9 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 // become a child of the parent is returned.
 func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*resource.Resource, error) {
 	kind := p.Types.Of(noted.Ref.Type)
+	if kind.Unserved {
+		return nil, nil
+	}
 	live, err := p.client.Get(ctx, kind, noted.Ref.Key)
 	if err != nil && !apierror.IsMissing(err, noted.Ref.Key.Name) {
 		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)

@@ -17,7 +17,12 @@ import (
 
 // look asks the API server what there is for a query by which some parent refers.
 func (r *Relations) look(ctx context.Context, q Query) ([]*resource.Resource, error) {
-	k := r.kinds[q.Type]
+	r.mu.Lock()
+	k, unserved := r.mu.kinds[q.Type], r.unservedLocked(q)
+	r.mu.Unlock()
+	if unserved {
+		return nil, nil
+	}
 	if q.Name == "" {
 		found, _, err := r.Client.ListPages(ctx, k, q.Namespace, q.options())
 		return found, catalog.Forbidden(k, "list", err)

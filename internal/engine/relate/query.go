@@ -20,6 +20,9 @@ type Query struct {
 	Namespace string // empty: all namespaces, or the type is cluster-scoped
 	Name      string // Namespace is set then, unless the type is cluster-scoped
 	Selector  string // as labels.Selector prints it
+	// Unserved says that the type wasn't served when the reference was resolved, so that
+	// there are no such objects. Whether the type has namespaces wasn't known.
+	Unserved bool
 }
 
 // everything returns the query for all objects of the type and the namespace of q.
@@ -65,7 +68,18 @@ func (q Query) String() string {
 // Compare orders queries by type, namespace, name and selector.
 func Compare(a, b Query) int {
 	return cmp.Or(strings.Compare(a.Type.APIVersion, b.Type.APIVersion), strings.Compare(a.Type.Kind, b.Type.Kind),
-		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Selector, b.Selector))
+		strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Selector, b.Selector), compareBools(a.Unserved, b.Unserved))
+}
+
+// compareBools orders false before true.
+func compareBools(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }
 
 // A matcher says whether an object is what a query is for.

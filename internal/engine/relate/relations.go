@@ -21,9 +21,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Config is what Relations are made of. All of it is required but MostWatches.
+// A Config is what Relations are made of. All of it is required but MostWatches and Gone.
 type Config struct {
-	Kinds   []*catalog.Kind // the related types
+	Kinds   []*catalog.Kind // the related types, as they are served at first
 	Client  *client.Client  // of these types alone: New has it shorten objects
 	History *watch.History  // that of the operator's watchers
 	Log     *slog.Logger
@@ -34,17 +34,20 @@ type Config struct {
 	// Changed is called with the parents that are due: what they refer to has changed, or
 	// all of it is known by now. It may be called concurrently.
 	Changed func(store.Change, schedule.Priority, schedule.Trigger)
+	// Gone is called when the API server has answered that it doesn't serve a type, for as
+	// long as it does. It may be called concurrently. Nil: nobody wants to know.
+	Gone func(resource.Type)
 }
 
 // Relations are what the parents of one operator refer to, and what there is of that. The
 // exported methods may be called concurrently.
 type Relations struct {
 	Config
-	kinds map[resource.Type]*catalog.Kind
 	dirty chan struct{} // has room for one, which says that other watches may be needed
 
 	mu struct {
 		sync.Mutex
+		kinds   map[resource.Type]*catalog.Kind // how the types are served
 		parents map[types.UID]*references
 		queries map[Query]*query                   // those that a parent refers by
 		broad   map[resource.Type]map[Query]*query // those of queries that aren't for one name
@@ -81,9 +84,10 @@ func New(c Config) *Relations {
 	if c.MostWatches == 0 {
 		c.MostWatches = mostWatches
 	}
-	r := &Relations{Config: c, kinds: map[resource.Type]*catalog.Kind{}, dirty: make(chan struct{}, 1)}
+	r := &Relations{Config: c, dirty: make(chan struct{}, 1)}
+	r.mu.kinds = map[resource.Type]*catalog.Kind{}
 	for _, k := range c.Kinds {
-		r.kinds[k.Type] = k
+		r.mu.kinds[k.Type] = k
 	}
 	r.mu.parents = map[types.UID]*references{}
 	r.mu.queries = map[Query]*query{}
@@ -112,6 +116,9 @@ func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.
 	known = true
 	for _, q := range refs.queries {
 		of := r.mu.queries[q]
+		if r.unservedLocked(q) {
+			continue // there are no such objects
+		}
 		from := r.serverLocked(of)
 		if from == nil {
 			known = false
@@ -194,7 +201,7 @@ func (r *Relations) addLocked(q Query) {
 	r.mu.count++
 	of := &query{matcher: newMatcher(q), parents: map[types.UID]struct{}{}, number: r.mu.count}
 	r.mu.queries[q] = of
-	if q.Name == "" {
+	if q.Name == "" && !q.Unserved {
 		if r.mu.broad[q.Type] == nil {
 			r.mu.broad[q.Type] = map[Query]*query{}
 		}
@@ -283,7 +290,7 @@ func (r *Relations) wokenLocked(queries ...*query) (woken []types.UID) {
 
 // openLocked says whether the answer to a query is on its way.
 func (r *Relations) openLocked(of *query) bool {
-	return r.serverLocked(of) == nil && r.whyNotLocked(of) == nil
+	return !r.unservedLocked(of.Query) && r.serverLocked(of) == nil && r.whyNotLocked(of) == nil
 }
 
 // signal has Run look which watches are needed.

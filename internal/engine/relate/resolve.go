@@ -24,16 +24,14 @@ type Resolver struct {
 // A rule is what the configuration says of a related type.
 type rule struct {
 	config.Related
-	kind   *catalog.Kind
 	fields []fieldpath.Path
 }
 
-// NewResolver returns the resolver of a configuration, which must be valid. kinds are those
-// of config.Operator.Related, in its order.
-func NewResolver(related []config.Related, kinds []*catalog.Kind) *Resolver {
+// NewResolver returns the resolver of a configuration, which must be valid.
+func NewResolver(related []config.Related) *Resolver {
 	r := &Resolver{}
-	for i, of := range related {
-		one := rule{Related: of, kind: kinds[i]}
+	for _, of := range related {
+		one := rule{Related: of}
 		for _, text := range of.Fields {
 			if p, err := fieldpath.Parse(text); err == nil { // Validate has refused any other
 				one.fields = append(one.fields, p)
@@ -46,8 +44,10 @@ func NewResolver(related []config.Related, kinds []*catalog.Kind) *Resolver {
 
 // Queries returns what a parent refers to: by the fields that the configuration names, and
 // by what its handler says. They are sorted, and each is there once. The error names the
-// field or the reference that can't be meant; only a change of the parent mends that.
-func (r *Resolver) Queries(parent *resource.Resource, refs []handler.Ref) ([]Query, error) {
+// field or the reference that can't be meant; only a change of the parent mends that. types
+// says how the related types are served. References to one that isn't served are taken as
+// they are.
+func (r *Resolver) Queries(types *catalog.Catalog, parent *resource.Resource, refs []handler.Ref) ([]Query, error) {
 	var out []Query
 	var errs []error
 	for _, of := range r.rules {
@@ -55,7 +55,7 @@ func (r *Resolver) Queries(parent *resource.Resource, refs []handler.Ref) ([]Que
 			names, err := namesAt(parent, p)
 			for _, name := range names {
 				var q Query
-				if q, err = r.query(parent, handler.Ref{Type: of.Type, Name: name}); err != nil {
+				if q, err = r.query(types, parent, handler.Ref{Type: of.Type, Name: name}); err != nil {
 					break
 				}
 				out = append(out, q)
@@ -66,7 +66,7 @@ func (r *Resolver) Queries(parent *resource.Resource, refs []handler.Ref) ([]Que
 		}
 	}
 	for _, ref := range refs {
-		q, err := r.query(parent, ref)
+		q, err := r.query(types, parent, ref)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("related: Relate: %w", err))
 			continue
@@ -81,13 +81,14 @@ func (r *Resolver) Queries(parent *resource.Resource, refs []handler.Ref) ([]Que
 }
 
 // query returns what a reference of a parent is looked up by.
-func (r *Resolver) query(parent *resource.Resource, ref handler.Ref) (Query, error) {
+func (r *Resolver) query(types *catalog.Catalog, parent *resource.Resource, ref handler.Ref) (Query, error) {
 	at := slices.IndexFunc(r.rules, func(of rule) bool { return of.Type == ref.Type })
 	if at < 0 {
 		return Query{}, fmt.Errorf("%s isn't among config.Operator.Related; add it there", ref.Type)
 	}
 	of := r.rules[at]
-	q := Query{Type: of.Type, Name: ref.Name}
+	k := types.RelatedTo(of.Type)
+	q := Query{Type: of.Type, Name: ref.Name, Unserved: k.Unserved}
 	if ref.Name != "" {
 		if ref.Selector != "" {
 			return Query{}, fmt.Errorf("%s: a Name and a Selector; a reference has one of them", of.Type)
@@ -104,13 +105,13 @@ func (r *Resolver) query(parent *resource.Resource, ref handler.Ref) (Query, err
 		q.Selector = selector.String()
 	}
 	var err error
-	q.Namespace, err = of.namespace(parent, ref)
+	q.Namespace, err = of.namespace(k, parent, ref)
 	return q, err
 }
 
 // namespace returns the namespace in which a reference of a parent is looked up.
-func (of rule) namespace(parent *resource.Resource, ref handler.Ref) (string, error) {
-	if !of.kind.Namespaced {
+func (of rule) namespace(k *catalog.Kind, parent *resource.Resource, ref handler.Ref) (string, error) {
+	if !k.Namespaced { // nor is one that isn't served
 		return "", nil
 	}
 	own := parent.Namespace()

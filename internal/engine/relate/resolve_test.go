@@ -16,8 +16,8 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// resolver returns a resolver for parents in namespaces, or without.
-func resolver(t *testing.T, namespaced bool, related ...config.Related) (*relate.Resolver, error) {
+// resolving returns what resolves references, for parents in namespaces or without.
+func resolving(t *testing.T, namespaced bool, related ...config.Related) (func(parent *resource.Resource, refs []handler.Ref) ([]relate.Query, error), error) {
 	t.Helper()
 	cfg := defaults.Apply(config.Operator{
 		Name: "op", Parent: sample.ParentType(), Related: related,
@@ -28,7 +28,9 @@ func resolver(t *testing.T, namespaced bool, related ...config.Related) (*relate
 	if err != nil {
 		return nil, err
 	}
-	return relate.NewResolver(cfg.Related, kinds.Related), nil
+	return func(parent *resource.Resource, refs []handler.Ref) ([]relate.Query, error) {
+		return relate.NewResolver(cfg.Related).Queries(kinds, parent, refs)
+	}, nil
 }
 
 func parentWith(t *testing.T, namespace string, spec map[string]any) *resource.Resource {
@@ -69,9 +71,9 @@ func TestQueries_ByFields(t *testing.T) {
 		"NotInside": {"a path through a text", "spec.secret.name", map[string]any{"secret": "a"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := resolver(t, true, config.Related{Type: k8s.Secret, Fields: []string{tc.path}})
+			queries, err := resolving(t, true, config.Related{Type: k8s.Secret, Fields: []string{tc.path}})
 			require.NoError(t, err)
-			queries, err := r.Queries(parentWith(t, "ns", tc.spec), nil)
+			found, err := queries(parentWith(t, "ns", tc.spec), nil)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err, tc.reason)
 				var permanent interface{ Permanent() bool }
@@ -79,7 +81,7 @@ func TestQueries_ByFields(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, tc.want, queries, tc.reason)
+			require.Equal(t, tc.want, found, tc.reason)
 		})
 	}
 }
@@ -109,26 +111,26 @@ func TestQueries_ByRefs(t *testing.T) {
 		"Everything":     {"of the parent's namespace", "ns", handler.Ref{Type: k8s.Secret}, relate.Query{Type: k8s.Secret, Namespace: "ns"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := resolver(t, tc.namespace != "", config.Related{Type: k8s.Secret}, config.Related{Type: k8s.ConfigMap, AnyNamespace: true}, config.Related{Type: k8s.Node})
+			queries, err := resolving(t, tc.namespace != "", config.Related{Type: k8s.Secret}, config.Related{Type: k8s.ConfigMap, AnyNamespace: true}, config.Related{Type: k8s.Node})
 			require.NoError(t, err)
-			queries, err := r.Queries(parentWith(t, tc.namespace, nil), []handler.Ref{tc.ref})
+			found, err := queries(parentWith(t, tc.namespace, nil), []handler.Ref{tc.ref})
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err, tc.reason)
 				return
 			}
 			require.NoError(t, err)
-			require.Equal(t, []relate.Query{tc.want}, queries, tc.reason)
+			require.Equal(t, []relate.Query{tc.want}, found, tc.reason)
 		})
 	}
 }
 
 // A name in a field of a cluster-scoped parent doesn't say where the object is.
 func TestResolver_FieldsOfClusterScopedParents(t *testing.T) {
-	_, err := resolver(t, false, config.Related{Type: k8s.Secret, Fields: []string{"spec.secret"}})
+	_, err := resolving(t, false, config.Related{Type: k8s.Secret, Fields: []string{"spec.secret"}})
 	require.ErrorContains(t, err, "config: Related[0].Fields: example.com/v1/Parent is cluster-scoped, so a name alone doesn't say which Secret is meant")
-	r, err := resolver(t, false, config.Related{Type: k8s.Node, Fields: []string{"spec.node"}})
+	queries, err := resolving(t, false, config.Related{Type: k8s.Node, Fields: []string{"spec.node"}})
 	require.NoError(t, err)
-	queries, err := r.Queries(parentWith(t, "", map[string]any{"node": "n"}), nil)
+	found, err := queries(parentWith(t, "", map[string]any{"node": "n"}), nil)
 	require.NoError(t, err)
-	require.Equal(t, []relate.Query{{Type: k8s.Node, Name: "n"}}, queries)
+	require.Equal(t, []relate.Query{{Type: k8s.Node, Name: "n"}}, found)
 }

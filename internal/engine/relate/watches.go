@@ -95,6 +95,9 @@ func (r *Relations) settle(ctx context.Context, slots chan struct{}) (starts []*
 func (r *Relations) wantedLocked() map[Query]struct{} {
 	groups := map[Query][]*query{} // by everything of the type and namespace
 	for _, of := range r.mu.queries {
+		if r.unservedLocked(of.Query) {
+			continue
+		}
 		groups[of.everything()] = append(groups[of.everything()], of)
 	}
 	wide := func(all Query) bool {
@@ -127,11 +130,14 @@ func (r *Relations) startLocked(ctx context.Context, q Query) *source {
 	s.stop = stop
 	opts := q.options()
 	s.watcher = watch.New(watch.Config{
-		Kind: r.kinds[q.Type], Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
+		Kind: r.mu.kinds[q.Type], Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
 		Client: r.Client, Store: s, History: r.History, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
 		Fatal: s.fail, Interrupted: func(gone bool) {
 			if gone {
 				s.fail(errors.New("the API server doesn't serve the type"))
+				if r.Gone != nil {
+					r.Gone(q.Type)
+				}
 			}
 		},
 	})

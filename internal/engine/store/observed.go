@@ -85,6 +85,25 @@ func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersio
 	return all
 }
 
+// Drop removes all objects of a type of children: the API server doesn't serve it any more.
+// Whether this operator's deletes have been carried out is no question any more.
+func (s *Store) Drop(t resource.Type) Change {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	everywhere := Stream{Type: t}
+	all := s.forgetDeletesLocked(everywhere)
+	for key, held := range s.mu.objects[t] {
+		ref := object.Ref{Type: t, Key: key}
+		all.add(s.removeLocked(ref, held))
+	}
+	for ref := range s.mu.waiting {
+		if ref.Type == t {
+			all.Woken = append(all.Woken, s.wakeLocked(ref)...)
+		}
+	}
+	return all
+}
+
 // Bookmark notes the resourceVersion up to which a watch has delivered every
 // event.
 func (s *Store) Bookmark(from Stream, version string) {

@@ -100,11 +100,12 @@ type Watcher struct {
 		asked       ask       // of the Reflector's list under way
 	}
 	synced chan struct{} // closed with the first complete list
+	ended  chan struct{} // closed when Run returns
 }
 
 // New returns a watcher that doesn't run yet. It makes no request.
 func New(c Config) *Watcher {
-	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace, Selected: c.Selected}, synced: make(chan struct{})}
+	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace, Selected: c.Selected}, synced: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // selected returns the options that select the objects which the watcher observes.
@@ -123,6 +124,7 @@ func (w *Watcher) Name() string {
 
 // Run lists and watches until ctx ends. It must be called only once.
 func (w *Watcher) Run(ctx context.Context) {
+	defer close(w.ended)
 	w.History.join(w)
 	defer w.History.leave(w)
 	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
@@ -272,6 +274,9 @@ func resourcesOf(listed []*client.WireObject) []*resource.Resource {
 // Synced returns a channel that is closed when the first complete list is in the
 // store.
 func (w *Watcher) Synced() <-chan struct{} { return w.synced }
+
+// Ended returns a channel that is closed when Run returns.
+func (w *Watcher) Ended() <-chan struct{} { return w.ended }
 
 // Broken returns why there is no watch at present, nil if there is one, or none was tried.
 func (w *Watcher) Broken() error {

@@ -55,7 +55,9 @@ func newMirror(t *testing.T) *mirror {
 	httpClient := link.As("op", metrics)
 	c, err := client.New(link, httpClient, "op", metrics, sample.DiscardLog())
 	require.NoError(t, err)
-	kinds, err := catalog.DiscoverParent(t.Context(), link.Config, httpClient, config.Operator{Name: "op", Parent: sample.ParentType()})
+	finder, err := catalog.NewFinder(link.Config, httpClient)
+	require.NoError(t, err)
+	kinds, err := finder.DiscoverParent(t.Context(), config.Operator{Name: "op", Parent: sample.ParentType()})
 	require.NoError(t, err)
 	m.watcher = watch.New(watch.Config{
 		Kind: kinds.Parent, Client: c, Store: m.store, History: watch.NewHistory(), Log: sample.DiscardLog(), Metrics: metrics.Of(sample.ParentType()),

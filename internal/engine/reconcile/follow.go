@@ -1,0 +1,220 @@
+package reconcile
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/resource"
+)
+
+// A follower runs the watchers of an engine, and follows types that come and go. It belongs
+// to one goroutine.
+type follower struct {
+	*Engine
+	watchers sync.WaitGroup
+	arrivals chan *catalog.Kind // types of children whose objects are in the store
+	absent   map[resource.Type]*absence
+}
+
+// An absence is a type that isn't served, perhaps.
+type absence struct {
+	since    time.Time     // when the API server said so
+	left     bool          // it was asked, and the type isn't watched any more
+	dropped  bool          // the objects of the type count as gone
+	arriving *catalog.Kind // how the type of children is served that is watched, and isn't mirrored yet
+}
+
+// Watch runs the watchers until ctx ends, and follows types that come and go. It returns when
+// its goroutines have ended. It must be called only once, after Watchers.
+func (e *Engine) Watch(ctx context.Context) {
+	f := follower{Engine: e, arrivals: make(chan *catalog.Kind), absent: map[resource.Type]*absence{}}
+	defer f.watchers.Wait()
+	f.run(ctx, e.Running())
+	for _, m := range e.Missing() {
+		e.log.InfoContext(ctx, "type isn't served yet", "type", m.Type.String())
+		f.absent[m.Type] = &absence{left: true, dropped: true}
+	}
+	timer := time.NewTimer(lookEvery)
+	defer timer.Stop()
+	for {
+		if timer.Stop(); len(f.absent) > 0 {
+			timer.Reset(lookEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case k := <-f.arrivals:
+			f.arrived(ctx, k)
+			continue
+		case <-e.serving.wake:
+		case <-timer.C:
+			for t := range f.absent {
+				f.look(ctx, t)
+			}
+			continue
+		}
+		for _, t := range e.serving.doubts() {
+			if a := f.absent[t]; a == nil || a.arriving != nil {
+				f.look(ctx, t)
+			}
+		}
+	}
+}
+
+// run runs watchers until ctx or watching.end ends them.
+func (f *follower) run(ctx context.Context, watchers []*watch.Watcher) {
+	for _, w := range watchers {
+		f.watchers.Go(func() { f.watching.run(ctx, w) })
+	}
+}
+
+// look asks the API server whether it serves a type.
+func (f *follower) look(ctx context.Context, t resource.Type) {
+	if f.absent[t] == nil {
+		f.absent[t] = &absence{since: time.Now()}
+	}
+	found, err := f.serving.finder.Find(ctx, t)
+	a := f.absent[t]
+	switch {
+	case err != nil: // it is asked again
+	case found == nil:
+		f.leave(ctx, t, a)
+		if !a.dropped && time.Since(a.since) >= goneAfter {
+			f.drop(t)
+			a.dropped = true
+		}
+	case !a.left && f.servedAs(found):
+		delete(f.absent, t) // it was away for a moment, and its watches come back by themselves
+	case a.arriving != nil && a.arriving.ServedAs(found):
+	default:
+		f.leave(ctx, t, a)
+		f.arrive(ctx, found, a)
+	}
+}
+
+// servedAs says whether a type is watched as it is served.
+func (f *follower) servedAs(found *catalog.Kind) bool {
+	child, related := f.types().Of(found.Type), f.types().RelatedTo(found.Type)
+	return (child == nil || child.ServedAs(found)) && (related == nil || related.ServedAs(found))
+}
+
+// leave ends the watchers of a type of children. Its children wait from now on. Parents that
+// couldn't write them are due: they learn why.
+func (f *follower) leave(ctx context.Context, t resource.Type, a *absence) {
+	if !a.left {
+		f.log.WarnContext(ctx, "type isn't served any more", "type", t.String())
+	}
+	a.left, a.arriving = true, nil
+	if f.types().Of(t) == nil {
+		return
+	}
+	f.watching.end(t)
+	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(s.Types.Of(t).Gone()) })
+	f.changed(store.Change{Parents: f.memory.FailedOn(t)}, schedule.Fresh, "end of "+schedule.Trigger(t.Kind))
+}
+
+// drop lets the objects of a type count as gone.
+func (f *follower) drop(t resource.Type) {
+	why := "end of " + schedule.Trigger(t.Kind)
+	if f.types().Of(t) != nil {
+		f.changed(f.store.Drop(t), schedule.Fresh, why)
+	}
+	at := slices.IndexFunc(f.Config.Related, func(r config.Related) bool { return r.Type == t && r.Optional })
+	if at < 0 {
+		return
+	}
+	change := f.related.Unserve(t)
+	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.WithRelated(s.Types.Related[at].Gone()) })
+	f.changed(change, schedule.Fresh, why)
+}
+
+// arrive begins to watch a type that is served as found says.
+func (f *follower) arrive(ctx context.Context, found *catalog.Kind, a *absence) {
+	t := found.Type
+	if f.types().RelatedTo(t) != nil {
+		k, err := f.current.Load().ServedRelated(found)
+		if f.refuse(ctx, t, err) {
+			return
+		}
+		// In this order, a pass that has begun with the former settings is either named
+		// by Serve, or finds that the settings are new.
+		f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.WithRelated(k) })
+		f.changed(f.related.Serve(k), schedule.Fresh, "begin of "+schedule.Trigger(t.Kind))
+	}
+	if f.types().Of(t) == nil {
+		delete(f.absent, t)
+		f.log.InfoContext(ctx, "type is served", "type", t.String())
+		return
+	}
+	k, err := f.current.Load().Served(found)
+	if f.refuse(ctx, t, err) {
+		return
+	}
+	a.arriving = k
+	watchers := f.watchersOf(k, func(err error) {
+		f.log.ErrorContext(ctx, "type can't be watched, retrying", "type", t.String(), "error", err)
+	})
+	f.watching.add(watchers...)
+	f.run(ctx, watchers)
+	f.watchers.Go(func() { f.await(ctx, k, watchers) })
+}
+
+// refuse notes why a type can't be watched, and logs it once. It says whether there is a
+// reason.
+func (f *follower) refuse(ctx context.Context, t resource.Type, err error) bool {
+	if f.serving.fail(t, err) {
+		f.log.ErrorContext(ctx, "type can't be watched", "type", t.String(), "error", err)
+	}
+	return err != nil
+}
+
+// await waits until the objects of a type are in the store, also the unlabelled ones, and
+// tells of the type's arrival. It does nothing if its watchers have ended before.
+func (f *follower) await(ctx context.Context, k *catalog.Kind, watchers []*watch.Watcher) {
+	for _, w := range watchers {
+		select {
+		case <-w.Synced():
+		case <-w.Ended():
+			return
+		}
+	}
+	if !f.standby.Load() {
+		for _, l := range f.adoptableListsOf(k) {
+			if err := f.retryList(ctx, l, unlabelledChildren(), f.listUnlabelled); err != nil && ctx.Err() == nil {
+				f.log.ErrorContext(ctx, "can't look for unlabelled children", "type", k.Type.String(), "error", err)
+			}
+		}
+	}
+	select {
+	case f.arrivals <- k:
+	case <-ctx.Done():
+	}
+}
+
+// arrived lets passes write children of a type, whose objects are in the store. The parents
+// that waited for it are due.
+func (f *follower) arrived(ctx context.Context, k *catalog.Kind) {
+	if a := f.absent[k.Type]; a == nil || a.arriving != k {
+		return // it has gone since
+	}
+	delete(f.absent, k.Type)
+	f.log.InfoContext(ctx, "type is served", "type", k.Type.String())
+	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(k) })
+	f.doubtSchema(k)
+	due := slices.Concat(f.serving.waited(k.Type), f.memory.FailedOn(k.Type))
+	f.changed(store.Change{Parents: due}, schedule.Fresh, "begin of "+schedule.Trigger(k.Type.Kind))
+}
+
+// replaceSettings replaces the engine's settings.
+func (e *Engine) replaceSettings(change func(*catalog.Settings) *catalog.Settings) {
+	e.keeper.mu.Lock()
+	defer e.keeper.mu.Unlock()
+	e.current.Store(change(e.current.Load()))
+}
