@@ -106,6 +106,17 @@ func TestValidateFinds(t *testing.T) {
 				"Related[3].Fields[1]: empty", `Related[3].Fields[3]: "spec.a" is Related[3].Fields[2] already`,
 			},
 		},
+		"FormerChildren": {
+			"types are there once, and aren't in use", func(o *Operator) {
+				o.FormerChildren = []resource.Type{
+					k8s.Secret, k8s.Secret, {}, {APIVersion: "v2", Kind: "Pod"}, {APIVersion: "example.com/v2", Kind: "EchoServer"},
+				}
+			},
+			[]string{
+				"FormerChildren[1]: v1/Secret is FormerChildren[0] already; remove one", "FormerChildren[2].APIVersion: empty", "FormerChildren[2].Kind: empty",
+				"FormerChildren[3]: v2/Pod is Children[0]; what is left of an earlier build is deleted all the same", "FormerChildren[4]: example.com/v2/EchoServer is the kind of the parent",
+			},
+		},
 		"IgnoreFields": {
 			"paths must parse", func(o *Operator) { o.Children[0].IgnoreFields = []string{"spec.nodeName", ".spec", ""} },
 			[]string{`Children[0].IgnoreFields[1]: field path ".spec"`, "Children[0].IgnoreFields[2]: field path: empty"},

@@ -76,7 +76,7 @@ func (k *Kit) removeAll(ctx context.Context, t resource.Type) error {
 			err = list(all, selector)
 		}
 	}
-	errs := []error{err}
+	errs := []error{ignoreGone(err)} // the type may not be served any more
 	for _, selection := range selections {
 		errs = append(errs, removeEach(ctx, all, selection.Items))
 	}

@@ -61,11 +61,11 @@ func inLeadAndManager() []mutant {
 		{"package log goes the same way", []edit{{
 			"internal/cli/log.go", "		log.SetOutput(w)\n", ""}}, "internal/cli"},
 		unit("an operator with an overdue pass isn't ready", "reconcile", "manager/health.go",
-			"check{\"passes/\" + o.cfg.Name, e.Overdue()}", "check{\"passes/\" + o.cfg.Name, nil}"),
+			"err: e.Overdue()}", "err: nil}"),
 		unit("no election in a dry run", "manager", "manager/manager.go",
 			"		if !o.cfg.DryRun {\n", "		if !o.cfg.DryRun || true {\n"),
 		unit("who begins to lead lists anew", "manager", "manager/run.go",
-			"			if lock == nil || m.refresh(ctx, all, stop) {", "			if true {"),
+			"			if lock == nil || m.refresh(ctx, engines, stop) {", "			if true {"),
 		unit("a replica waits in standby", "manager", "manager/run.go",
 			"			e.Standby()\n", ""),
 		unit("writes are under the lease", "manager", "manager/manager.go",

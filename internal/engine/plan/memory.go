@@ -64,18 +64,6 @@ func (m *Memory) LastErrors(parent types.UID) []handler.ChildError {
 	return nil
 }
 
-// FailedOn returns the parents whose last pass couldn't write a child of a type.
-func (m *Memory) FailedOn(t resource.Type) (failed []types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for uid, p := range m.mu.parents {
-		if slices.ContainsFunc(p.LastErrors(), func(e handler.ChildError) bool { return e.Type == t }) {
-			failed = append(failed, uid)
-		}
-	}
-	return failed
-}
-
 // Len returns the number of parents that are remembered.
 func (m *Memory) Len() int {
 	m.mu.Lock()

@@ -131,14 +131,16 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 // placeNamespace checks the namespace of a child of type k, and fills the namespace
 // in if it is empty and the parent has one.
 func placeNamespace(parent *resource.Resource, k *catalog.Kind, namespace *string) error {
+	if k.Unserved && parent.Namespace() == "" {
+		return nil // whether the type has namespaces isn't known yet
+	}
+	namespaced := k.Namespaced || k.Unserved // a namespaced parent can have no other children
 	switch {
-	case k.Unserved: // whether the type has namespaces isn't known yet
-		return nil
-	case !k.Namespaced && parent.Namespace() != "":
+	case !namespaced && parent.Namespace() != "":
 		return errors.New("the type is cluster-scoped, and a namespaced parent can't own it")
-	case !k.Namespaced && *namespace != "":
+	case !namespaced && *namespace != "":
 		return fmt.Errorf("%q: the type is cluster-scoped; leave it empty", *namespace)
-	case !k.Namespaced:
+	case !namespaced:
 		return nil
 	case parent.Namespace() == "" && *namespace == "":
 		return errors.New("missing; a child of a cluster-scoped parent must name its namespace")

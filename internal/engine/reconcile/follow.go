@@ -105,8 +105,8 @@ func (f *follower) servedAs(found *catalog.Kind) bool {
 	return (child == nil || child.ServedAs(found)) && (related == nil || related.ServedAs(found))
 }
 
-// leave ends the watchers of a type of children. Its children wait from now on. Parents that
-// couldn't write them are due: they learn why.
+// leave ends the watchers of a type of children. Its children wait from now on. The parents
+// that fail are due: those that couldn't write such a child learn why.
 func (f *follower) leave(ctx context.Context, t resource.Type, a *absence) {
 	if !a.left {
 		f.log.WarnContext(ctx, "type isn't served any more", "type", t.String())
@@ -117,7 +117,7 @@ func (f *follower) leave(ctx context.Context, t resource.Type, a *absence) {
 	}
 	f.watching.end(t)
 	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(s.Types.Of(t).Gone()) })
-	f.changed(store.Change{Parents: f.memory.FailedOn(t)}, schedule.Fresh, "end of "+schedule.Trigger(t.Kind))
+	f.changed(store.Change{Parents: f.queue.Failing()}, schedule.Fresh, "end of "+schedule.Trigger(t.Kind))
 }
 
 // drop lets the objects of a type count as gone.
@@ -208,8 +208,7 @@ func (f *follower) arrived(ctx context.Context, k *catalog.Kind) {
 	f.log.InfoContext(ctx, "type is served", "type", k.Type.String())
 	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(k) })
 	f.doubtSchema(k)
-	due := slices.Concat(f.serving.waited(k.Type), f.memory.FailedOn(k.Type))
-	f.changed(store.Change{Parents: due}, schedule.Fresh, "begin of "+schedule.Trigger(k.Type.Kind))
+	f.changed(store.Change{Parents: f.serving.waited(k.Type)}, schedule.Fresh, "begin of "+schedule.Trigger(k.Type.Kind))
 }
 
 // replaceSettings replaces the engine's settings.

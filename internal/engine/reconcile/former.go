@@ -65,7 +65,7 @@ func (f *formerChildren) take(parent types.UID) []formerChild {
 func (e *Engine) FindFormer(ctx context.Context) error {
 	for _, k := range e.Types.Former {
 		for _, l := range e.listsOf(k) {
-			if err := e.retryList(ctx, l, sought{"children of a former type", []string{"get", "list", "delete"}}, e.listFormer); err != nil {
+			if err := e.retryList(ctx, l, sought{"of a former type", []string{"get", "list", "delete"}}, e.listFormer); err != nil {
 				return err
 			}
 		}

@@ -61,17 +61,16 @@ func (k *schemaKeeper) init(schemas *catalog.Schemas) {
 }
 
 // interrupted returns what a watcher of a type calls when its watch ends before its
-// time, nil for a type whose schema can't change.
+// time, nil for the type of the parents.
 func (e *Engine) interrupted(k *catalog.Kind) func(gone bool) {
 	if k == e.Types.Parent {
 		return nil
 	}
-	custom := e.keeper.schemas != nil && k.Builtin == nil
 	return func(gone bool) {
-		if gone {
+		if gone || k.Builtin == nil {
 			e.doubtServed(k.Type)
 		}
-		if !custom {
+		if e.keeper.schemas == nil || k.Builtin != nil {
 			return
 		}
 		e.keeper.mu.Lock()

@@ -33,7 +33,7 @@ type servedTypes struct {
 
 	mu struct {
 		sync.Mutex
-		doubted map[resource.Type]struct{}               // types that the API server said it doesn't serve
+		doubted map[resource.Type]struct{}               // types of which the API server is to be asked
 		waiting map[resource.Type]map[types.UID]struct{} // type -> parents with a desired child of it
 		broken  map[resource.Type]error                  // types that are served and can't be watched all the same
 	}
@@ -46,7 +46,8 @@ func (s *servedTypes) init(finder *catalog.Finder) {
 	s.mu.broken = map[resource.Type]error{}
 }
 
-// doubtServed notes that the API server has answered that it doesn't serve a type.
+// doubtServed notes that the API server has answered that it doesn't serve a type, or may
+// serve it otherwise than before.
 func (e *Engine) doubtServed(t resource.Type) {
 	if e.serving.finder == nil || t == e.Config.Parent {
 		return

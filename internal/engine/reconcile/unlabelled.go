@@ -27,12 +27,12 @@ const listRetry = time.Second
 
 // A sought is what a list at the start looks for.
 type sought struct {
-	name  string   // for the log
+	name  string   // what the children are, for the log
 	verbs []string // of the rule that is needed for it
 }
 
 func unlabelledChildren() sought {
-	return sought{"unlabelled children", []string{"get", "list", "watch"}}
+	return sought{"unlabelled", []string{"get", "list", "watch"}}
 }
 
 // FindUnlabelled finds the unlabelled objects of all parents, before the first pass. A
@@ -60,7 +60,7 @@ func (e *Engine) retryList(ctx context.Context, l listOf, of sought, list func(c
 			return fmt.Errorf("%w; add the rule %s", err, l.kind.Rule(of.verbs...))
 		}
 		if !failing {
-			e.log.WarnContext(ctx, "can't look for "+of.name+" yet, retrying", "type", l.kind.Type.String(), "error", err)
+			e.log.WarnContext(ctx, "can't look for children yet, retrying", "type", l.kind.Type.String(), "what", of.name, "error", err)
 		}
 		failing = true
 		if !sleep(ctx, listRetry) {

@@ -270,7 +270,7 @@ func TestUnlabelled_ListThatFails(t *testing.T) {
 			require.Empty(t, s.shown(), "a handler isn't told of children before it is known which there are")
 			rig.Elapse(time.Minute)
 			require.Equal(t, "one=theirs", s.shown()[0])
-			require.Equal(t, 1, strings.Count(r.Logs.String(), "can't look for unlabelled children yet"))
+			require.Equal(t, 1, strings.Count(r.Logs.String(), "can't look for children yet"))
 			r.Stop()
 		})
 	})

@@ -33,11 +33,6 @@ func (w *watching) all() []*watch.Watcher {
 	return w.mu.watchers
 }
 
-// of returns the watchers of a type.
-func (w *watching) of(t resource.Type) []*watch.Watcher {
-	return slices.DeleteFunc(slices.Clone(w.all()), func(one *watch.Watcher) bool { return one.Kind.Type != t })
-}
-
 // run runs a watcher until ctx ends, or until end is called for its type.
 func (w *watching) run(ctx context.Context, one *watch.Watcher) {
 	ctx, stop := context.WithCancel(ctx)

@@ -263,6 +263,18 @@ func (s *Scheduler) Activity() (running, due int, passes uint64) {
 	return s.mu.running, s.queuedLocked() + s.mu.pending, s.mu.passes
 }
 
+// Failing returns the parents whose last pass has failed.
+func (s *Scheduler) Failing() (failing []types.UID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for uid, e := range s.mu.parents {
+		if e.failures > 0 {
+			failing = append(failing, uid)
+		}
+	}
+	return failing
+}
+
 // Sizes adds to out how many parents the scheduler remembers, and how many of
 // them have a timer.
 func (s *Scheduler) Sizes(out map[string]int) {

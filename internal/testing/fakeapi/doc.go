@@ -10,7 +10,8 @@
 // selectors, 410 after a compaction), create, update, JSON and merge patches,
 // delete with preconditions and in the foreground, dry runs, resourceVersions
 // and conflicts, writes that change nothing, generations, finalizers, the
-// status subresource, validation of names, reviews of the client's own rights.
+// status subresource, validation of names, reviews of the client's own rights, types
+// that are no longer served.
 //
 // It has no admission but that of Hooks.Admit, no defaults, no OpenAPI, no garbage
 // collector but CollectGarbage, no server-side apply (415), no field selectors but

@@ -38,7 +38,7 @@ func (s *Server) CollectGarbage() {
 
 // eachLocked calls do for every object there is, which it may change.
 func (s *Server) eachLocked(do func(k *Kind, key types.NamespacedName, object *stored)) {
-	for _, k := range s.kinds {
+	for _, k := range s.mu.kinds {
 		for _, key := range slices.SortedFunc(maps.Keys(s.mu.objects[k]), compareKeys) {
 			do(k, key, s.mu.objects[k][key])
 		}

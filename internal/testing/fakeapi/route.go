@@ -105,13 +105,14 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 func (s *Server) route(req *http.Request) (*Kind, Request, bool) {
 	info := apirequest.Parse(req)
 	query, apiVersion := req.URL.Query(), info.Resource.GroupVersion().String()
-	at := slices.IndexFunc(s.kinds, func(k *Kind) bool {
+	kinds := s.served()
+	at := slices.IndexFunc(kinds, func(k *Kind) bool {
 		return k.Type.APIVersion == apiVersion && k.Plural == info.Resource.Resource
 	})
 	if at < 0 || info.Rest != "" {
 		return nil, Request{}, false
 	}
-	k := s.kinds[at]
+	k := kinds[at]
 	r := Request{
 		Verb: info.Verb, Type: k.Type, Key: types.NamespacedName{Namespace: info.Namespace, Name: info.Name}, Subresource: info.Subresource,
 		DryRun: query.Get("dryRun") == metav1.DryRunAll, Query: query,
@@ -193,7 +194,7 @@ func (s *Server) discovery(req *http.Request) (*http.Response, bool) {
 		TypeMeta:     metav1.TypeMeta{APIVersion: "v1", Kind: "APIResourceList"},
 		GroupVersion: apiVersion,
 	}
-	for _, k := range s.kinds {
+	for _, k := range s.shown() {
 		if k.Type.APIVersion != apiVersion {
 			continue
 		}

@@ -86,11 +86,11 @@ type Hooks struct {
 
 // A Server is an API server. It is safe for concurrent use.
 type Server struct {
-	kinds []*Kind
-	wake  *broadcast // something has changed that watches wait for
+	wake *broadcast // something has changed that watches wait for
 
 	mu struct {
 		sync.Mutex
+		kinds     []*Kind
 		hooks     Hooks
 		version   int64
 		uids      int64
@@ -98,8 +98,10 @@ type Server struct {
 		log       []event // oldest first
 		compacted int64   // what is older has left the log
 		held      map[resource.Type]bool
-		epoch     int64 // watches from earlier ones end
-		bookmark  int64 // counts the bookmarks that were asked for
+		withdrawn map[resource.Type]bool // types that aren't served
+		hidden    map[resource.Type]bool // types of which the discovery doesn't tell
+		epoch     int64                  // watches from earlier ones end
+		bookmark  int64                  // counts the bookmarks that were asked for
 		noStream  bool
 		maxPage   int             // 0: as many objects as the client wants
 		pages     map[string]page // by continue token
@@ -116,8 +118,9 @@ func New(kinds ...Kind) *Server {
 	s.mu.objects = map[*Kind]map[types.NamespacedName]*stored{}
 	s.mu.pages = map[string]page{}
 	s.mu.held = map[resource.Type]bool{}
+	s.mu.withdrawn, s.mu.hidden = map[resource.Type]bool{}, map[resource.Type]bool{}
 	for _, k := range append(slices.Clone(kinds), Events()) {
-		s.kinds = append(s.kinds, &k)
+		s.mu.kinds = append(s.mu.kinds, &k)
 		s.mu.objects[&k] = map[types.NamespacedName]*stored{}
 	}
 	return s
@@ -317,8 +320,8 @@ func (s *Server) List(t resource.Type) []*resource.Resource {
 }
 
 func (s *Server) kind(t resource.Type) *Kind {
-	for _, k := range s.kinds {
-		if k.Type == t {
+	for _, k := range s.mu.kinds {
+		if k.Type == t && !s.mu.withdrawn[t] {
 			return k
 		}
 	}

@@ -176,6 +176,7 @@ func (st *stream) fill() {
 	s := st.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	st.over = s.mu.withdrawn[st.view.kind.Type] || !slices.Contains(s.mu.kinds, st.view.kind)
 	switch {
 	case st.epoch != s.mu.epoch:
 		st.over = true
