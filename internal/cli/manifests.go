@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,7 +74,7 @@ func manifests(cfg config.Operator, o manifestOptions) (objects []any, warnings 
 	}
 	objects = append(objects, &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: in.meta(in.operator)})
 	if len(cfg.Namespaces) == 0 {
-		objects = append(objects, in.clusterRole(in.roleName(), slices.Concat(needed, everywhere))...)
+		objects = append(objects, in.clusterRole(in.roleName(), withMore(needed, everywhere))...)
 	} else if len(everywhere) > 0 {
 		objects = append(objects, in.clusterRole(in.roleName()+"-related", everywhere)...)
 	}

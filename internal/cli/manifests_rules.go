@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -33,8 +34,27 @@ func rules(cfg config.Operator) (rules, everywhere []rbacv1.PolicyRule, warnings
 		_, warn := warnedMapping(cfg, related.Type)
 		warnings = append(warnings, warn...)
 	}
+	for _, t := range cfg.FormerChildren {
+		_, warn := warnedMapping(cfg, t)
+		warnings = append(warnings, warn...)
+	}
 	rules, everywhere = types.Rules()
 	return rules, everywhere, warnings, errors.Join(errs...)
+}
+
+// withMore returns rules and those of more that add something to them.
+func withMore(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	out := slices.Clone(rules)
+	for _, r := range more {
+		given := slices.ContainsFunc(rules, func(other rbacv1.PolicyRule) bool {
+			return slices.Equal(other.APIGroups, r.APIGroups) && slices.Equal(other.Resources, r.Resources) &&
+				!slices.ContainsFunc(r.Verbs, func(verb string) bool { return !slices.Contains(other.Verbs, verb) })
+		})
+		if !given {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // warnedMapping returns how a type is served, and a warning if that is a guess.

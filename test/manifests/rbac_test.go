@@ -3,6 +3,7 @@ package manifests
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -57,17 +58,28 @@ func operator(name string) config.Operator {
 			{Type: k8s.PodTemplate, Strategy: config.OnDelete, Adopt: true},
 			{Type: k8s.Deployment, Strategy: config.Apply, Adopt: true},
 		},
-		Mappings: []resource.Mapping{{Type: parentType, Plural: "parents"}},
+		Related:        []config.Related{{Type: k8s.ServiceAccount, Fields: []string{"spec.accounts"}}},
+		FormerChildren: []resource.Type{k8s.ReplicationController},
+		Mappings:       []resource.Mapping{{Type: parentType, Plural: "parents"}},
 	}
+}
+
+// accounts returns more names of ServiceAccounts, as JSON, than have a watch each.
+func accounts() string {
+	var names []string
+	for i := range 70 {
+		names = append(names, fmt.Sprintf(`"absent-%d"`, i))
+	}
+	return strings.Join(names, ", ")
 }
 
 // A story is a handler that wants children of a revision, or none at 0.
 type story struct{ revision atomic.Int64 }
 
-func (s *story) Sync(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
-	revision := s.revision.Load()
+func (s *story) Sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	revision, related := s.revision.Load(), req.Related.Len()
 	resp := &handler.SyncResponse{
-		Status: map[string]any{"revision": revision}, Resync: 300 * time.Millisecond,
+		Status: map[string]any{"revision": revision, "related": related}, Resync: 300 * time.Millisecond,
 		Events: []handler.Event{{Type: "Normal", Reason: "Told", Message: "again and again"}},
 	}
 	if revision > 0 {
@@ -80,6 +92,15 @@ func (s *story) Sync(context.Context, *handler.SyncRequest) (*handler.SyncRespon
 		}
 	}
 	return resp, nil
+}
+
+// Relate refers to what the parent selects.
+func (s *story) Relate(parent *resource.Resource) ([]handler.Ref, error) {
+	selector, _ := parent.Field("spec", "select")
+	if text, ok := selector.(string); ok {
+		return []handler.Ref{{Type: k8s.ServiceAccount, Selector: text}}, nil
+	}
+	return nil, nil
 }
 
 // Finalize has nothing to do.
@@ -102,6 +123,8 @@ var children = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "pods"}, {Version: "v1", Resource: "podtemplates"},
 	{Group: "apps", Version: "v1", Resource: "deployments"},
 }
+
+var former = schema.GroupVersionResource{Version: "v1", Resource: "replicationcontrollers"}
 
 var parents = schema.GroupVersionResource{Group: "conformance.roperator.com", Version: "v1", Resource: "parents"}
 
@@ -322,6 +345,41 @@ func (s *stage) child(gvr schema.GroupVersionResource) *unstructured.Unstructure
 	return u
 }
 
+// related returns how many related objects the handler was shown last.
+func (s *stage) related() int64 {
+	p, err := s.admin.Resource(parents).Namespace(s.namespace).Get(context.Background(), "one", metav1.GetOptions{})
+	if err != nil {
+		return -1
+	}
+	n, _, _ := unstructured.NestedInt64(p.Object, "status", "related")
+	return n
+}
+
+// refers changes what the parent refers to, and waits until the handler is shown so many
+// objects, or the operator has told of want.
+func (s *stage) refers(want, spec string, shown int64) bool {
+	s.t.Helper()
+	_, err := s.admin.Resource(parents).Namespace(s.namespace).Patch(context.Background(), "one", types.MergePatchType, []byte(`{"spec": `+spec+`}`), metav1.PatchOptions{})
+	require.NoError(s.t, err)
+	return s.await(want, spec, func() bool { return s.related() == shown })
+}
+
+// leaveFormer creates what an earlier build of the operator would have left of the parent.
+func (s *stage) leaveFormer(parent *unstructured.Unstructured) {
+	s.t.Helper()
+	left := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ReplicationController",
+		"metadata": map[string]any{"name": "one", "labels": map[string]any{"roperator.com/operator": s.namespace, "roperator.com/parent-uid": string(parent.GetUID())}},
+		"spec": map[string]any{"replicas": int64(0), "selector": map[string]any{"a": "b"}, "template": map[string]any{
+			"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "main", "image": "i"}}},
+		}},
+	}}
+	controls := true
+	left.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: parent.GetAPIVersion(), Kind: parent.GetKind(), Name: parent.GetName(), UID: parent.GetUID(), Controller: &controls}})
+	_, err := s.admin.Resource(former).Namespace(s.namespace).Create(s.t.Context(), left, metav1.CreateOptions{})
+	require.NoError(s.t, err)
+}
+
 // converged says whether every child is there with its owner, or gone, and the
 // status tells of it: then nothing is left to do.
 func (s *stage) converged(revision int64) bool {
@@ -354,18 +412,24 @@ func (s *stage) play(clusterWide bool, want string) bool {
 	s.t.Helper()
 	ctx := context.Background()
 	s.handler.revision.Store(1)
+	var absent []any
+	require.NoError(s.t, json.Unmarshal([]byte("["+accounts()+"]"), &absent))
 	created := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": parentType.APIVersion, "kind": parentType.Kind,
-		"spec":     map[string]any{},
+		"spec":     map[string]any{"accounts": absent},
 		"metadata": map[string]any{"name": "one", "labels": map[string]any{selecting: s.namespace}},
 	}}
-	_, err := s.admin.Resource(parents).Namespace(s.namespace).Create(ctx, created, metav1.CreateOptions{})
+	created, err := s.admin.Resource(parents).Namespace(s.namespace).Create(ctx, created, metav1.CreateOptions{})
 	require.NoError(s.t, err)
+	s.leaveFormer(created)
 	stop := s.start(clusterWide)
 	defer func() { stop() }()
 	events, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	require.NoError(s.t, err)
 	if !s.await(want, "creates", func() bool { return s.converged(1) }) {
+		return false
+	}
+	if !s.await(want, "deletes what an earlier build has left", func() bool { return s.child(former) == nil }) {
 		return false
 	}
 	if !s.await(want, "Events, counted", func() bool {
@@ -380,6 +444,11 @@ func (s *stage) play(clusterWide bool, want string) bool {
 		require.NoError(s.t, err)
 	}
 	if !s.await(want, "takes over", func() bool { return s.converged(1) }) {
+		return false
+	}
+	// All are watched already, so that these are looked up.
+	if !s.refers(want, `{"accounts": [`+accounts()+`, "`+s.namespace+`"]}`, 1) || !s.refers(want, `{"accounts": [`+accounts()+`]}`, 0) ||
+		!s.refers(want, `{"select": "app.kubernetes.io/component=operator"}`, 1) {
 		return false
 	}
 	s.handler.revision.Store(2)

@@ -472,6 +472,51 @@ func TestServing_ChildAndRelated(t *testing.T) {
 	})
 }
 
+// A pass begins before a type is served, and goes on when the parents that wait for the type
+// have been named. It is repeated.
+func TestServing_ComesDuringAPass(t *testing.T) {
+	t.Run("Child", func(t *testing.T) {
+		rig.Bubble(t, func(t *testing.T) {
+			server, held := serverOfWidgets(false), make(chan struct{})
+			r := rig.Start(t, server, optionalWidgets(true), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				<-held
+				return &handler.SyncResponse{Children: []any{widget("a", "1")}}, nil // nothing else whose answer would lead to a pass
+			}))
+			r.Create("a", "1")
+			rig.Elapse(time.Second)
+			server.Serve(widgets())
+			rig.Elapse(time.Minute)
+			close(held)
+			rig.Elapse(time.Second)
+			require.NotNil(t, r.Get(widgetType(), "a"))
+			r.Stop()
+		})
+	})
+	t.Run("Related", func(t *testing.T) {
+		rig.Bubble(t, func(t *testing.T) {
+			server, held := serverOfWidgets(false), make(chan struct{})
+			h := &reader{relate: func(*resource.Resource) ([]handler.Ref, error) {
+				<-held
+				return []handler.Ref{{Type: widgetType(), Name: "one"}}, nil
+			}}
+			cfg := rig.Config()
+			cfg.Related = []config.Related{{Type: widgetType(), Optional: true}}
+			r := rig.Start(t, server, cfg, h)
+			r.Create("p", "1")
+			rig.Elapse(time.Second)
+			server.Serve(widgets())
+			object := widget("one", "1")
+			object["metadata"] = map[string]any{"name": "one", "namespace": "ns"}
+			create(t, server, object)
+			rig.Elapse(time.Minute)
+			close(held)
+			rig.Elapse(time.Second)
+			require.Equal(t, []string{"one=<nil>"}, h.seen("p"))
+			r.Stop()
+		})
+	})
+}
+
 // The type is served at the start and withdrawn before its first list. The start doesn't hang.
 func TestServing_GoneDuringTheStart(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
