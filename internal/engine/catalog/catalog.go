@@ -11,8 +11,8 @@ import (
 )
 
 // A Catalog holds every type that an operator watches. It is immutable: once a
-// schema is read or has changed, WithSchemas makes another one, and so do Serving and
-// Unserved when a type comes or goes.
+// schema is read or has changed, WithSchemas makes another one, and so do Settings.With and
+// WithRelated when a type comes or goes.
 type Catalog struct {
 	Parent   *Kind   // the type of the parents
 	Children []*Kind // the types of the children, in the order in which a pass writes them

@@ -4,11 +4,11 @@
 // being deleted, its passes call Finalize instead and leave the children alone.
 //
 //	e := reconcile.New(reconcile.Config{Settings: settings, Handler: h, Client: c, Metrics: m, Log: log})
-//	for _, w := range e.Watchers(fatal) {
-//		go w.Run(ctx) // fills the engine's store
+//	e.Watchers(fatal)
+//	go e.Watch(ctx) // fills the engine's store
+//	if e.AwaitSynced(ctx) {
+//		err := e.Work(ctx, passes, shutdownTimeout)
 //	}
-//	// once every Watcher is synced:
-//	err := e.Work(ctx, passes, shutdownTimeout)
 //
 // [Engine.PlanAll] makes the same passes without a write, [Engine.ReleaseAll]
 // takes the operator's finalizers off, and an [OfflinePlanner] plans a pass
@@ -25,8 +25,13 @@
 // The engine owns the catalog, too, in which the schemas of custom resources
 // arrive and change: see KeepSchemas. A new schema makes a new catalog, which is
 // stored in an atomic pointer. A pass takes the catalog once, when it begins.
+// A type that comes or goes makes a new catalog as well: see Watch.
 //
 // # Goroutines
+//
+// Watch runs each watcher in a goroutine. The caller's own follows types that come and go: it
+// makes requests only while a type isn't served, or after the API server has ended a watch
+// before its time. All end with the context.
 //
 // KeepSchemas runs in its caller's goroutine, and ends with its context. It makes
 // requests only while a schema is missing, or after the API server has ended a
