@@ -43,11 +43,16 @@ type replica struct {
 
 func startReplica(t *testing.T, server *fakeapi.Server, name string, h handler.Handler) *replica {
 	t.Helper()
+	return startReplicaOf(t, server, name, rig.Config(), h)
+}
+
+func startReplicaOf(t *testing.T, server *fakeapi.Server, name string, cfg config.Operator, h handler.Handler) *replica {
+	t.Helper()
 	r := &replica{name: name, logs: &rig.Logs{}, ended: make(chan error, 1)}
 	rc := server.RESTConfig()
 	rc.UserAgent = name
 	var err error
-	r.runner, err = rig.NewOne(rig.Config(), h, manager.Options{
+	r.runner, err = rig.NewOne(cfg, h, manager.Options{
 		RESTConfig: rc, LeaderElection: &lead.Config{Namespace: "ns", Identity: name}, ShutdownTimeout: time.Minute,
 		Logger: slog.New(slog.NewTextHandler(r.logs, nil)),
 	})
@@ -343,5 +348,34 @@ func TestLeaderElection_LooksForWhatNoWatchDeliversOnceItLeads(t *testing.T) {
 		rig.Elapse(time.Minute)
 		require.Equal(t, once, looked("second"))
 		stopSecond()
+	})
+}
+
+// A type that comes late and may not be watched keeps nobody from taking the lease.
+func TestLeader_TakesOverBesideALateType(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		late := resource.Type{APIVersion: "late.example.com/v1", Kind: "Late"}
+		server := fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Kind{Type: leaseType, Plural: "leases"}, fakeapi.Custom(late, "lates"))
+		server.Withdraw(late)
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == late {
+				return apierrors.NewForbidden(schema.GroupResource{Group: "late.example.com", Resource: "lates"}, "", errors.New("no"))
+			}
+			return nil
+		}})
+		cfg := rig.Config()
+		cfg.Children = append(cfg.Children, config.Child{Type: late, Strategy: config.Replace, Optional: true})
+		one := startReplicaOf(t, server, "one", cfg, handler.SyncFunc(rig.Copier))
+		two := startReplicaOf(t, server, "two", cfg, handler.SyncFunc(rig.Copier))
+		server.Serve(fakeapi.Custom(late, "lates"))
+		rig.Elapse(time.Minute)
+		one.cancel()
+		require.NoError(t, <-one.ended)
+		rig.CreateParent(t, server, "p", "v")
+		rig.Elapse(time.Minute)
+		require.Equal(t, "two", holder(server))
+		require.NotNil(t, server.Get(k8s.ConfigMap, rig.Key("p")))
+		two.cancel()
+		require.NoError(t, <-two.ended)
 	})
 }

@@ -185,11 +185,9 @@ func (f *follower) await(ctx context.Context, k *catalog.Kind, watchers []*watch
 			return
 		}
 	}
-	if !f.standby.Load() {
-		for _, l := range f.adoptableListsOf(k) {
-			if err := f.retryList(ctx, l, unlabelledChildren(), f.listUnlabelled); err != nil && ctx.Err() == nil {
-				f.log.ErrorContext(ctx, "can't look for unlabelled children", "type", k.Type.String(), "error", err)
-			}
+	for _, l := range f.adoptableListsOf(k) {
+		if err := f.retryList(ctx, l, unlabelledChildren(), f.listUnlabelled); err != nil && ctx.Err() == nil {
+			f.log.ErrorContext(ctx, "can't look for unlabelled children", "type", k.Type.String(), "error", err)
 		}
 	}
 	select {

@@ -207,10 +207,24 @@ func TestFormer_UnservedOrForbidden(t *testing.T) {
 		err := rig.RunOne(t.Context(), withFormer(), handler.SyncFunc(rig.Copier), manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog()})
 		require.ErrorContains(t, err, `add the rule {apiGroups: ["widgets.example.com"], resources: ["widgets"], verbs: ["get", "list", "delete"]}`)
 
-		server.Withdraw(widgetType())
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == widgetType() { // it goes between the discovery and the list
+				server.Withdraw(widgetType())
+				return apierrors.NewGenericServerResponse(404, r.Verb, schema.GroupResource{}, "", "404 page not found", 0, true)
+			}
+			return nil
+		}})
+		_, err = server.Change(sample.ParentType(), rig.Key("p"), func(o map[string]any) { o["spec"] = map[string]any{"value": "2"} })
+		require.NoError(t, err)
+		for range 2 { // the second time it isn't there from the beginning
+			r := rig.Start(t, server, withFormer(), handler.SyncFunc(rig.Copier))
+			rig.Elapse(time.Second)
+			value, _ := r.Get(k8s.ConfigMap, "p").Field("data", "value")
+			require.Equal(t, "2", value)
+			require.NotContains(t, r.Logs.String(), "level=ERROR")
+			r.Stop()
+		}
 		r := rig.Start(t, server, withFormer(), handler.SyncFunc(rig.Copier))
-		rig.Elapse(time.Second)
-		require.NotNil(t, r.Get(k8s.ConfigMap, "p"))
 		require.NotContains(t, r.Logs.String(), "level=ERROR")
 		r.Stop()
 	})

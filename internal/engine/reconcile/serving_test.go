@@ -2,10 +2,12 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -371,6 +373,36 @@ func TestServing_LateAndForbidden(t *testing.T) {
 		rig.Elapse(time.Minute)
 		require.NotNil(t, r.Get(widgetType(), "a"))
 		require.Empty(t, readyOf(r))
+		r.Stop()
+	})
+}
+
+// What another program has made for a parent before a type was watched is found when the type
+// comes, also if that takes a while.
+func TestServing_LateAndUnlabelled(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, h := serverOfWidgets(false), &maker{}
+		var failed atomic.Int32
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == widgetType() && r.Verb == "list" && failed.Add(1) < 4 {
+				return apierrors.NewInternalError(errors.New("not now"))
+			}
+			return nil
+		}})
+		cfg := optionalWidgets(true)
+		cfg.Children[1].Adopt = true
+		r := rig.Start(t, server, cfg, h)
+		parent := r.Create("a", "1")
+		rig.Elapse(time.Second)
+		server.Serve(widgets())
+		object := widget("unlabelled", "1")
+		object["metadata"] = map[string]any{"name": "unlabelled", "namespace": "ns", "ownerReferences": []any{map[string]any{
+			"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "name": "a", "uid": string(parent.UID()), "controller": true,
+		}}}
+		create(t, server, object)
+		rig.Elapse(time.Minute)
+		require.NotNil(t, r.Get(widgetType(), "a"))
+		require.Nil(t, r.Get(widgetType(), "unlabelled"), "it was taken over, and isn't desired")
 		r.Stop()
 	})
 }

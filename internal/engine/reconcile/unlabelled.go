@@ -53,7 +53,7 @@ func (e *Engine) retryList(ctx context.Context, l listOf, of sought, list func(c
 	failing := false
 	for {
 		err := list(ctx, l)
-		if k := e.types().Of(l.kind.Type); err == nil || k != nil && k.Unserved {
+		if err == nil || apierrors.IsNotFound(err) && e.isGone(ctx, l.kind.Type) {
 			return nil
 		}
 		if apierrors.IsForbidden(err) {
@@ -67,6 +67,12 @@ func (e *Engine) retryList(ctx context.Context, l listOf, of sought, list func(c
 			return ctx.Err()
 		}
 	}
+}
+
+// isGone says whether the API server doesn't serve a type any more.
+func (e *Engine) isGone(ctx context.Context, t resource.Type) bool {
+	found, err := e.serving.finder.Find(ctx, t)
+	return err == nil && found == nil
 }
 
 // A listOf is a list of the objects of a type in a namespace (empty: in all).

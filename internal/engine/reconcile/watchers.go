@@ -80,6 +80,13 @@ func (e *Engine) Watchers(fatal func(error)) {
 // served, and none before Watchers.
 func (e *Engine) Running() []*watch.Watcher { return e.watching.all() }
 
+// Mirroring returns the watchers of the types that passes write: all but those of a type that
+// has just come.
+func (e *Engine) Mirroring() []*watch.Watcher {
+	types := e.types()
+	return slices.DeleteFunc(slices.Clone(e.Running()), func(w *watch.Watcher) bool { return types.Of(w.Kind.Type).Unserved })
+}
+
 // AwaitSynced returns true once every type that is served is mirrored, false if ctx has
 // ended.
 func (e *Engine) AwaitSynced(ctx context.Context) bool {
