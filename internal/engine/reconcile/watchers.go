@@ -19,7 +19,7 @@ type watching struct {
 	}
 }
 
-// add adds watchers, unless they are there.
+// add adds watchers.
 func (w *watching) add(watchers ...*watch.Watcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
