@@ -223,6 +223,32 @@ func TestGoCompiles(t *testing.T) {
 	}
 }
 
+// TestDiffs compiles programs as the diffs of their pages leave them.
+func TestDiffs(t *testing.T) {
+	all := pages(t)
+	module := assemble(t, all)
+	diffs := blocks(all, "diff")
+	require.NotEmpty(t, diffs)
+	for _, b := range diffs {
+		dir := filepath.Join(module, b.dir)
+		cmd := exec.CommandContext(t.Context(), "git", "apply", b.file)
+		cmd.Dir = dir
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: git apply: %s", b, output)
+		text, err := goCommand(t, module, "vet", "./"+b.dir)
+		require.NoError(t, err, "%s: %s", b, text)
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			code, err := os.ReadFile(file)
+			require.NoError(t, err)
+			formatted, err := format.Source(code)
+			require.NoError(t, err, "%s", b)
+			require.Equal(t, string(formatted), string(code), "%s isn't as gofmt has it, after %s", filepath.Base(file), b)
+		}
+	}
+}
+
 // TestGettingStartedIsShort counts the Go that a reader has to type.
 func TestGettingStartedIsShort(t *testing.T) {
 	lines := 0
