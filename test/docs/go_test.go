@@ -42,6 +42,8 @@ var packages = map[string]string{
 	"ctrl":           "sigs.k8s.io/controller-runtime",
 	"client":         "sigs.k8s.io/controller-runtime/pkg/client",
 	"controllerutil": "sigs.k8s.io/controller-runtime/pkg/controller/controllerutil",
+	"reconcile":      "sigs.k8s.io/controller-runtime/pkg/reconcile",
+	"ctrlhandler":    "sigs.k8s.io/controller-runtime/pkg/handler", // handler is this library's
 }
 
 // heads are the functions that statements can be put in.
