@@ -175,10 +175,8 @@ func TestLabel(t *testing.T) {
 	require.NoError(t, kit.Settle(timeout))
 
 	writes := len(kit.Writes())
-	kit.Update(map[string]any{
-		"apiVersion": "apps/v1", "kind": "StatefulSet",
-		"metadata": map[string]any{"name": "web", "labels": map[string]any{label: nil}}, "spec": spec(t, sample(t, 1, "")),
-	})
+	removed := map[string]any{"name": "web", "labels": map[string]any{label: nil}} // Update merges labels, and null removes one
+	kit.Update(map[string]any{"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": removed, "spec": spec(t, plain)})
 	require.NoError(t, kit.Settle(timeout))
 	require.Len(t, kit.Writes(), writes, "a StatefulSet that loses the label keeps its Services as they are")
 	require.NotNil(t, kit.Get(of8080("web-0")))
