@@ -17,6 +17,8 @@
 //	         KUBECONFIG and kubectl, in the folder of the page's files or the one
 //	         that dir=NAME says
 //	sh       commands, a line each, that must succeed, in the same session
+//	diff     a file by which a page changes files of its program: "git apply" takes
+//	         each in the order of the page, and the program is compiled then, too
 //	text     anything
 //
 // Attributes follow that word: file=NAME and dir=NAME put the block into a file

@@ -42,6 +42,8 @@ var packages = map[string]string{
 	"ctrl":           "sigs.k8s.io/controller-runtime",
 	"client":         "sigs.k8s.io/controller-runtime/pkg/client",
 	"controllerutil": "sigs.k8s.io/controller-runtime/pkg/controller/controllerutil",
+	"reconcile":      "sigs.k8s.io/controller-runtime/pkg/reconcile",
+	"ctrlhandler":    "sigs.k8s.io/controller-runtime/pkg/handler", // handler is this library's
 }
 
 // heads are the functions that statements can be put in.
@@ -219,6 +221,32 @@ func TestGoCompiles(t *testing.T) {
 				require.NoError(t, err, "%s", b)
 				require.Equal(t, string(formatted), b.text, "%s isn't as gofmt has it", b)
 			}
+		}
+	}
+}
+
+// TestDiffs compiles programs as the diffs of their pages leave them.
+func TestDiffs(t *testing.T) {
+	all := pages(t)
+	module := assemble(t, all)
+	diffs := blocks(all, "diff")
+	require.NotEmpty(t, diffs)
+	for _, b := range diffs {
+		dir := filepath.Join(module, b.dir)
+		cmd := exec.CommandContext(t.Context(), "git", "apply", b.file)
+		cmd.Dir = dir
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: git apply: %s", b, output)
+		text, err := goCommand(t, module, "vet", "./"+b.dir)
+		require.NoError(t, err, "%s: %s", b, text)
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			code, err := os.ReadFile(file)
+			require.NoError(t, err)
+			formatted, err := format.Source(code)
+			require.NoError(t, err, "%s", b)
+			require.Equal(t, string(formatted), string(code), "%s isn't as gofmt has it, after %s", filepath.Base(file), b)
 		}
 	}
 }

@@ -40,6 +40,7 @@ func TestLimits(t *testing.T) {
 		"LogFlush":     {"When the process ends.", "internal/cli", `flushTimeout = 3 \* time\.Second\n`, "at the end of the process they have 3 s"},
 		"LongPass":     {"Then the log tells of it.", "internal/engine/reconcile", `longPass = time\.Minute\n`, "logged after 1 min,"},
 		"OverduePass":  {"Then the operator isn't ready.", "internal/engine/reconcile", `overduePass = 10 \* time\.Minute\n`, "after 10 min the operator isn't ready"},
+		"Related":      {"Of one type in one namespace.", "internal/engine/relate", `(?i)mostWatches += 64 `, "64 of one type in one namespace"},
 		"Connections":  {"Of one address.", "internal/engine/manager", `maxConnections = 32\n`, "| 32 at once;"},
 		"Warnings":     {"Of one type.", "internal/engine/client", `maxWarnings = 100\n`, "| 1,024 bytes of each; 100 different ones"},
 		"WarningPause": {"Then they are logged again.", "internal/engine/client", `warningPeriod = time\.Hour\n`, "then none for an hour"},

@@ -118,7 +118,10 @@ func openBlock(p *page, line int, info, before string) (*block, error) {
 	} else if m != nil {
 		b.notRun = m[2]
 	}
-	known := []string{"go", "yaml", "json", "console", "sh", "text"}
+	if b.lang == "diff" && b.file == "" && b.notRun == "" {
+		return nil, fmt.Errorf("%s: a diff is a file that the page applies", b)
+	}
+	known := []string{"go", "yaml", "json", "console", "sh", "diff", "text"}
 	if b.notRun == "" && !slices.Contains(known, b.lang) {
 		return nil, fmt.Errorf("%s: language %q is none of %q; say why it isn't run", b, b.lang, known)
 	}
@@ -190,6 +193,7 @@ func TestParsePageRefuses(t *testing.T) {
 		"Attribute":       {"A typo must not go unnoticed.", "```go fiel=main.go\n```", `a.md:1: attribute "fiel=main.go" is unknown`},
 		"FileOnly":        {"A file is in a folder.", "```go file=main.go\n```", "a.md:1: a file is in a dir"},
 		"DirOnly":         {"The program would lack a file.", "```go dir=a\n```", "a.md:1: a file is in a dir"},
+		"Diff":            {"Nobody would find out whether it can be applied.", "```diff\n+a\n```", "a.md:1: a diff is a file that the page applies"},
 		"NoEnd":           {"The rest of the page would be code.", "```go\na", "a.md:1: the block has no end"},
 		"NoEndOfPrelude":  {"The rest of the page would be hidden.", "<!-- go:\nvar x int", "a.md: the comment <!-- go: has no end"},
 	}

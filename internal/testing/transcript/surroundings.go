@@ -38,10 +38,9 @@ func Programs(ctx context.Context, folder string) ([]string, error) {
 	return found, nil
 }
 
-// Forget makes the cluster one that has never heard of the kind: it removes the
-// CustomResourceDefinition with the name, and Events of an earlier session from
-// the namespace default. It returns when that is done, after a minute at most.
-func Forget(ctx context.Context, cluster *rest.Config, kind, name string) error {
+// ForgetEvents removes the Events about objects of the kind, which an earlier
+// session has left, from the namespace default.
+func ForgetEvents(ctx context.Context, cluster *rest.Config, kind string) error {
 	client, err := dynamic.NewForConfig(cluster)
 	if err != nil {
 		return fmt.Errorf("client: %w", err)
@@ -50,6 +49,20 @@ func Forget(ctx context.Context, cluster *rest.Config, kind, name string) error 
 	about := metav1.ListOptions{FieldSelector: "involvedObject.kind=" + kind}
 	if err := events.DeleteCollection(ctx, metav1.DeleteOptions{}, about); err != nil {
 		return fmt.Errorf("Events of %s: delete: %w", kind, err)
+	}
+	return nil
+}
+
+// Forget makes the cluster one that has never heard of the kind: it removes the
+// CustomResourceDefinition with the name, and the Events that ForgetEvents does.
+// It returns when that is done, after a minute at most.
+func Forget(ctx context.Context, cluster *rest.Config, kind, name string) error {
+	if err := ForgetEvents(ctx, cluster, kind); err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(cluster)
+	if err != nil {
+		return fmt.Errorf("client: %w", err)
 	}
 	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	if err := crds.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
