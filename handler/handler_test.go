@@ -177,6 +177,20 @@ func TestTyped(t *testing.T) {
 	require.NoError(t, err)
 	require.Same(t, want, got)
 
+	req.Related = NewObjects(observed(t, k8s.Secret, "x", "s"))
+	h = Typed(nil, TypedFuncs[*corev1.Pod]{SyncFunc: func(_ context.Context, parent *corev1.Pod, got *SyncRequest) (*SyncResponse, error) {
+		require.Equal(t, "a", parent.Name)
+		require.Same(t, req, got)
+		require.Equal(t, 1, got.Related.Len())
+		return want, nil
+	}})
+	got, err = h.Sync(t.Context(), req)
+	require.NoError(t, err)
+	require.Same(t, want, got)
+	got, err = Typed[*corev1.Pod](nil).Sync(t.Context(), req)
+	require.NoError(t, err)
+	require.True(t, got.KeepChildren, "as a nil SyncFunc does")
+
 	type wrong struct {
 		Spec string `json:"spec"`
 	}
