@@ -1,6 +1,7 @@
 package relate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -311,22 +312,24 @@ func (r *Relations) Usage() []observe.RelatedUsage {
 	return out
 }
 
-// Broken returns why objects of a related type aren't up to date, nil if they are. A watch
-// that has only just begun isn't broken.
+// Broken returns why objects of a related type aren't up to date, or can't be looked up, nil
+// if neither is so. A watch that has only just begun isn't broken.
 func (r *Relations) Broken(t resource.Type) error {
+	wrong := map[Query]error{}
 	r.mu.Lock()
-	var of []*source
+	for q, of := range r.mu.queries {
+		if q.Type == t && of.err != nil {
+			wrong[q] = of.err
+		}
+	}
 	for q, s := range r.mu.sources {
-		if q.Type == t {
-			of = append(of, s)
+		if err := cmp.Or(s.err, s.watcher.Broken()); q.Type == t && err != nil {
+			wrong[q] = err
 		}
 	}
 	r.mu.Unlock()
-	slices.SortFunc(of, func(a, b *source) int { return Compare(a.of, b.of) })
-	for _, s := range of {
-		if err := s.watcher.Broken(); err != nil {
-			return fmt.Errorf("%s: %w", s.of, err)
-		}
+	for _, q := range slices.SortedFunc(maps.Keys(wrong), Compare) {
+		return fmt.Errorf("%s: %w", q, wrong[q])
 	}
 	return nil
 }
