@@ -146,6 +146,19 @@ func (r *Relations) Known(parent types.UID) (found []*resource.Resource) {
 	return newestOfEach(found)
 }
 
+// Waiting returns how many parents wait for what they refer to, and will be named once that
+// is known.
+func (r *Relations) Waiting() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, refs := range r.mu.parents {
+		if refs.waits && r.anyOpenLocked(refs) {
+			n++
+		}
+	}
+	return n
+}
+
 // Forget drops what a parent refers to that is gone.
 func (r *Relations) Forget(parent types.UID) {
 	r.mu.Lock()
@@ -274,12 +287,17 @@ func (r *Relations) wokenLocked(queries ...*query) (woken []types.UID) {
 		if refs == nil || !refs.waits {
 			continue
 		}
-		if !slices.ContainsFunc(refs.queries, func(q Query) bool { return r.openLocked(r.mu.queries[q]) }) {
+		if !r.anyOpenLocked(refs) {
 			refs.waits = false
 			woken = append(woken, uid)
 		}
 	}
 	return woken
+}
+
+// anyOpenLocked says whether the answer to one of the queries of a parent is on its way.
+func (r *Relations) anyOpenLocked(refs *references) bool {
+	return slices.ContainsFunc(refs.queries, func(q Query) bool { return r.openLocked(r.mu.queries[q]) })
 }
 
 // openLocked says whether the answer to a query is on its way.
