@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/runner"
@@ -55,14 +56,19 @@ func (o *remoteOperator) config(p *ownPlane) *rest.Config {
 func startRemote(t *testing.T, p *ownPlane, name string) *remoteOperator {
 	t.Helper()
 	o := &remoteOperator{w: newWitness()}
-	cfg := operator(name, configMapChild())
-	cfg.Namespaces = []string{"default"}
-	h := finalizing(func(*handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	o.start(t, operator(name, configMapChild()), finalizing(func(*handler.SyncRequest) (*handler.FinalizeResponse, error) {
 		o.calls.Add(1)
 		return &handler.FinalizeResponse{Finalized: true}, nil
-	})
+	}), o.config(p))
+	return o
+}
+
+// start runs an operator in the namespace "default" until the test ends.
+func (o *remoteOperator) start(t *testing.T, cfg config.Operator, h handler.Handler, way *rest.Config) {
+	t.Helper()
+	cfg.Namespaces = []string{"default"}
 	var err error
-	o.runner, err = runner.New(cfg, h, runner.Options{RESTConfig: o.config(p), Logger: slog.New(slog.NewTextHandler(o.w, nil)), Metrics: o.w.registry})
+	o.runner, err = runner.New(cfg, h, runner.Options{RESTConfig: way, Logger: slog.New(slog.NewTextHandler(o.w, nil)), Metrics: o.w.registry})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -75,7 +81,6 @@ func startRemote(t *testing.T, p *ownPlane, name string) *remoteOperator {
 		}
 	})
 	eventually(t, "the operator is ready", func() bool { return o.runner.Ready() == nil })
-	return o
 }
 
 // A restoredWorld is what people do around a restore of etcd from a backup.

@@ -67,6 +67,16 @@ func (m *mirror) count(n int) {
 	m.most = max(m.most, m.running)
 }
 
+// total returns how often the handler has been called.
+func (m *mirror) total() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, calls := range m.calls {
+		n += len(calls)
+	}
+	return n
+}
+
 // textOf returns the text in a Secret, a ConfigMap or a parent.
 func textOf(res *resource.Resource) string {
 	if value, ok := res.Field("spec", "text"); ok {

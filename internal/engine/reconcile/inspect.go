@@ -20,16 +20,16 @@ import (
 // An Activity is what an engine has done and has to do.
 type Activity struct {
 	Running int    // passes under way
-	Due     int    // parents that wait for a worker; one more while departed parents are looked for the first time
+	Due     int    // parents that wait for a worker, or for related objects; one more while departed parents are looked for the first time
 	Passes  uint64 // passes that have ended since the start
 	Events  int    // Events that wait to be written
 }
 
 // Activity returns what the engine has done and has to do.
 func (e *Engine) Activity() Activity {
-	looking := e.looking.Load() // before the parents that are found are due
+	looking, waiting := e.looking.Load(), e.waitingForRelated() // before the parents that are found, or wait no more, are due
 	running, due, passes := e.queue.Activity()
-	a := Activity{Running: running, Due: due, Passes: passes}
+	a := Activity{Running: running, Due: due + waiting, Passes: passes}
 	if looking {
 		a.Due++
 	}

@@ -27,6 +27,15 @@ func (e *Engine) RelatedBroken(t resource.Type) error {
 	return e.related.Broken(t)
 }
 
+// waitingForRelated returns how many parents have no pass before related objects have been
+// looked up.
+func (e *Engine) waitingForRelated() int {
+	if e.related == nil {
+		return 0
+	}
+	return e.related.Waiting()
+}
+
 // refer notes what the parent refers to, and shows the handler what there is of that. It
 // returns false if not all of it is known yet, or can't be. Without an error, the parent is
 // due once it is.

@@ -197,8 +197,10 @@ func TestRelated_NeverNotThereYet(t *testing.T) {
 		r := rig.Start(t, server, relating(), h)
 		rig.Elapse(4 * time.Second)
 		require.Empty(t, h.seen("p"))
+		require.Equal(t, 1, r.Manager.Engine().Activity().Due, "it isn't at rest")
 		rig.Elapse(10 * time.Second)
 		require.Equal(t, []string{"one=1"}, h.seen("p"))
+		require.Zero(t, r.Manager.Engine().Activity().Due)
 		r.SetSpec("p", "two")
 		rig.Elapse(4 * time.Second)
 		require.Empty(t, h.seen("p"))
@@ -265,28 +267,92 @@ func TestRelated_Many(t *testing.T) {
 // A right to read related objects is missing: the parents that refer to some fail with the
 // rule to add, and others go on. Once there is the right, they follow by themselves.
 func TestRelated_Forbidden(t *testing.T) {
+	const rule = `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "watch"]}`
+	for name, tc := range map[string]struct {
+		reason    string
+		forbidden []string // verbs
+		late      bool     // the API server streams no list, and takes a second to refuse a watch
+		shown     []string // before it fails
+	}{
+		"Everything": {"nothing is known", []string{"get", "list", "watch"}, false, nil},
+		"Watch":      {"a list that no watch keeps up to date is as good as none", []string{"watch"}, false, nil},
+		"ListFirst":  {"so it is if the list has been shown", []string{"watch"}, true, []string{"one=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, h := rig.Server(), &reader{}
+				if tc.late {
+					server.RefuseWatchLists()
+				}
+				create(t, server, secret("one", "1"))
+				server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+					if req.Type == k8s.Secret && slices.Contains(tc.forbidden, req.Verb) {
+						if tc.late && req.Query.Has("sendInitialEvents") {
+							return nil
+						}
+						if tc.late {
+							<-time.After(time.Second)
+						}
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "one", errors.New("no"))
+					}
+					return nil
+				}})
+				r := rig.Start(t, server, relating(), h)
+				r.Create("p", "one")
+				r.Create("other", "")
+				rig.Elapse(time.Minute)
+				require.Equal(t, []string{""}, h.seen("other"))
+				require.Equal(t, tc.shown, h.seen("p"), tc.reason)
+				require.ErrorContains(t, r.Errors("p")[0], `related: Secret ns/one: v1/Secret: watch is forbidden`)
+				require.ErrorContains(t, r.Errors("p")[0], rule)
+				require.Less(t, len(r.Errors("p")), 20, "with backoff")
+				require.Zero(t, r.Manager.Engine().Activity().Due, "only a change of the cluster can mend it")
+				require.ErrorContains(t, r.Manager.Ready(), "Secret ns/one: ")
+				require.ErrorContains(t, r.Manager.Ready(), rule)
+				r.Change(k8s.Secret, "one", setData("2"))
+				rig.Elapse(time.Minute)
+				require.Empty(t, h.seen("p"), tc.reason)
+
+				server.SetHooks(fakeapi.Hooks{})
+				rig.Elapse(31 * time.Second) // the longest time between two tries
+				require.Equal(t, []string{"one=2"}, h.seen("p"))
+				require.NoError(t, r.Manager.Ready())
+				r.Stop()
+			})
+		})
+	}
+}
+
+// The right to read single objects is missing, where one watch is for all. The parent whose
+// reference has to be looked up fails with the rule to add, and readiness names it.
+func TestRelated_ForbiddenLookup(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
+		const many = 70
 		server, h := rig.Server(), &reader{}
-		create(t, server, secret("one", "1"))
 		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
-			if req.Type == k8s.Secret {
-				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "one", errors.New("no"))
+			if req.Type == k8s.Secret && req.Verb == "get" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "new", errors.New("no"))
 			}
 			return nil
 		}})
+		create(t, server, secret("new", "1"))
+		for i := range many {
+			rig.CreateParent(t, server, fmt.Sprint("p", i), fmt.Sprint("s", i))
+		}
 		r := rig.Start(t, server, relating(), h)
-		r.Create("p", "one")
-		r.Create("other", "")
 		rig.Elapse(time.Minute)
-		require.Equal(t, []string{""}, h.seen("other"))
-		require.Empty(t, h.seen("p"))
-		require.ErrorContains(t, r.Errors("p")[0], `related: Secret ns/one: v1/Secret: watch is forbidden`)
-		require.ErrorContains(t, r.Errors("p")[0], `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get", "list", "watch"]}`)
-		require.Less(t, len(r.Errors("p")), 20, "with backoff")
-		require.ErrorContains(t, r.Manager.Ready(), "Secret ns/one: ")
+		require.NoError(t, r.Manager.Ready())
+		r.Create("late", "new")
+		rig.Elapse(time.Minute)
+		require.Empty(t, h.seen("late"))
+		for _, err := range []error{r.Errors("late")[0], r.Manager.Ready()} {
+			require.ErrorContains(t, err, "Secret ns/new: ")
+			require.ErrorContains(t, err, `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
+		}
+		require.Equal(t, []string{""}, h.seen("p0"), "it goes on")
 		server.SetHooks(fakeapi.Hooks{})
-		rig.Elapse(time.Minute)
-		require.Equal(t, []string{"one=1"}, h.seen("p"))
+		rig.Elapse(31 * time.Second)
+		require.Equal(t, []string{"new=1"}, h.seen("late"))
 		require.NoError(t, r.Manager.Ready())
 		r.Stop()
 	})

@@ -1,6 +1,7 @@
 package relate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -152,6 +153,19 @@ func (r *Relations) Known(parent types.UID) (found []*resource.Resource) {
 	return newestOfEach(found)
 }
 
+// Waiting returns how many parents wait for what they refer to, and will be named once that
+// is known.
+func (r *Relations) Waiting() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, refs := range r.mu.parents {
+		if refs.waits && r.anyOpenLocked(refs) {
+			n++
+		}
+	}
+	return n
+}
+
 // Forget drops what a parent refers to that is gone.
 func (r *Relations) Forget(parent types.UID) {
 	r.mu.Lock()
@@ -280,12 +294,17 @@ func (r *Relations) wokenLocked(queries ...*query) (woken []types.UID) {
 		if refs == nil || !refs.waits {
 			continue
 		}
-		if !slices.ContainsFunc(refs.queries, func(q Query) bool { return r.openLocked(r.mu.queries[q]) }) {
+		if !r.anyOpenLocked(refs) {
 			refs.waits = false
 			woken = append(woken, uid)
 		}
 	}
 	return woken
+}
+
+// anyOpenLocked says whether the answer to one of the queries of a parent is on its way.
+func (r *Relations) anyOpenLocked(refs *references) bool {
+	return slices.ContainsFunc(refs.queries, func(q Query) bool { return r.openLocked(r.mu.queries[q]) })
 }
 
 // openLocked says whether the answer to a query is on its way.
@@ -318,22 +337,24 @@ func (r *Relations) Usage() []observe.RelatedUsage {
 	return out
 }
 
-// Broken returns why objects of a related type aren't up to date, nil if they are. A watch
-// that has only just begun isn't broken.
+// Broken returns why objects of a related type aren't up to date, or can't be looked up, nil
+// if neither is so. A watch that has only just begun isn't broken.
 func (r *Relations) Broken(t resource.Type) error {
+	wrong := map[Query]error{}
 	r.mu.Lock()
-	var of []*source
+	for q, of := range r.mu.queries {
+		if q.Type == t && of.err != nil {
+			wrong[q] = of.err
+		}
+	}
 	for q, s := range r.mu.sources {
-		if q.Type == t {
-			of = append(of, s)
+		if err := cmp.Or(s.err, s.watcher.Broken()); q.Type == t && err != nil {
+			wrong[q] = err
 		}
 	}
 	r.mu.Unlock()
-	slices.SortFunc(of, func(a, b *source) int { return Compare(a.of, b.of) })
-	for _, s := range of {
-		if err := s.watcher.Broken(); err != nil {
-			return fmt.Errorf("%s: %w", s.of, err)
-		}
+	for _, q := range slices.SortedFunc(maps.Keys(wrong), Compare) {
+		return fmt.Errorf("%s: %w", q, wrong[q])
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -255,15 +256,20 @@ func (w *world) step() {
 		rig.Elapse(3 * time.Second)
 		w.server.SetHooks(fakeapi.Hooks{})
 	case dice < 98:
-		n, slow := 1+w.rng.IntN(4), w.rng.IntN(3) == 0
-		w.note("%d requests fail or are late (%t)", n, slow)
+		n, slow, right := 1+w.rng.IntN(4), w.rng.IntN(3) == 0, w.pick("", "", "watch", "list", "get")
+		w.note("%d requests fail or are late (%t), or are forbidden (%s)", n, slow, right)
 		var mu sync.Mutex
-		w.server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error {
+		w.server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
 			mu.Lock()
-			n--
+			if right == "" || right == req.Verb {
+				n--
+			}
 			hit := n >= 0
 			mu.Unlock()
 			switch {
+			case hit && right == req.Verb:
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("for a moment"))
+			case right != "":
 			case hit && slow:
 				<-time.After(700 * time.Millisecond)
 			case hit:

@@ -30,7 +30,7 @@ type source struct {
 	lookedUp string // the newest resourceVersion that a lookup has found; empty: none
 	synced   bool   // a complete list has arrived
 	stale    bool   // not to be used, since nobody has asked for it for a while
-	err      error  // why there is no list; nil: there is one, or will be
+	err      error  // why there is no watch, and so maybe no list; nil: there is one, or will be
 	asked    uint64 // the number of the newest query when the list was asked for that is under way
 	listed   uint64 // the same, for the list that arrived last
 	// looked are the queries that are newer than the last list, and have been looked up.
@@ -58,7 +58,7 @@ func (p passed) outdates(found *resource.Resource) bool {
 
 // knows says whether all that there is for a query is among the objects.
 func (s *source) knows(of *query) bool {
-	if !s.synced || s.stale {
+	if !s.synced || s.stale || s.err != nil {
 		return false
 	}
 	if !s.of.all() {
@@ -239,10 +239,13 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 	if !s.synced { // it tells nothing new but to those that wait
 		concerned = nil
 	}
-	s.position, s.listed, s.synced, s.err = version, s.asked, true, nil
+	s.position, s.listed, s.synced = version, s.asked, true
 	clear(s.looked)
 	for _, l := range s.looking {
 		l.again = true // what it finds may be older than the list
+	}
+	if s.err != nil { // nothing would keep it up to date
+		return c, proven
 	}
 	c.Parents = parentsOf(concerned...)
 	c.Parents = append(c.Parents, s.wokenLocked(s.coveredLocked()...)...)

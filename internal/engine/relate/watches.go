@@ -132,14 +132,7 @@ func (r *Relations) startLocked(ctx context.Context, q Query) *source {
 	s.watcher = watch.New(watch.Config{
 		Kind: r.mu.kinds[q.Type], Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
 		Client: r.Client, Store: s, History: r.History, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
-		Fatal: s.fail, Interrupted: func(gone bool) {
-			if gone {
-				s.fail(errors.New("the API server doesn't serve the type"))
-				if r.Gone != nil {
-					r.Gone(q.Type)
-				}
-			}
-		},
+		Fatal: s.refused, Established: s.established, Interrupted: s.interrupted,
 	})
 	s.run = func() {
 		defer stop()
@@ -167,22 +160,60 @@ func (s *source) changed(c store.Change, _ schedule.Priority, why schedule.Trigg
 	}
 }
 
-// fail notes why there is no list, and has the parents fail that wait for it.
-func (s *source) fail(err error) {
+// refused notes why the API server serves no watch, and has the parents fail that refer to
+// what it is of: also those that a list has told of it, which nothing keeps up to date.
+func (s *source) refused(err error) {
 	s.mu.Lock()
 	var c store.Change
-	if !s.synced && s.err == nil && s.mu.sources[s.of] == s {
+	if s.err == nil && s.mu.sources[s.of] == s {
 		s.err = err
-		c.Parents = s.wokenLocked(s.coveredLocked()...)
+		if s.synced {
+			c.Parents = parentsOf(s.coveredLocked()...)
+		} else {
+			c.Parents = s.wokenLocked(s.coveredLocked()...)
+		}
 	}
 	s.mu.Unlock()
-	s.Changed(c, schedule.Fresh, schedule.Trigger("watch of "+s.of.Type.Kind))
+	s.changed(c, schedule.Fresh, s.trigger())
+}
+
+// interrupted notes that the API server doesn't serve the type (gone), if it never has: then
+// the parents fail that wait for a list. What is gone since is known to be.
+func (s *source) interrupted(gone bool) {
+	s.mu.Lock()
+	known := s.synced
+	s.mu.Unlock()
+	if gone && !known {
+		s.refused(errors.New("the API server doesn't serve the type"))
+	}
+	if gone && s.Gone != nil {
+		s.Gone(s.of.Type)
+	}
+}
+
+// established notes that there is a watch. The parents are due that have failed for want of
+// one, if a list has arrived.
+func (s *source) established() {
+	s.mu.Lock()
+	var c store.Change
+	if s.err != nil {
+		s.err = nil
+		c.Parents = s.wokenLocked(s.coveredLocked()...)
+		s.signal()
+	}
+	s.mu.Unlock()
+	s.changed(c, schedule.Fresh, s.trigger())
+}
+
+// trigger names the watch as the reason of a pass.
+func (s *source) trigger() schedule.Trigger {
+	return schedule.Trigger("watch of " + s.of.Type.Kind)
 }
 
 // lookupsLocked returns the lookups that are due: of the queries that are newer than the
 // list of a watch of everything.
 func (s *source) lookupsLocked(ctx context.Context, slots chan struct{}) (starts []func()) {
-	if !s.synced || !s.of.all() {
+	if !s.synced || s.err != nil || !s.of.all() {
 		return nil
 	}
 	due := slices.DeleteFunc(s.coveredLocked(), func(of *query) bool { return s.knows(of) || s.looking[of.Query] != nil })

@@ -32,14 +32,25 @@ type History struct {
 		sync.Mutex
 		number  uint64 // how many new histories have begun
 		running map[*Watcher]struct{}
-		listed  map[store.Stream]uint64 // stream -> the number of the one in which its objects were listed last
+		listed  map[content]uint64 // content -> the number of the history in which it was listed last
 	}
 }
+
+// A content is what a mirror holds of a stream. All watchers that fill it share it: the one
+// that runs, and those that only list. A related type has several watchers of one stream in
+// turn, each with a mirror of its own.
+type content struct {
+	in Mirror
+	of store.Stream
+}
+
+// content returns what the watcher fills.
+func (w *Watcher) content() content { return content{w.Store, w.stream} }
 
 // NewHistory returns a History that no watcher knows of.
 func NewHistory() *History {
 	h := &History{}
-	h.mu.running, h.mu.listed = map[*Watcher]struct{}{}, map[store.Stream]uint64{}
+	h.mu.running, h.mu.listed = map[*Watcher]struct{}{}, map[content]uint64{}
 	return h
 }
 
@@ -49,14 +60,15 @@ func (h *History) join(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.mu.running[w] = struct{}{}
-	h.mu.listed[w.stream] = h.mu.number
+	h.mu.listed[w.content()] = h.mu.number
 }
 
+// leave forgets a watcher, and what it has filled.
 func (h *History) leave(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.mu.running, w)
-	delete(h.mu.listed, w.stream)
+	delete(h.mu.listed, w.content())
 }
 
 func (h *History) current() uint64 {
@@ -65,14 +77,14 @@ func (h *History) current() uint64 {
 	return h.mu.number
 }
 
-// isNews says whether a stream's objects haven't been listed since a new history was known.
-func (h *History) isNews(to store.Stream, asked ask) bool {
+// isNews says whether a content hasn't been listed since a new history was known.
+func (h *History) isNews(to content, asked ask) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.mu.listed[to] < asked.history
 }
 
-// note notes that a stream's objects have been listed. If the list has shown a new history
+// note notes that a watcher has listed its content. If the list has shown a new history
 // (begins), all other watchers list anew, unless another one has shown it meanwhile.
 func (h *History) note(by *Watcher, asked ask, begins bool) {
 	h.mu.Lock()
@@ -82,7 +94,7 @@ func (h *History) note(by *Watcher, asked ask, begins bool) {
 		h.beginLocked(by, asked.history)
 		listed = h.mu.number
 	}
-	h.mu.listed[by.stream] = max(h.mu.listed[by.stream], listed)
+	h.mu.listed[by.content()] = max(h.mu.listed[by.content()], listed)
 }
 
 // begin notes that there is a newer history than the one with this number. All watchers
@@ -197,7 +209,7 @@ func (w *Watcher) checkHistory(ctx context.Context, delivered string) error {
 
 // replace puts a complete list into the store.
 func (w *Watcher) replace(ctx context.Context, asked ask, listed []*client.WireObject, version string) store.Change {
-	anew := w.History.isNews(w.stream, asked)
+	anew := w.History.isNews(w.content(), asked)
 	change, proven := w.Store.ReplaceSince(asked.version, w.stream, resourcesOf(listed), version, anew)
 	w.History.note(w, asked, proven && !anew) // else another watcher has shown it before
 	if proven || anew {

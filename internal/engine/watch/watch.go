@@ -66,6 +66,9 @@ type Config struct {
 	// credentials. Run calls it, Refresh doesn't. It may be nil if the watcher
 	// isn't run.
 	Fatal func(error)
+	// Established is called when the API server has begun to serve a watch, before the
+	// first event. It may be nil.
+	Established func()
 	// Interrupted is called when the API server has ended a watch before its time,
 	// or serves the type no longer (gone). It does so when the CRD of the type
 	// changes or goes, and when it stops itself. Interrupted may be nil.
@@ -177,6 +180,9 @@ func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Int
 	w.mu.established, w.mu.broken, w.mu.lacking, w.mu.stop = true, nil, false, events.Stop
 	late := w.mu.unsure == unsureOfAll
 	w.mu.Unlock()
+	if w.Established != nil {
+		w.Established()
+	}
 	if late { // another watcher has found out meanwhile that there is a new history
 		events.Stop()
 	}
