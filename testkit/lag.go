@@ -17,7 +17,7 @@ import (
 
 // lag describes the first object of which the operator's store doesn't hold
 // what the API server has now, "" if there is none. It lists whatever the
-// operator watches.
+// operator watches, and what its parents refer to.
 func (k *Kit) lag(engine *reconcile.Engine) (string, error) {
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
@@ -41,7 +41,35 @@ func (k *Kit) lag(engine *reconcile.Engine) (string, error) {
 			}
 		}
 	}
-	return k.outlived(engine, living, parents), nil
+	if missing := k.outlived(engine, living, parents); missing != "" {
+		return missing, nil
+	}
+	return k.lagOfRelated(ctx, engine)
+}
+
+// lagOfRelated is lag for the objects that parents refer to.
+func (k *Kit) lagOfRelated(ctx context.Context, engine *reconcile.Engine) (string, error) {
+	for q, known := range engine.Related() {
+		items, err := k.listIn(ctx, q.Type, q.Namespace, q.Options())
+		if err != nil {
+			return "", fmt.Errorf("%s: list: %w", q, err)
+		}
+		held := map[types.UID]*resource.Resource{}
+		for _, res := range known {
+			held[res.UID()] = res
+		}
+		for i := range items {
+			key := types.NamespacedName{Namespace: items[i].Namespace, Name: items[i].Name}
+			if res := held[items[i].UID]; res == nil || older(res, items[i].ResourceVersion) {
+				return fmt.Sprintf("%s at resourceVersion %s", describe(q.Type, key), items[i].ResourceVersion), nil
+			}
+			delete(held, items[i].UID)
+		}
+		for _, res := range held {
+			return "the deletion of " + describe(q.Type, res.Key()), nil
+		}
+	}
+	return "", nil
 }
 
 // watched returns the label selector by which the operator watches each type.
@@ -64,11 +92,28 @@ func (k *Kit) list(ctx context.Context, t resource.Type, selector string) ([]met
 	if err != nil {
 		return nil, err
 	}
-	client := metadata.ResourceInterface(k.metas.Resource(m.rest.Resource))
-	if !m.ClusterScoped && !k.clusterScoped {
-		client = k.metas.Resource(m.rest.Resource).Namespace(k.Namespace)
+	namespace := k.Namespace
+	if m.ClusterScoped || k.clusterScoped {
+		namespace = metav1.NamespaceAll
 	}
-	found, err := client.List(ctx, metav1.ListOptions{LabelSelector: selector})
+	return k.listIn(ctx, t, namespace, metav1.ListOptions{LabelSelector: selector})
+}
+
+// listIn returns the metadata of objects of a type in a namespace (empty: in all). There are
+// none of a type that isn't served.
+func (k *Kit) listIn(ctx context.Context, t resource.Type, namespace string, opts metav1.ListOptions) ([]metav1.PartialObjectMetadata, error) {
+	m, err := k.mapping(t)
+	if meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	client := metadata.ResourceInterface(k.metas.Resource(m.rest.Resource))
+	if namespace != "" {
+		client = k.metas.Resource(m.rest.Resource).Namespace(namespace)
+	}
+	found, err := client.List(ctx, opts)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}

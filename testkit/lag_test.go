@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
 )
 
@@ -78,7 +81,7 @@ func TestSettleWaitsForWhatOthersWrote(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		reason string
-		write  func(t *testing.T, maps typedcorev1.ConfigMapInterface) // another's, to the ConfigMap one
+		write  func(t *testing.T, maps typedcorev1.ConfigMapInterface) // another's
 		lacks  string
 	}{
 		"change": {
@@ -98,14 +101,43 @@ func TestSettleWaitsForWhatOthersWrote(t *testing.T) {
 			},
 			lacks: "hasn't observed the deletion of ConfigMap NS/one",
 		},
+		"change of a related object": {
+			reason: "what the parent refers to has changed",
+			write: func(t *testing.T, maps typedcorev1.ConfigMapInterface) {
+				t.Helper()
+				_, err := maps.Patch(t.Context(), "related", types.MergePatchType, []byte(`{"data":{"value":"new"}}`), metav1.PatchOptions{})
+				require.NoError(t, err)
+			},
+			lacks: "hasn't observed ConfigMap NS/related at resourceVersion ",
+		},
+		"creation of a related object": {
+			reason: "what the parent refers to is there now",
+			write: func(t *testing.T, maps typedcorev1.ConfigMapInterface) {
+				t.Helper()
+				_, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{})
+				require.NoError(t, err)
+			},
+			lacks: "hasn't observed ConfigMap NS/later at resourceVersion ",
+		},
+		"deletion of a related object": {
+			reason: "what the parent refers to has gone",
+			write: func(t *testing.T, maps typedcorev1.ConfigMapInterface) {
+				t.Helper()
+				require.NoError(t, maps.Delete(t.Context(), "related", metav1.DeleteOptions{}))
+			},
+			lacks: "hasn't observed the deletion of ConfigMap NS/related",
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, rc := newGate(), cluster.RESTConfig()
 			rc.Wrap(g.wrap)
-			kit := NewWithOptions(t, cluster, widgets("kit-lag-"+name), handler.SyncFunc(children), KitOptions{Runner: runner.Options{RESTConfig: rc}})
-			kit.Create(widget("one", map[string]any{"value": "a"}))
+			cfg := widgets("kit-lag-" + strings.ReplaceAll(name, " ", "-"))
+			cfg.Related = []config.Related{{Type: k8s.ConfigMap, Fields: []string{"spec.related"}}}
+			kit := NewWithOptions(t, cluster, cfg, handler.SyncFunc(children), KitOptions{Runner: runner.Options{RESTConfig: rc}})
+			kit.Create(configMap("related", map[string]string{"value": "old"}))
+			kit.Create(widget("one", map[string]any{"value": "a", "related": []any{"related", "later"}}))
 			require.NoError(t, kit.Settle(patience))
 			others, err := kubernetes.NewForConfig(cluster.RESTConfig())
 			require.NoError(t, err)

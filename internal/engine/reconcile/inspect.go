@@ -10,6 +10,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -58,6 +59,14 @@ func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bo
 		req.Related = handler.NewObjects(e.related.Known(held.UID())...)
 	}
 	return req, ok
+}
+
+// Related returns what parents refer to and what there is of it, as far as that is known.
+func (e *Engine) Related() map[relate.Query][]*resource.Resource {
+	if e.related == nil {
+		return nil
+	}
+	return e.related.Answers()
 }
 
 // Compare lists the fields in which live doesn't satisfy desired, by the

@@ -24,7 +24,7 @@ func (r *Relations) look(ctx context.Context, q Query) ([]*resource.Resource, er
 		return nil, nil
 	}
 	if q.Name == "" {
-		found, _, err := r.Client.ListPages(ctx, k, q.Namespace, q.options())
+		found, _, err := r.Client.ListPages(ctx, k, q.Namespace, q.Options())
 		return found, catalog.Forbidden(k, "list", err)
 	}
 	res, err := r.Client.Get(ctx, k, q.key())

@@ -34,8 +34,8 @@ func (q Query) all() bool { return q.Name == "" && q.Selector == "" }
 // servers returns what has to be watched to know what there is for q: any of them.
 func (q Query) servers() []Query { return []Query{q, q.everything(), {Type: q.Type}} }
 
-// options returns the options of a list or a watch of what q is for.
-func (q Query) options() metav1.ListOptions {
+// Options returns the options of a list or a watch of what q is for.
+func (q Query) Options() metav1.ListOptions {
 	opts := metav1.ListOptions{LabelSelector: q.Selector}
 	if q.Name != "" {
 		opts.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, q.Name).String()

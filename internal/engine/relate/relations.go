@@ -166,6 +166,20 @@ func (r *Relations) Waiting() (n int) {
 	return n
 }
 
+// Answers returns the queries that parents refer by, and what there is for each. Those for which
+// that isn't known are left out.
+func (r *Relations) Answers() map[Query][]*resource.Resource {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	answers := make(map[Query][]*resource.Resource, len(r.mu.queries))
+	for q, of := range r.mu.queries {
+		if from := r.serverLocked(of); from != nil {
+			answers[q] = from.matching(of)
+		}
+	}
+	return answers
+}
+
 // Forget drops what a parent refers to that is gone.
 func (r *Relations) Forget(parent types.UID) {
 	r.mu.Lock()

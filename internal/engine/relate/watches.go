@@ -128,7 +128,7 @@ func (r *Relations) startLocked(ctx context.Context, q Query) *source {
 	s := &source{of: q, Relations: r, objects: map[types.NamespacedName]*resource.Resource{}, asked: r.mu.count}
 	ctx, stop := context.WithCancel(ctx)
 	s.stop = stop
-	opts := q.options()
+	opts := q.Options()
 	s.watcher = watch.New(watch.Config{
 		Kind: r.mu.kinds[q.Type], Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
 		Client: r.Client, Store: s, History: r.History, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
