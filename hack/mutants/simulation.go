@@ -22,6 +22,8 @@ func forSimulation() []mutant {
 		}, ""},
 		one("no writes after a handler's error", "reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
 		one("removal of dropped fields", "plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
+		one("old references are dropped", "relate/relations.go", "		if delete(of.parents, parent); len(of.parents) == 0 {\n			r.dropLocked(of)\n		}\n", "		_ = of\n"),
+		one("no pass before the lookup", "relate/relations.go", "		if from == nil {\n			known = false\n", "		if from == nil {\n			_ = known\n"),
 		one("retry of a failed pass", "reconcile/pass.go", "	out.Err = err != nil\n", ""),
 	}
 }

@@ -10,6 +10,10 @@
 // the API server is restored from a backup, and replicas stop, die and start anew. Some
 // steps follow at once on the one before, in the middle of its passes.
 //
+// In half of them the parents refer to objects: to Secrets, which are created, changed,
+// relabelled and deleted, to the children of others, and to one another. What handlers are
+// shown of these is held against their history (internal/testing/past).
+//
 // Then all that ends, and one oracle looks at what is there (oracle_test.go). Of each
 // parent and child it knows what the handler makes of the last state, so a parent whose
 // handler hasn't seen that, and a status that isn't of it, are found by the status

@@ -11,13 +11,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
 // An operator is the handler of a process. Whatever it answers follows from the
 // snapshot, so that the answer tells which one it had.
-type operator struct{ world *world }
+type operator struct {
+	world   *world
+	witness *past.Witness
+}
 
 func parentType() resource.Type {
 	return resource.Type{APIVersion: "histories.example.com/v1", Kind: "Parent"}
@@ -29,7 +33,7 @@ func partType() resource.Type {
 
 // typeOf returns the type of a kind.
 func typeOf(kind string) resource.Type {
-	return map[string]resource.Type{"Parent": parentType(), "Part": partType(), "ConfigMap": k8s.ConfigMap}[kind]
+	return map[string]resource.Type{"Parent": parentType(), "Part": partType(), "ConfigMap": k8s.ConfigMap, "Secret": k8s.Secret}[kind]
 }
 
 func textOf(r *resource.Resource, path ...string) string {
@@ -47,17 +51,23 @@ func wanted(parent *resource.Resource) []string {
 	return strings.Split(children, ",")
 }
 
-// contents returns what a parent wants in each of its children.
-func contents(parent *resource.Resource) map[string]any {
-	return map[string]any{"value": textOf(parent, "spec", "value"), "of": parent.Name()}
+// contents returns what a parent that is related to this wants in each of its children of a
+// kind. Only Parts tell of related objects, to which no parent refers: two that tell of each
+// other, or one that tells of itself, may never come to rest.
+func contents(parent *resource.Resource, kind, related string) map[string]any {
+	out := map[string]any{"value": textOf(parent, "spec", "value"), "of": parent.Name()}
+	if kind == "Part" && related != "" {
+		out["related"] = related
+	}
+	return out
 }
 
-func desired(parent *resource.Resource) []any {
+func desired(parent *resource.Resource, related string) []any {
 	var out []any
 	for _, child := range wanted(parent) {
 		kind, name, _ := strings.Cut(child, "/")
 		out = append(out, map[string]any{
-			"apiVersion": typeOf(kind).APIVersion, "kind": kind, "metadata": map[string]any{"name": name}, contentsField(kind): contents(parent),
+			"apiVersion": typeOf(kind).APIVersion, "kind": kind, "metadata": map[string]any{"name": name}, contentsField(kind): contents(parent, kind, related),
 		})
 	}
 	return out
@@ -65,23 +75,24 @@ func desired(parent *resource.Resource) []any {
 
 // contentsField returns the field in which a kind has its contents.
 func contentsField(kind string) string {
-	return map[string]string{"ConfigMap": "data", "Part": "spec"}[kind]
+	return map[string]string{"ConfigMap": "data", "Secret": "data", "Part": "spec", "Parent": "spec"}[kind]
 }
 
-// statusOf returns the status of a parent with these children.
-func statusOf(parent *resource.Resource, children []*resource.Resource) map[string]any {
+// statusOf returns the status of a parent with these children that is related to this.
+func statusOf(parent *resource.Resource, children []*resource.Resource, related string) map[string]any {
 	var all []string
 	for _, child := range children {
 		kind := child.Type().Kind
 		all = append(all, kind+"/"+child.Name()+"="+textOf(child, contentsField(kind), "value")+"@"+textOf(child, contentsField(kind), "of"))
 	}
 	slices.Sort(all)
-	return map[string]any{"value": textOf(parent, "spec", "value"), "children": strings.Join(all, " ")}
+	return map[string]any{"value": textOf(parent, "spec", "value"), "children": strings.Join(all, " "), "related": related}
 }
 
 // Sync is handler.Handler's.
 func (o *operator) Sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	o.world.called(req.Parent)
+	o.judge(req)
 	switch textOf(req.Parent, "spec", "fail") {
 	case "error":
 		return nil, errors.New("as it was told to")
@@ -90,14 +101,16 @@ func (o *operator) Sync(_ context.Context, req *handler.SyncRequest) (*handler.S
 	case "exit":
 		runtime.Goexit()
 	}
+	related := digest(slices.Collect(req.Related.All()))
 	return &handler.SyncResponse{
-		Status: statusOf(req.Parent, slices.Collect(req.Children.All())), Children: desired(req.Parent),
+		Status: statusOf(req.Parent, slices.Collect(req.Children.All()), related), Children: desired(req.Parent, related),
 	}, nil
 }
 
 // Finalize is handler.Handler's.
 func (o *operator) Finalize(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 	o.world.called(req.Parent)
+	o.judge(req)
 	switch textOf(req.Parent, "spec", "fail") {
 	case "error":
 		return nil, errors.New("as it was told to")
@@ -116,7 +129,7 @@ func (o *operator) Finalize(_ context.Context, req *handler.SyncRequest) (*handl
 
 // fails says whether the handler fails for a parent as it is now.
 func fails(parent *resource.Resource) bool {
-	return slices.Contains([]string{"error", "panic", "exit"}, textOf(parent, "spec", "fail"))
+	return slices.Contains([]string{"error", "panic", "exit", "relate"}, textOf(parent, "spec", "fail")) || slices.Contains(written(parent), badName)
 }
 
 // controllerOf returns the UID of an object's controller, "" if it has none.

@@ -45,6 +45,7 @@ func (w *world) changed(was, is map[string]any) {
 	meta := inside(now, "metadata")
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.record.Note(was, is)
 	w.mu.changes++
 	state := fmt.Sprint(kind, "/", meta["name"], " at ", meta["resourceVersion"])
 	w.mu.collided = w.mu.collided || w.mu.states[state] && is != nil
@@ -107,16 +108,18 @@ func (w *world) checkSilence(who string) {
 // sizes returns how much each replica holds, first that of the leader, without what is
 // empty. Counters of conflicts and of missing children may stay as long as the parent, and
 // what a parent waited for until its handler answers again, and that an object was said
-// to be deleted as long as the object. A standby holds nothing but what is watched.
+// to be deleted as long as the object. A parent refers to what it did before as long as its
+// handler can't say to what it does now. A standby holds nothing but what is watched.
 func (w *world) sizes() []map[string]int {
 	failing := slices.ContainsFunc(w.server.List(parentType()), fails)
+	unrelated := slices.ContainsFunc(w.server.List(parentType()), func(p *resource.Resource) bool { return textOf(p, "spec", "fail") == "relate" })
 	var out []map[string]int
 	for _, r := range w.replicas {
 		of := r.manager.Engine().Sizes()
 		maps.DeleteFunc(of, func(name string, n int) bool {
 			counter := name == "loops" || name == "missing children by parent"
 			wait := name == "waiting" || name == "awaited by parent"
-			return n == 0 || name == "undeleted" || counter && n <= of["parents by UID"] || wait && failing && n <= len(sharedNames())*of["parents by UID"]
+			return n == 0 || name == "undeleted" || counter && n <= of["parents by UID"] || wait && failing && n <= len(sharedNames())*of["parents by UID"] || unrelated && strings.Contains(name, "related ") || unrelated && name == "parents that refer"
 		})
 		out = append(out, of)
 	}
@@ -213,7 +216,7 @@ func (w *world) problemsOf(p *resource.Resource) (out []string) {
 			}
 		}
 	}
-	for name, want := range statusOf(p, own) {
+	for name, want := range statusOf(p, own, w.relatedTo(p)) {
 		if got, _ := p.Field("status", name); got != want {
 			say("status.%s of %s is %q, not %q", name, p, got, want)
 		}
@@ -230,8 +233,9 @@ func (w *world) problemsOfChild(p, child *resource.Resource) (out []string) {
 		out = append(out, fmt.Sprintf("%s lacks its label", child))
 	}
 	at := slices.IndexFunc(w.config().Children, func(c config.Child) bool { return c.Type == child.Type() })
-	if got, _ := child.Field(contentsField(kind)); w.script.strategies[at] != config.OnDelete && !reflect.DeepEqual(got, any(contents(p))) {
-		out = append(out, fmt.Sprintf("%s has %v, not %v", child, got, contents(p)))
+	want := contents(p, kind, w.relatedTo(p))
+	if got, _ := child.Field(contentsField(kind)); w.script.strategies[at] != config.OnDelete && !reflect.DeepEqual(got, any(want)) {
+		out = append(out, fmt.Sprintf("%s has %v, not %v", child, got, want))
 	}
 	return out
 }

@@ -30,6 +30,7 @@ const (
 	bareHandler  = "bare"         // the handler has no Finalize
 	oneAtATime   = "one-worker"   // passes don't overlap
 	deleteFirst  = "delete-first" // children that aren't wanted go before others are created
+	withRelated  = "related"      // parents refer to objects that aren't their children
 )
 
 func (s *script) is(option string) bool { return slices.Contains(s.options, option) }
@@ -66,6 +67,7 @@ func (s *script) String() string {
 type pen struct {
 	rng     *rand.Rand
 	parents int
+	related bool // parents refer to objects
 }
 
 func (p *pen) pick(of ...string) string { return of[p.rng.IntN(len(of))] }
@@ -88,13 +90,15 @@ func (p *pen) child() string { return p.pick(sharedNames()...) }
 // sharedNames returns what children may be called.
 func sharedNames() []string { return []string{"ConfigMap/a", "ConfigMap/b", "Part/a", "Part/b"} }
 
-// kinds of steps, with how often each is drawn and what may follow its verb.
+// A drawn is a kind of steps, with how often it is drawn and what may follow its verb.
+type drawn struct {
+	often int
+	verb  string
+	args  func() []string
+}
+
+// step returns any step.
 func (p *pen) step() step {
-	type drawn struct {
-		often int
-		verb  string
-		args  func() []string
-	}
 	parent := func() []string { return []string{p.parent()} }
 	child := func() []string { return []string{p.child()} }
 	none := func() []string { return nil }
@@ -124,6 +128,9 @@ func (p *pen) step() step {
 		{1, "restore", none},
 		{2, "restart", func() []string { return []string{p.pick("0", "1")} }},
 		{2, "crash", func() []string { return []string{p.pick("0", "1")} }},
+	}
+	if p.related {
+		table = append(table, p.relatedSteps()...)
 	}
 	sum := 0
 	for _, d := range table {
@@ -172,11 +179,19 @@ func write(seed uint64) *script {
 			s.options = append(s.options, option)
 		}
 	}
+	if p.related = p.rng.IntN(2) == 0; p.related {
+		s.options = append(s.options, withRelated)
+	}
 	for i := range s.strategies {
 		s.strategies[i] = []config.UpdateStrategy{config.Replace, config.Replace, config.Recreate, config.OnDelete}[p.rng.IntN(4)]
 	}
 	for range 2 + p.rng.IntN(3) {
 		s.steps = append(s.steps, step{0, "set", []string{p.parent(), p.value(), p.children()}})
+	}
+	for range 4 {
+		if p.related {
+			s.steps = append(s.steps, step{0, "keep", []string{p.secret(), p.value(), p.tier()}}, step{0, "refer", []string{p.parent(), p.refs()}})
+		}
 	}
 	for range 6 + p.rng.IntN(18) {
 		next := p.step()
@@ -202,7 +217,12 @@ func (p *pen) follow(s step) (step, bool) {
 		return change, true
 	case "backup":
 		return step{p.wait(), "restore", nil}, true
+	case "keep", "lose", "renew", "refer":
+		return p.followRelated(s), true
 	case "late":
+		if s.args[0] == "Secret" {
+			return p.followRelated(s), true
+		}
 		if s.args[0] != "Parent" {
 			return step{p.wait(), "remove", []string{s.args[0] + "/" + p.pick("a", "b")}}, true
 		}

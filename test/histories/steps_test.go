@@ -17,6 +17,10 @@ func (w *world) take(s step, verbose bool) {
 	switch s.verb {
 	case "set":
 		w.set(args[0], args[1], args[2])
+	case "refer":
+		w.change("Parent/"+args[0], func(o map[string]any) { refer(o, args[1]) })
+	case "keep", "lose", "renew":
+		w.takeOnRelated(s.verb, args[0], args[1], args[2])
 	case "fail":
 		w.change("Parent/"+args[0], func(o map[string]any) { inside(o, "spec")["fail"] = args[1] })
 	case "mend":
@@ -60,6 +64,7 @@ func (w *world) take(s step, verbose bool) {
 			w.restores.Add(1)
 			w.down.Store(time.Now().Add(2 * time.Second).UnixNano())
 			w.restore()
+			w.noteRestore()
 		}
 	case "restart", "crash":
 		i, _ := strconv.Atoi(args[0])

@@ -15,10 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
-	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -35,6 +35,7 @@ type world struct {
 	script   *script
 	server   *fakeapi.Server
 	faults   *faults
+	record   *past.Record // of what may be related
 	begin    time.Time
 	replicas []*replica
 	ended    sync.WaitGroup // of every process there was
@@ -78,8 +79,8 @@ type report struct {
 // play lets a script happen. It must be called in a bubble. Without verbose, the
 // operators' logs are dropped.
 func play(s *script, verbose bool) *report {
-	w := &world{script: s, faults: newFaults(), begin: time.Now()}
-	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Leases())
+	w := &world{script: s, faults: newFaults(), begin: time.Now(), record: newRecord()}
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases())
 	w.server.NoteRequests(false)
 	if s.is(byLists) {
 		w.server.RefuseWatchLists()
@@ -152,6 +153,9 @@ func (w *world) config() config.Operator {
 	for i := range cfg.Children {
 		cfg.Children[i].DeleteFirst = w.script.is(deleteFirst)
 	}
+	if w.script.is(withRelated) {
+		cfg.Related = relatedConfig()
+	}
 	if w.script.is(withSelector) {
 		cfg.ParentSelector = "mine=yes"
 	}
@@ -174,11 +178,7 @@ func (w *world) start(r *replica, verbose bool) {
 	if w.script.is(withStandby) {
 		opts.LeaderElection = &lead.Config{Namespace: "ns", Name: "lease", Identity: r.link.name, RetryPeriod: 4 * time.Second}
 	}
-	h := handler.Handler(&operator{w})
-	if w.script.is(bareHandler) {
-		h = handler.SyncFunc(h.Sync)
-	}
-	m, err := manager.New(opts, manager.Spec{Config: w.config(), Handler: h})
+	m, err := manager.New(opts, manager.Spec{Config: w.config(), Handler: w.handler()})
 	if err != nil {
 		panic(err) // the configuration is this package's
 	}

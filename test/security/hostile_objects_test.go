@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +34,7 @@ import (
 type observed struct {
 	mu       sync.Mutex
 	requests []string // verb resource namespace/name
+	urls     []*url.URL
 	log      rig.Logs
 	registry *prometheus.Registry // of the metrics
 }
@@ -63,12 +65,16 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (r roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return r(req) }
 
-func (o *observed) options() testkit.KitOptions {
-	cfg := rest.CopyConfig(cluster.RESTConfig())
+func (o *observed) options() testkit.KitOptions { return o.optionsAs(cluster.RESTConfig()) }
+
+// optionsAs are the options of an operator of a user.
+func (o *observed) optionsAs(user *rest.Config) testkit.KitOptions {
+	cfg := rest.CopyConfig(user)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
 			info := apirequest.Parse(req)
 			o.mu.Lock()
+			o.urls = append(o.urls, req.URL)
 			o.requests = append(o.requests, strings.TrimSpace(fmt.Sprintf("%s %s", info.Verb, strings.TrimSpace(fmt.Sprintf("%s %s/%s", info.Resource.Resource, info.Namespace, info.Name)))))
 			o.mu.Unlock()
 			return next.RoundTrip(req)

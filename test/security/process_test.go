@@ -57,6 +57,10 @@ func beOperator() {
 			os.Exit(4)
 		}
 	}
+	if strings.HasPrefix(name, readsSecrets) {
+		runner.Main(reading(name), troubledReader())
+		return
+	}
 	runner.Main(operator(name), handler.SyncFunc(trouble))
 }
 

@@ -43,9 +43,10 @@ func userWith(t *testing.T, namespace, name string, rules ...rbacv1.PolicyRule) 
 	eventually(t, "the user has the rights", func() bool {
 		return !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
 			resource, subresource, _ := strings.Cut(rule.Resources[0], "/")
+			name := strings.Join(rule.ResourceNames[:min(1, len(rule.ResourceNames))], "")
 			review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource, Namespace: namespace,
+					Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: resource, Subresource: subresource, Namespace: namespace, Name: name,
 				}},
 			}, metav1.CreateOptions{})
 			return err != nil || !review.Status.Allowed

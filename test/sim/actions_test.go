@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -86,6 +87,10 @@ func writeScript(seed uint64) *script {
 		at := time.Duration(rng.IntN(2)) * time.Second
 		s.Actions = append(s.Actions, action{At: at, Verb: "create", Args: []string{fmt.Sprint("p", i), value(), pick("1", "2", "3")}})
 	}
+	if rng := rand.New(rand.NewPCG(seed, 3)); rng.IntN(4) > 0 {
+		s.Options = append(s.Options, withRelated)
+		s.Actions = append(s.Actions, relatedActions(rng, parents, length)...)
+	}
 	if s.is(inNamespaces) { // one that isn't theirs
 		s.Actions = append(s.Actions, action{Verb: "create", Args: []string{"p4", value(), "2"}})
 	}
@@ -118,7 +123,7 @@ func (w *world) isAside(labels map[string]string) bool {
 // object reads Kind/name.
 func object(arg string) (resource.Type, types.NamespacedName) {
 	kind, name, _ := strings.Cut(arg, "/")
-	return map[string]resource.Type{"Parent": parentType(), "Part": partType(), "ConfigMap": k8s.ConfigMap, "Secret": k8s.Secret}[kind], inNamespace(name)
+	return map[string]resource.Type{"Parent": parentType(), "Part": partType(), "Source": sourceType(), "Zone": zoneType(), "ConfigMap": k8s.ConfigMap, "Secret": k8s.Secret}[kind], inNamespace(name)
 }
 
 // act does what a script says. What isn't there can't be changed, which is
@@ -129,7 +134,7 @@ func (w *world) act(a action) {
 	kind := a.Verb
 	if t, _ := object(append(slices.Clone(a.Args), "")[0]); t == parentType() && strings.Contains(a.Args[0], "/") {
 		kind += " Parent"
-	} else if t.Kind != "" && strings.Contains(a.Args[0], "/") {
+	} else if t.Kind != "" && t != zoneType() && strings.Contains(a.Args[0], "/") {
 		kind += " child"
 	}
 	before := w.server.Version()
@@ -172,7 +177,9 @@ func (w *world) act(a action) {
 			p.cancel()
 		}
 	case "set":
-		w.change("Parent/"+args[0], func(o map[string]any) { o["spec"] = spec(args[1], args[2]) })
+		w.change("Parent/"+args[0], func(o map[string]any) { maps.Copy(nested(o, "spec"), spec(args[1], args[2])) })
+	case "refer", "put", "drop", "redo":
+		w.actOnRelated(a.Verb, a.Args[0], a.Args[1:])
 	case "clear-status":
 		w.change("Parent/"+args[0], func(o map[string]any) { delete(o, "status") })
 	default:
@@ -352,6 +359,7 @@ func (w *world) mend() {
 	clear(w.mu.cut)
 	w.mu.Unlock()
 	w.server.Release()
+	w.mendRefs()
 	w.checkForeign()
 	for _, r := range w.live() {
 		arg := r.Type().Kind + "/" + r.Name()

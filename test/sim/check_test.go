@@ -23,6 +23,7 @@ import (
 // changed is told of each change of an object, under the server's lock.
 func (w *world) changed(was, is map[string]any) {
 	before, after := briefOf(was), briefOf(is)
+	w.past.Note(was, is)
 	w.mu.Lock()
 	w.noteChangeLocked(before, after, is == nil)
 	had, has := slices.Contains(before.Metadata.Finalizers, foreignFinalizer), slices.Contains(after.Metadata.Finalizers, foreignFinalizer)
@@ -134,6 +135,9 @@ func briefOf(o map[string]any) brief {
 // checkWrite holds a write that is about to reach the server against the lease
 // and against what guards it.
 func (p *process) checkWrite(req *http.Request, name string, body []byte) {
+	if req.Method != http.MethodGet && (strings.Contains(req.URL.Path, "/sources") || strings.Contains(req.URL.Path, "/zones")) {
+		p.violated("%s: %s, though related objects are never written", p.replica, name)
+	}
 	switch req.Method {
 	case http.MethodPost:
 		if !req.URL.Query().Has("dryRun") {
@@ -298,7 +302,8 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 	if r := w.server.Get(k8s.ConfigMap, inNamespace(parent.Name()+"-0")); r != nil && isChildOf(r, parent.UID()) {
 		first = r.UID()
 	}
-	want := desired(parent, first)
+	related := digest(w.relatedTo(parent))
+	want := desired(parent, first, related)
 	for _, d := range want {
 		meta, _ := d["metadata"].(map[string]any)
 		kind, _ := d["kind"].(string)
@@ -316,7 +321,7 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 		w.violated("%s of %s isn't wanted", c, parent)
 	}
 	status, _ := parent.Field("status")
-	expected := statusOf(parent, len(want))
+	expected := statusOf(parent, len(want), related)
 	expected["observedGeneration"] = parent.Generation()
 	if !reflect.DeepEqual(status, any(expected)) {
 		w.violated("%s has the status %v, not %v", parent, status, expected)

@@ -17,6 +17,13 @@
 // the lease and the owner of its object, and every end of a parent against what
 // its handler had finalized.
 //
+// In most runs parents also refer to objects that aren't their children, by
+// names, by selectors, or to all of a type. Those change, vanish and come back,
+// and so do the references (related_actions_test.go). What a handler is shown
+// of them is held against their history (internal/testing/past). In the end
+// the children tell of them as they are, what nobody refers to wakes nobody,
+// and no watch is left that no parent needs (related_check_test.go).
+//
 // In which order goroutines run isn't the seed's to decide. So a run notes down
 // what happened, as a script that plays the same faults again:
 //

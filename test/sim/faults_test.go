@@ -136,7 +136,7 @@ func (f *faults) met() ([]fault, map[string]int) {
 // class returns what the first word of a fault's name is a kind of.
 func class(word string) string {
 	switch word {
-	case "frame", "sync", "finalize":
+	case "frame", "sync", "finalize", "relate":
 		return word
 	case "GET", "WATCH":
 		return "read"
@@ -162,6 +162,9 @@ func kindsOfFaults() []string {
 	for _, outcome := range syncOutcomes() {
 		out = append(out, "sync "+outcome)
 	}
+	for _, outcome := range relateOutcomes() {
+		out = append(out, "relate "+outcome)
+	}
 	for _, outcome := range finalizeOutcomes() {
 		out = append(out, "finalize "+outcome)
 	}
@@ -169,6 +172,7 @@ func kindsOfFaults() []string {
 }
 
 func syncOutcomes() []string     { return []string{"error", "panic", "keep", "nil"} }
+func relateOutcomes() []string   { return []string{"error", "panic"} }
 func finalizeOutcomes() []string { return []string{"error", "panic", "zero", "retry", "nil"} }
 func frameOutcomes() []string    { return []string{frameEnd, frameHalf, frameGone, frameHang} }
 
@@ -181,6 +185,7 @@ func noted() []string {
 		"let-go Parent", "let-go child", "put-aside Parent", "clear-status", "tamper child", "cut-lease", "strip child", "orphan child",
 		"unmark child", "replace child", "revert child", "occupy child", "copy child",
 		"compact", "break-watches", "bookmark", "outage", "kill", "stop", "lag", "catch-up",
+		"put", "drop", "redo", "refer", sawUnrelated,
 	}
 }
 
@@ -193,6 +198,7 @@ const (
 	sawRefused     = "connection refused"
 	sawHandover    = "leader change"
 	sawStandby     = "two processes"
+	sawUnrelated   = "change of what nobody refers to"
 )
 
 // What a request may meet besides an API error.

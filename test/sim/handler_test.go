@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,21 +37,24 @@ func secret(parent, value string, first types.UID) map[string]any {
 	}
 }
 
-func part(parent, value string, count int) map[string]any {
+// part is of a parent with these related objects.
+func part(parent, value string, count int, related string) map[string]any {
 	items := make([]any, 0, count)
 	for i := range count {
 		items = append(items, map[string]any{"name": fmt.Sprint("item-", i), "value": value})
 	}
-	return map[string]any{
-		"apiVersion": partType().APIVersion, "kind": partType().Kind, "metadata": map[string]any{"name": parent},
-		"spec": map[string]any{"value": value, "items": items},
+	spec := map[string]any{"value": value, "items": items}
+	if related != "" {
+		spec["related"] = related
 	}
+	return map[string]any{"apiVersion": partType().APIVersion, "kind": partType().Kind, "metadata": map[string]any{"name": parent}, "spec": spec}
 }
 
-// desired is what a parent shall have, given its first ConfigMap's UID.
-func desired(parent *resource.Resource, first types.UID) []map[string]any {
+// desired is what a parent shall have, given its first ConfigMap's UID, and a digest of what
+// it refers to.
+func desired(parent *resource.Resource, first types.UID, related string) []map[string]any {
 	value, count := specOf(parent)
-	out := []map[string]any{part(parent.Name(), value, count)}
+	out := []map[string]any{part(parent.Name(), value, count, related)}
 	for i := range count {
 		out = append(out, configMap(parent.Name(), i, value))
 	}
@@ -68,9 +72,13 @@ func specOf(parent *resource.Resource) (value string, count int) {
 	return value, int(n64)
 }
 
-func statusOf(parent *resource.Resource, children int) map[string]any {
+func statusOf(parent *resource.Resource, children int, related string) map[string]any {
 	value, _ := specOf(parent)
-	return map[string]any{"value": value, "children": int64(children)}
+	status := map[string]any{"value": value, "children": int64(children)}
+	if related != "" {
+		status["related"] = related
+	}
+	return status
 }
 
 // Sync is handler.Handler's.
@@ -105,7 +113,8 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	}
 	var children []any
 	next := &pass{failed: map[string]struct{}{}}
-	for _, child := range desired(req.Parent, first) {
+	related := digest(slices.Collect(req.Related.All()))
+	for _, child := range desired(req.Parent, first, related) {
 		children = append(children, child)
 		meta, _ := child["metadata"].(map[string]any)
 		name, _ := meta["name"].(string)
@@ -116,7 +125,7 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	if f.Outcome == killAfter {
 		o.kill()
 	}
-	return &handler.SyncResponse{Status: statusOf(req.Parent, req.Children.Len()), Children: children}, nil
+	return &handler.SyncResponse{Status: statusOf(req.Parent, req.Children.Len(), related), Children: children}, nil
 }
 
 // Finalize is handler.Handler's.
@@ -164,6 +173,7 @@ func (o *operator) enter(parent string, next *pass) {
 
 // begin notes that a parent is being synced, which returns when it has been.
 func (o *operator) begin(uid types.UID) func() {
+	o.calls.Add(1)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, running := o.mu.syncing[uid]; running {
@@ -179,6 +189,7 @@ func (o *operator) begin(uid types.UID) func() {
 
 // checkSnapshot holds a snapshot against what this process was told.
 func (o *operator) checkSnapshot(req *handler.SyncRequest) {
+	o.checkRelated(req)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	shown := map[string]struct{}{}

@@ -24,6 +24,7 @@ const (
 	withSelector = "selector"   // parents that are put aside by a label aren't theirs
 	byLists      = "lists"      // the server can't stream a list
 	inPages      = "pages"      // nor send more than two objects of it at once
+	withRelated  = "related"    // parents refer to objects that aren't their children
 )
 
 func (s *script) is(option string) bool { return slices.Contains(s.Options, option) }

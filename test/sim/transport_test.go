@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +18,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/testing/past"
 )
 
 // A process is one run of an operator: its connection to the API server, and
@@ -27,6 +30,7 @@ type process struct {
 	cancel  context.CancelFunc
 	dead    chan struct{} // closed when it was killed
 	killed  atomic.Bool
+	witness *past.Witness
 
 	mu struct {
 		sync.Mutex
@@ -37,6 +41,7 @@ type process struct {
 		shown    map[types.UID]struct{} // parents and children
 		lists    map[string]int         // by name
 		passes   map[string]*pass       // the last of each parent, by its name
+		watches  map[past.Ref]int       // of related objects that are open
 	}
 }
 
@@ -71,6 +76,9 @@ func nameOf(req *http.Request, body []byte) string {
 	query := req.URL.Query()
 	if query.Get("watch") != "" {
 		name = "WATCH " + req.URL.Path
+	}
+	if r, related := watched(req.URL); related && req.Method == http.MethodGet && (r.Name != "" || r.Selector != "") {
+		name += "?" + r.Name + r.Selector
 	}
 	if query.Has("dryRun") {
 		name += "?dryRun"
@@ -163,7 +171,7 @@ func (p *process) answered(req *http.Request, name, outcome string, resp *http.R
 		resp.Body.Close()
 		return refusal(req, "504"), nil
 	case watch:
-		w := &watchBody{process: p, ctx: req.Context(), name: "frame " + req.URL.Path, under: resp.Body, frames: bufio.NewReader(resp.Body), closed: make(chan struct{})}
+		w := p.opened(req.URL, &watchBody{process: p, ctx: req.Context(), name: "frame " + req.URL.Path, under: resp.Body, frames: bufio.NewReader(resp.Body), closed: make(chan struct{})})
 		resp.Body = w
 		return resp, nil
 	}
@@ -309,6 +317,7 @@ type watchBody struct {
 	err    error
 	once   sync.Once
 	closed chan struct{}
+	ended  func() // is called when it is closed; may be nil
 }
 
 func (b *watchBody) Read(to []byte) (int, error) {
@@ -370,7 +379,28 @@ func (b *watchBody) pause(d time.Duration) error {
 	return b.ctx.Err()
 }
 
+// opened notes that there is a watch, until it is closed.
+func (p *process) opened(at *url.URL, b *watchBody) *watchBody {
+	r, related := watched(at)
+	if !related {
+		return b
+	}
+	note := func(n int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.mu.watches[r] += n
+	}
+	note(1)
+	b.ended = func() { note(-1) }
+	return b
+}
+
 func (b *watchBody) Close() error {
-	b.once.Do(func() { close(b.closed) })
+	b.once.Do(func() {
+		close(b.closed)
+		if b.ended != nil {
+			b.ended()
+		}
+	})
 	return b.under.Close()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
@@ -43,7 +44,9 @@ type world struct {
 	faults *faults
 	server *fakeapi.Server
 	begin  time.Time
-	acting atomic.Bool // a change may be an action's
+	acting atomic.Bool  // a change may be an action's
+	past   *past.Record // of what may be related
+	calls  atomic.Int64 // of handlers
 
 	mu struct {
 		sync.Mutex
@@ -79,8 +82,9 @@ type report struct {
 // run plays a script, whose faults the seed decides unless it has its own. It
 // must be called in a bubble.
 func run(s *script, f *faults) *report {
-	w := &world{script: s, faults: f, begin: time.Now()}
-	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases())
+	w := &world{script: s, faults: f, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases(),
+		fakeapi.Custom(sourceType(), "sources"), fakeapi.Kind{Type: zoneType(), Plural: "zones", ClusterScoped: true, Status: true, Generation: true})
 	if s.is(byLists) {
 		w.server.RefuseWatchLists()
 	}
@@ -121,6 +125,9 @@ func run(s *script, f *faults) *report {
 	w.note("the checks begin")
 	w.checkCluster()
 	<-time.After(silence)
+	w.checkSilence(quiet)
+	w.checkWatches()
+	w.checkUnrelated()
 	w.checkSilence(quiet)
 
 	stop()
@@ -163,6 +170,9 @@ func (w *world) config() config.Operator {
 			{Type: partType(), Strategy: strategy(2)},
 		},
 	}
+	if w.script.is(withRelated) {
+		cfg.Related = relatedConfig()
+	}
 	if w.script.is(inNamespaces) {
 		cfg.Namespaces = []string{"ns", "ns2"}
 	}
@@ -176,10 +186,11 @@ func (w *world) config() config.Operator {
 func (w *world) replica(ctx context.Context, name string) {
 	for n := 1; ; n++ {
 		pctx, cancel := context.WithCancel(ctx)
-		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{})}
+		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{}), witness: w.past.Witness()}
 		p.mu.passes = map[string]*pass{}
 		p.mu.deleting = map[types.UID]struct{}{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
+		p.mu.watches = map[past.Ref]int{}
 		p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
 		w.mu.Lock()
 		w.mu.processes[name] = p
@@ -196,7 +207,7 @@ func (w *world) replica(ctx context.Context, name string) {
 		w.note("%s starts", p.replica)
 		ended := make(chan struct{})
 		go p.checkEnd(pctx, ended)
-		err := runner.Run(pctx, w.config(), &operator{p}, opts)
+		err := runner.Run(pctx, w.config(), w.handler(p), opts)
 		close(ended)
 		cancel()
 		p.kill()
@@ -306,9 +317,9 @@ func (w *world) onDelete(kind string) bool {
 }
 
 // renew deletes children that are never changed, so that they come back as
-// they are to be, the Secrets last: they tell of a ConfigMap.
+// they are to be, the ConfigMaps first: the others tell of them.
 func (w *world) renew() {
-	for _, kinds := range [][]string{{"ConfigMap", "Part"}, {"Secret"}} {
+	for _, kinds := range [][]string{{"ConfigMap"}, {"Part", "Secret"}} {
 		deleted := false
 		live := w.live()
 		for _, uid := range sorted(live) {

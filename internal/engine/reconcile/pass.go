@@ -138,6 +138,7 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	} else if !current {
 		return schedule.Outcome{Again: true}, nil
 	}
+	referred := p.parent
 	if err := p.settleFinalizers(ctx); apierrors.IsNotFound(err) {
 		return p.lookAgain(ctx, err)
 	} else if err != nil {
@@ -145,6 +146,11 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	}
 	if p.parent.IsDeleting() {
 		return schedule.Outcome{Again: true}, nil
+	}
+	if p.parent != referred { // somebody may have changed, too, what it refers to
+		if known, err := p.refer(ctx); !known {
+			return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
+		}
 	}
 	resp, err := p.callSync(ctx)
 	if err != nil {

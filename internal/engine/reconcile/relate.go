@@ -75,13 +75,18 @@ func (p *pass) servedSince(queries []relate.Query) bool {
 	})
 }
 
-// references returns what the parent refers to.
+// references returns what the parent refers to. A parent whose references are refused refers
+// to nothing any more. While the handler can't say what they are, they stay as they were.
 func (p *pass) references(ctx context.Context) ([]relate.Query, error) {
 	refs, err := askRelate(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	return p.resolver.Queries(p.Types, p.parent, refs)
+	queries, err := p.resolver.Queries(p.Types, p.parent, refs)
+	if err != nil && p.related != nil {
+		p.related.Forget(p.parent.UID())
+	}
+	return queries, err
 }
 
 // askRelate asks the handler what the parent refers to.

@@ -210,6 +210,28 @@ func TestRelated_NeverNotThereYet(t *testing.T) {
 	})
 }
 
+// The answer to the patch of the finalizers has a newer parent, which refers to something
+// else. It isn't shown with what the older one referred to.
+func TestRelated_ReferenceMovesBeforeTheFinalizerIsThere(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, h := rig.Server(), &reader{}
+		create(t, server, secret("one", "1"))
+		create(t, server, secret("two", "2"))
+		rig.CreateParent(t, server, "p", "one")
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			if req.Verb == "patch" && req.Type == sample.ParentType() {
+				_, err := server.Change(req.Type, req.Key, func(o map[string]any) { o["spec"] = map[string]any{"value": "two"} })
+				return err
+			}
+			return nil
+		}})
+		r := rig.Start(t, server, relating(), handler.Funcs{SyncFunc: h.Sync, FinalizeFunc: h.Finalize})
+		rig.Elapse(time.Second)
+		require.Equal(t, []string{"two=2"}, h.seen("p"))
+		r.Stop()
+	})
+}
+
 // Many names are one watch, of which only what is referred to is held. When they become few
 // again, each has its watch.
 func TestRelated_Many(t *testing.T) {
@@ -323,14 +345,14 @@ func TestRelated_Forbidden(t *testing.T) {
 	}
 }
 
-// The right to read single objects is missing, where one watch is for all. The parent whose
+// The right to list is missing, where one watch is for all. The parent whose
 // reference has to be looked up fails with the rule to add, and readiness names it.
 func TestRelated_ForbiddenLookup(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		const many = 70
 		server, h := rig.Server(), &reader{}
 		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
-			if req.Type == k8s.Secret && req.Verb == "get" {
+			if req.Type == k8s.Secret && req.Verb == "list" {
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "new", errors.New("no"))
 			}
 			return nil
@@ -347,7 +369,7 @@ func TestRelated_ForbiddenLookup(t *testing.T) {
 		require.Empty(t, h.seen("late"))
 		for _, err := range []error{r.Errors("late")[0], r.Manager.Ready()} {
 			require.ErrorContains(t, err, "Secret ns/new: ")
-			require.ErrorContains(t, err, `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`)
+			require.ErrorContains(t, err, `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["list"]}`)
 		}
 		require.Equal(t, []string{""}, h.seen("p0"), "it goes on")
 		server.SetHooks(fakeapi.Hooks{})
@@ -393,6 +415,32 @@ func TestRelated_RelateMisbehaves(t *testing.T) {
 			})
 		})
 	}
+}
+
+// References that are refused end those that the parent had before: nothing is watched for it
+// any more, and nothing wakes it.
+func TestRelated_RefusedAfterAll(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, h := rig.Server(), &reader{}
+		create(t, server, secret("one", "1"))
+		r := rig.Start(t, server, relating(), h)
+		r.Create("p", "one")
+		rig.Elapse(time.Second)
+		require.Equal(t, []string{"one=1"}, h.seen("p"))
+		r.SetSpec("p", "..")
+		rig.Elapse(time.Second)
+		require.Len(t, r.Errors("p"), 1)
+		r.Change(k8s.Secret, "one", setData("11"))
+		rig.Elapse(time.Second)
+		require.Len(t, r.Errors("p"), 1, "there was no other pass")
+		for _, name := range []string{"related watches", "related objects", "related queries", "parents that refer"} {
+			require.Zero(t, r.Manager.Engine().Sizes()[name], name)
+		}
+		r.SetSpec("p", "one")
+		rig.Elapse(time.Second)
+		require.Equal(t, []string{"one=11"}, h.seen("p"))
+		r.Stop()
+	})
 }
 
 // A handler refers to something though no type is related: the configuration lacks it.

@@ -2,7 +2,9 @@ package relate
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,17 +17,36 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// look asks the API server what there is for a query by which some parent refers.
-func (r *Relations) look(ctx context.Context, q Query) ([]*resource.Resource, error) {
+// kindOf returns how the type of a query is served.
+func (r *Relations) kindOf(q Query) *catalog.Kind {
 	r.mu.Lock()
-	k, unserved := r.mu.kinds[q.Type], r.unservedLocked(q)
-	r.mu.Unlock()
-	if unserved {
-		return nil, nil
+	defer r.mu.Unlock()
+	if q.Unserved {
+		return &catalog.Kind{Type: q.Type, Unserved: true}
 	}
+	return r.mu.kinds[q.Type]
+}
+
+// list asks the API server what there is for a query by which some parent refers, and as of
+// which resourceVersion.
+func (r *Relations) list(ctx context.Context, q Query) (found []*resource.Resource, version string, err error) {
+	k := r.kindOf(q)
+	if k.Unserved {
+		return nil, "", nil
+	}
+	found, version, err = r.Client.ListPages(ctx, k, q.Namespace, q.Options())
+	return found, version, catalog.Forbidden(k, "list", err)
+}
+
+// read is list for who doesn't have to know as of when the answer is: a name needs no list.
+func (r *Relations) read(ctx context.Context, q Query) ([]*resource.Resource, error) {
 	if q.Name == "" {
-		found, _, err := r.Client.ListPages(ctx, k, q.Namespace, q.Options())
-		return found, catalog.Forbidden(k, "list", err)
+		found, _, err := r.list(ctx, q)
+		return found, err
+	}
+	k := r.kindOf(q)
+	if k.Unserved {
+		return nil, nil
 	}
 	res, err := r.Client.Get(ctx, k, q.key())
 	switch {
@@ -66,7 +87,7 @@ func (r *Relations) answer(ctx context.Context, q *query) ([]*resource.Resource,
 	if q.now.known {
 		return q.now.found, nil
 	}
-	found, err := r.look(ctx, q.Query)
+	found, err := r.read(ctx, q.Query)
 	if err == nil {
 		q.now.found, q.now.known = found, true
 	}
@@ -80,8 +101,13 @@ type lookup struct {
 	event   bool   // it is of an object of which an event brought the key alone
 	asked   uint64 // the number of the newest query when the API server was asked
 	passes  uint64 // that of the newest state that had passed by then: the answer is as new as that
+	newest  string // the newest resourceVersion that the API server had told of by then
 	again   bool   // what it finds may be older than what is known by now
 }
+
+// errAnotherHistory says that the answer to a lookup is of a history that the watch doesn't
+// know yet: etcd was restored from a backup. Only the watch's next list can be trusted.
+var errAnotherHistory = errors.New("the API server's resourceVersions have gone back")
 
 // lookLocked notes that a query is to be looked up, or, if it is being looked up, once more.
 // event says that an event has brought no more than the key of that object.
@@ -108,11 +134,14 @@ func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lo
 			return
 		}
 		s.mu.Lock()
-		l.again, l.asked, l.passes = false, s.mu.count, s.passes
+		l.again, l.asked, l.passes, l.newest = false, s.mu.count, s.passes, s.newestLocked()
 		s.mu.Unlock()
-		found, err := s.look(ctx, q)
+		found, version, err := s.list(ctx, q) // a name, too: a 404 doesn't say as of when
 		<-slots
-		change, over := s.found(q, l, found, err)
+		if err == nil && s.isAnotherHistory(l, found, version) {
+			err = errAnotherHistory
+		}
+		change, over := s.found(q, l, found, version, err)
 		s.Changed(change, schedule.Fresh, schedule.Trigger("lookup of "+q.Type.Kind))
 		if over || ctx.Err() != nil {
 			return
@@ -128,8 +157,9 @@ func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lo
 	}
 }
 
-// found takes the answer to a lookup. It says whether the lookup is over.
-func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error) (c store.Change, over bool) {
+// found takes the answer to a lookup, which is as of a resourceVersion. It says whether the
+// lookup is over.
+func (s *source) found(q Query, l *lookup, found []*resource.Resource, version string, err error) (c store.Change, over bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of := s.mu.queries[q]
@@ -137,6 +167,8 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 	case s.stale, err != nil && of == nil && q != s.of && !l.event: // nobody waits for it
 		s.endLookupLocked(q)
 		return c, true
+	case errors.Is(err, errAnotherHistory):
+		return c, false
 	case err != nil:
 		for _, of := range s.coveredLocked() {
 			if (of.Query == q || q == s.of && !s.knows(of)) && of.err == nil {
@@ -157,31 +189,42 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, err error
 		if p, ok := s.passed[key]; ok && p.number > l.passes && p.outdates(res) {
 			continue
 		}
-		if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+		if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) || s.overLocked(res, version) {
 			continue
 		}
 		concerned = append(concerned, s.setLocked(key, res)...)
-		if s.lookedUp == "" || store.Older(s.lookedUp, res.ResourceVersion()) {
-			s.lookedUp = res.ResourceVersion()
-		}
 	}
-	c.Parents = append(parentsOf(concerned...), s.lookedUpLocked(q, l)...)
+	if s.lookedUp == "" || store.Older(s.lookedUp, version) {
+		s.lookedUp = version
+	}
+	c.Parents = append(parentsOf(concerned...), s.lookedUpLocked(q, l, version)...)
 	s.endLookupLocked(q)
 	return c, true
 }
 
-// lookedUpLocked notes that a lookup has been answered, and returns the parents whose wait is
-// over. An answer about everything is one to all queries. None is one to a query that is newer
-// than the request: of its objects the keys alone may have been kept.
-func (s *source) lookedUpLocked(q Query, l *lookup) (woken []types.UID) {
+// isAnotherHistory says whether the answer to a lookup can't be of the watch's history: see
+// store.ReplaceSince.
+func (s *source) isAnotherHistory(l *lookup, found []*resource.Resource, version string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return store.Older(version, l.newest) || slices.ContainsFunc(found, func(res *resource.Resource) bool {
+		held := s.objects[res.Key()]
+		return held != nil && store.Contradicts(held, res, version, isShort(res))
+	})
+}
+
+// lookedUpLocked notes that a lookup has been answered, as of a resourceVersion, and returns
+// the parents whose wait is over. An answer about everything is one to all queries. None is one
+// to a query that is newer than the request: of its objects the keys alone may have been kept.
+func (s *source) lookedUpLocked(q Query, l *lookup, version string) (woken []types.UID) {
 	if s.looked == nil {
-		s.looked = map[Query]struct{}{}
+		s.looked = map[Query]string{}
 	}
 	var answered []*query
 	for _, of := range s.coveredLocked() {
 		if (of.Query == q || q == s.of) && of.number <= l.asked {
 			of.err = nil
-			s.looked[of.Query] = struct{}{}
+			s.looked[of.Query] = version
 			answered = append(answered, of)
 		}
 	}

@@ -272,12 +272,17 @@ func (r *Relations) whyNotLocked(of *query) error {
 	if of.err != nil {
 		return fmt.Errorf("%s: %w", of, of.err)
 	}
+	var why error
 	for _, q := range of.servers() {
-		if s := r.mu.sources[q]; s != nil && s.err != nil {
-			return fmt.Errorf("%s: %w", of, s.err)
+		switch s := r.mu.sources[q]; {
+		case s == nil || s.stale:
+		case s.err == nil:
+			return nil
+		default:
+			why = fmt.Errorf("%s: %w", of, s.err)
 		}
 	}
-	return nil
+	return why
 }
 
 // matchingLocked returns the queries that are for an object.

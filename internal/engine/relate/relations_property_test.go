@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -46,15 +48,16 @@ type world struct {
 	server    *fakeapi.Server
 	relations *relate.Relations
 
-	mu     sync.Mutex
-	refs   map[types.UID][]relate.Query
-	told   map[types.UID][]string          // name=resourceVersion, as the parent knows them
-	known  map[types.UID]bool              // the last answer was one
-	newest map[types.UID]map[string]string // parent -> object -> the newest resourceVersion that it was told
-	wrong  []string
+	mu      sync.Mutex
+	refs    map[types.UID][]relate.Query
+	told    map[types.UID][]string // name=resourceVersion, as the parent knows them
+	known   map[types.UID]bool     // the last answer was one
+	record  *past.Record
+	witness *past.Witness
+	wrong   []string
 
-	restore  func() // nil: there is no backup
-	restored bool   // resourceVersions have gone back
+	restore func()      // nil: there is no backup
+	down    atomic.Bool // the API server is, since etcd is restored
 
 	notes   sync.Mutex
 	history []string
@@ -64,9 +67,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), refs: map[types.UID][]relate.Query{}, told: map[types.UID][]string{},
-		known: map[types.UID]bool{}, newest: map[types.UID]map[string]string{},
+		known: map[types.UID]bool{}, record: past.NewRecord(k8s.Secret.Kind),
 	}
+	w.witness = w.record.Witness()
 	w.server = fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), fakeapi.Secrets(), fakeapi.ConfigMaps())
+	w.meet(nil)
 	cfg := defaults.Apply(config.Operator{Name: "op", Parent: sample.ParentType(), Related: []config.Related{{Type: k8s.Secret}}})
 	kinds, err := catalog.Offline(cfg)
 	require.NoError(t, err)
@@ -96,18 +101,27 @@ func (w *world) note(format string, args ...any) {
 	w.history = append(w.history, fmt.Sprintf(format, args...))
 }
 
-// lasting says whether a Secret is there all the time, with the same labels.
-func lasting(name string) bool { return strings.HasPrefix(name, "lasting") }
-
-// twice says whether several of the queries may be for an object. Each has a watch of its own.
-func twice(queries []relate.Query, res *resource.Resource) bool {
-	n := 0
-	for _, q := range queries {
-		if q.Name == "" || q.Name == res.Name() && q.Namespace == res.Namespace() {
-			n++
+// meet has all requests to come meet something first; nil is nothing.
+func (w *world) meet(before func(fakeapi.Request) error) {
+	w.server.SetHooks(fakeapi.Hooks{Changed: w.record.Note, Before: func(req fakeapi.Request) error {
+		if before != nil {
+			if err := before(req); err != nil {
+				return err
+			}
 		}
+		if w.down.Load() { // whenever the request was sent
+			return syscall.ECONNREFUSED
+		}
+		return nil
+	}})
+}
+
+// refsOf returns queries as a Witness knows them.
+func refsOf(queries []relate.Query) (refs []past.Ref) {
+	for _, q := range queries {
+		refs = append(refs, past.Ref{Kind: q.Type.Kind, Namespace: q.Namespace, Name: q.Name, Selector: q.Selector})
 	}
-	return n > 1
+	return refs
 }
 
 // look is a pass over a parent: it asks what there is, and checks the answer.
@@ -118,28 +132,18 @@ func (w *world) look(parent types.UID) {
 	if !ok {
 		return
 	}
+	w.witness.Refers(parent, refsOf(queries))
 	found, known, err := w.relations.Refer(parent, queries)
 	w.known[parent] = known && err == nil
 	if !w.known[parent] {
 		return
 	}
 	var told []string
-	seen := map[string]bool{}
 	for _, res := range found {
-		key := res.Key().String()
-		told, seen[key] = append(told, key+"="+res.ResourceVersion()), true
-		if w.newest[parent] == nil {
-			w.newest[parent] = map[string]string{}
-		}
-		if before := w.newest[parent][key]; !w.restored && !twice(queries, res) && before != "" && store.Older(res.ResourceVersion(), before) {
-			w.wrong = append(w.wrong, fmt.Sprintf("%s was told %s in the state %s, and then %s", parent, key, before, res.ResourceVersion()))
-		}
-		w.newest[parent][key] = res.ResourceVersion()
+		told = append(told, res.Key().String()+"="+res.ResourceVersion())
 	}
-	for _, q := range queries {
-		if lasting(q.Name) && !seen[q.Namespace+"/"+q.Name] {
-			w.wrong = append(w.wrong, fmt.Sprintf("%s was told that %s isn't there", parent, q))
-		}
+	for _, wrong := range w.witness.Shown(parent, refsOf(queries), found) {
+		w.wrong = append(w.wrong, fmt.Sprintf("%s: %s", parent, wrong))
 	}
 	w.told[parent] = told
 	w.note("    %s told %v", parent, told)
@@ -158,7 +162,7 @@ func (w *world) pick(of ...string) string { return of[w.rng.IntN(len(of))] }
 func (w *world) namespace() string { return w.pick("a", "a", "a", "b") }
 
 func (w *world) name() string {
-	return w.pick("lasting0", "lasting1", "s0", "s1", "s2", "s3", "s4", "s5")
+	return fmt.Sprint("s", w.rng.IntN(7))
 }
 
 // query returns a reference.
@@ -183,7 +187,7 @@ func (w *world) query() relate.Query {
 
 func (w *world) secret(name, namespace string) map[string]any {
 	meta := map[string]any{"name": name, "namespace": namespace}
-	if tier := w.pick("", "gold", "tin"); tier != "" && !lasting(name) {
+	if tier := w.pick("", "gold", "tin"); tier != "" {
 		meta["labels"] = map[string]any{"tier": tier}
 	}
 	return map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": map[string]any{"n": strconv.Itoa(w.rng.IntN(1000))}}
@@ -204,16 +208,15 @@ func (w *world) step() {
 		w.mu.Lock()
 		w.note("%s refers to %v", parent, queries)
 		w.refs[parent], w.known[parent] = queries, false
-		delete(w.newest, parent) // what another watch delivers may be late
 		w.mu.Unlock()
 		w.look(parent)
 	case dice < 28:
 		w.mu.Lock()
 		w.note("%s is gone", parent)
 		delete(w.refs, parent)
-		delete(w.newest, parent)
-		w.mu.Unlock()
 		w.relations.Forget(parent)
+		w.witness.Shown(parent, nil, nil)
+		w.mu.Unlock()
 	case dice < 45:
 		w.note("create %s", key)
 		_, _ = w.server.Create(w.secret(key.Name, key.Namespace))
@@ -226,10 +229,8 @@ func (w *world) step() {
 			o["metadata"].(map[string]any)["labels"] = labels    //nolint:forcetypeassert // so is it
 		})
 	case dice < 72:
-		if !lasting(key.Name) {
-			w.note("delete %s", key)
-			_ = w.server.Delete(k8s.Secret, key)
-		}
+		w.note("delete %s", key)
+		_ = w.server.Delete(k8s.Secret, key)
 	case dice < 78:
 		w.note("the watches are late")
 		w.server.Hold(k8s.Secret)
@@ -247,19 +248,17 @@ func (w *world) step() {
 		w.note("backup")
 		w.restore = w.server.Backup()
 	case dice < 94 && w.restore != nil:
-		w.mu.Lock()
 		w.note("restore")
-		w.restored = true
-		w.mu.Unlock()
-		w.server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return syscall.ECONNREFUSED }})
+		w.down.Store(true)
 		w.restore()
-		rig.Elapse(3 * time.Second)
-		w.server.SetHooks(fakeapi.Hooks{})
+		w.record.Restored(w.server.List(k8s.Secret))
+		rig.Elapse(40 * time.Second) // in which each watch is tried again, and finds out
+		w.down.Store(false)
 	case dice < 98:
 		n, slow, right := 1+w.rng.IntN(4), w.rng.IntN(3) == 0, w.pick("", "", "watch", "list", "get")
 		w.note("%d requests fail or are late (%t), or are forbidden (%s)", n, slow, right)
 		var mu sync.Mutex
-		w.server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+		w.meet(func(req fakeapi.Request) error {
 			mu.Lock()
 			if right == "" || right == req.Verb {
 				n--
@@ -276,7 +275,7 @@ func (w *world) step() {
 				return apierrors.NewInternalError(errors.New("for a moment"))
 			}
 			return nil
-		}})
+		})
 	}
 }
 
@@ -302,9 +301,7 @@ func uniqueQueries(refs map[types.UID][]relate.Query) map[relate.Query]struct{} 
 }
 
 // TestProperty plays random histories. In the end every parent knows exactly what it refers
-// to, as it is. On the way none is told that what is there all the time isn't, or of a state
-// older than one that it was told, unless it refers to something else by then, or to the
-// object in two ways.
+// to, as it is. What it is told on the way a past.Witness judges.
 func TestProperty(t *testing.T) {
 	first, count := rig.FromEnv(t, "RELATE_FIRST", 0), rig.FromEnv(t, "RELATE_COUNT", 400)
 	for seed := first; seed < first+count; seed++ {
@@ -323,7 +320,7 @@ func play(t *testing.T, seed uint64) (wrong, history []string) {
 		w.server.RefuseWatchLists()
 	}
 	for _, namespace := range []string{"a", "b"} {
-		for _, name := range []string{"lasting0", "lasting1"} {
+		for _, name := range []string{"s0", "s1"} {
 			_, err := w.server.Create(w.secret(name, namespace))
 			require.NoError(t, err)
 		}
@@ -338,7 +335,7 @@ func play(t *testing.T, seed uint64) (wrong, history []string) {
 		w.step()
 		w.wait()
 	}
-	w.server.SetHooks(fakeapi.Hooks{})
+	w.meet(nil)
 	w.server.Release()
 	rig.Elapse(2 * time.Minute)
 	w.mu.Lock()
@@ -375,5 +372,8 @@ func play(t *testing.T, seed uint64) (wrong, history []string) {
 	}
 	cancel()
 	<-done
+	if w.record.Collided() {
+		w.wrong = nil
+	}
 	return w.wrong, w.history
 }

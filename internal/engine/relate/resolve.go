@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/labels"
@@ -97,6 +99,9 @@ func (r *Resolver) query(types *catalog.Catalog, parent *resource.Resource, ref 
 			return Query{}, fmt.Errorf("%q isn't the name of a %s: %s", shown(ref.Name), of.Type.Kind, wrong[0])
 		}
 	}
+	if len(ref.Selector) > mostSelector {
+		return Query{}, fmt.Errorf("%s: Selector: it is longer than %d characters", of.Type, mostSelector)
+	}
 	if ref.Selector != "" {
 		selector, err := labels.Parse(ref.Selector)
 		if err != nil {
@@ -134,10 +139,18 @@ func (of rule) namespace(k *catalog.Kind, parent *resource.Resource, ref handler
 	}
 }
 
+// mostSelector is how long a selector may be. It is a part of URLs, and who writes a parent may
+// have written it: a watch that a proxy or the API server refuses for its length would be tried
+// for ever.
+const mostSelector = 8192
+
 // nameErrors says why no object can have a name.
 func nameErrors(name string) []string {
-	if len(name) > validation.DNS1123SubdomainMaxLength {
+	switch {
+	case len(name) > validation.DNS1123SubdomainMaxLength:
 		return []string{fmt.Sprintf("it is longer than %d characters", validation.DNS1123SubdomainMaxLength)}
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return []string{"it has a control character"}
 	}
 	return content.IsPathSegmentName(name)
 }

@@ -68,6 +68,8 @@ func TestQueries_ByFields(t *testing.T) {
 		"Object":    {"nor is an object", "spec.secret", map[string]any{"secret": map[string]any{"name": "a"}}, nil, "related: spec.secret: neither a name nor a list of names"},
 		"Path":      {"it would lead elsewhere", "spec.secret", map[string]any{"secret": "../a"}, nil, `related: spec.secret: "../a" isn't the name of a Secret`},
 		"Long":      {"no object has such a name", "spec.secret", map[string]any{"secret": strings.Repeat("x", 300)}, nil, "…\" isn't the name of a Secret: it is longer than 253 characters"},
+		"Null byte": {"nothing is called so", "spec.secret", map[string]any{"secret": "a\x00"}, nil, `related: spec.secret: "a\x00" isn't the name of a Secret: it has a control character`},
+		"Newline":   {"nor so", "spec.secret", map[string]any{"secret": "a\nb"}, nil, `related: spec.secret: "a\nb" isn't the name of a Secret: it has a control character`},
 		"NotInside": {"a path through a text", "spec.secret.name", map[string]any{"secret": "a"}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,6 +108,7 @@ func TestQueries_ByRefs(t *testing.T) {
 		"ClusterParent":  {"a cluster-scoped parent has no namespace", "", handler.Ref{Type: k8s.ConfigMap, Name: "a"}, relate.Query{}, "v1/ConfigMap: no namespace; the parent is cluster-scoped, so the reference must name one"},
 		"Selector":       {"selectors that mean the same are the same", "ns", handler.Ref{Type: k8s.Secret, Selector: "b = c,a in (y, x)"}, relate.Query{Type: k8s.Secret, Namespace: "ns", Selector: "a in (x,y),b=c"}, ""},
 		"NoSelector":     {"it can't be read", "ns", handler.Ref{Type: k8s.Secret, Selector: "a=(b"}, relate.Query{}, "v1/Secret: Selector: "},
+		"LongSelector":   {"it wouldn't fit into every URL", "ns", handler.Ref{Type: k8s.Secret, Selector: "a in (" + strings.Repeat("b,", 5000) + "c)"}, relate.Query{}, "v1/Secret: Selector: it is longer than 8192 characters"},
 		"Both":           {"which of them is meant?", "ns", handler.Ref{Type: k8s.Secret, Name: "a", Selector: "a=b"}, relate.Query{}, "a Name and a Selector"},
 		"Unknown":        {"nobody watches it", "ns", handler.Ref{Type: k8s.Pod, Name: "a"}, relate.Query{}, "v1/Pod isn't among config.Operator.Related; add it there"},
 		"Everything":     {"of the parent's namespace", "ns", handler.Ref{Type: k8s.Secret}, relate.Query{Type: k8s.Secret, Namespace: "ns"}, ""},

@@ -27,14 +27,15 @@ type source struct {
 
 	objects  map[types.NamespacedName]*resource.Resource
 	position string // the resourceVersion up to which everything has been delivered
-	lookedUp string // the newest resourceVersion that a lookup has found; empty: none
+	lookedUp string // the newest resourceVersion as of which a lookup was answered; empty: none was
 	synced   bool   // a complete list has arrived
 	stale    bool   // not to be used, since nobody has asked for it for a while
 	err      error  // why there is no watch, and so maybe no list; nil: there is one, or will be
 	asked    uint64 // the number of the newest query when the list was asked for that is under way
 	listed   uint64 // the same, for the list that arrived last
-	// looked are the queries that are newer than the last list, and have been looked up.
-	looked map[Query]struct{}
+	// looked are the queries that are newer than the last list, and have been looked up, with
+	// the resourceVersion as of which they were answered.
+	looked map[Query]string
 	// looking are the lookups that are due or under way.
 	looking map[Query]*lookup
 	// passed has, while there are lookups, the states that the watch has delivered and that
@@ -158,6 +159,11 @@ func (s *source) Position(store.Stream) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = s.mu.count
+	return s.newestLocked()
+}
+
+// newestLocked returns the newest resourceVersion that the API server has told of.
+func (s *source) newestLocked() string {
 	if s.position == "" || store.Older(s.position, s.lookedUp) {
 		return s.lookedUp
 	}
@@ -170,7 +176,7 @@ func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
 	defer s.mu.Unlock()
 	defer s.advanceLocked(res.ResourceVersion())
 	key := res.Key()
-	if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+	if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) || s.overLocked(res, res.ResourceVersion()) {
 		return store.Change{}
 	}
 	if s.of.all() && isShort(res) && len(s.askedForLocked(res)) > 0 { // somebody refers to it since it was read
@@ -178,6 +184,18 @@ func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
 		return store.Change{}
 	}
 	return s.observedLocked(key, res, res.ResourceVersion())
+}
+
+// overLocked says whether what was told of an object, as of a resourceVersion, is over: a lookup
+// that was answered before has told what there was later on. The watch will tell that, too.
+func (s *source) overLocked(res *resource.Resource, version string) bool {
+	if len(s.looked) == 0 {
+		return false
+	}
+	return slices.ContainsFunc(s.askedForLocked(res), func(of *query) bool {
+		at, ok := s.looked[of.Query]
+		return ok && store.Older(version, at)
+	})
 }
 
 // observedLocked takes a state that the watch has delivered, nil for the end of an object.

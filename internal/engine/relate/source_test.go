@@ -3,6 +3,7 @@ package relate
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -148,7 +149,7 @@ func TestSource_ShortEvent(t *testing.T) {
 	wide.Observe(store.Stream{}, short)
 	require.Empty(t, s.held(wide, "b"))
 	l := s.lookup(wide, named("b"))
-	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, nil)
+	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, "11", nil)
 	require.Equal(t, "11", s.held(wide, "b"))
 	found, known, err := s.Refer("q", []Query{named("b")})
 	require.NoError(t, err)
@@ -163,12 +164,12 @@ func TestSource_ShortEventIsReadUntilItIs(t *testing.T) {
 	short := s.shorten(s.secret("b", 11, "gold"))
 	gold := Query{Type: k8s.Secret, Namespace: "ns", Selector: "tier=gold"}
 	s.refer("q", []Query{gold})
-	wide.found(gold, s.lookup(wide, gold), nil, nil)
+	wide.found(gold, s.lookup(wide, gold), nil, "10", nil)
 	wide.Observe(store.Stream{}, short)
 	l := s.lookup(wide, named("b"))
-	_, over := wide.found(named("b"), l, nil, errors.New("for a moment"))
+	_, over := wide.found(named("b"), l, nil, "", errors.New("for a moment"))
 	require.False(t, over)
-	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "gold")}, nil)
+	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "gold")}, "11", nil)
 	require.Equal(t, "11", s.held(wide, "b"))
 }
 
@@ -218,9 +219,96 @@ func TestSource_LookupAndWatch(t *testing.T) {
 			s.refer("q", []Query{named("b")})
 			l := s.lookup(wide, named("b"))
 			tc.watch(s, wide)
-			_, over := wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, nil)
+			_, over := wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, "11", nil)
 			require.Equal(t, !tc.again, over)
 			require.Equal(t, tc.want, s.held(wide, "b"), tc.reason)
+		})
+	}
+}
+
+// A lookup has found nothing. What the watch tells later of the time before doesn't bring
+// it back.
+func TestSource_LookupOfNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		then   func(s *stage, wide *source)
+		want   string
+	}{
+		"Older":      {"it is gone by now", func(s *stage, wide *source) { wide.Observe(store.Stream{}, s.secret("b", 15, "")) }, ""},
+		"OlderShort": {"nor is it read", func(s *stage, wide *source) { wide.Observe(store.Stream{}, s.shorten(s.secret("b", 15, ""))) }, ""},
+		"Newer":      {"it is back", func(s *stage, wide *source) { wide.Observe(store.Stream{}, s.secret("b", 21, "")) }, "21"},
+		"NewerList":  {"it is back", func(s *stage, wide *source) { s.list(wide, 25, s.secret("b", 21, "")) }, "21"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			wide := s.wide()
+			s.refer("q", []Query{named("b")})
+			_, over := wide.found(named("b"), s.lookup(wide, named("b")), nil, "20", nil)
+			require.True(t, over)
+			tc.then(s, wide)
+			require.Equal(t, tc.want, s.held(wide, "b"), tc.reason)
+		})
+	}
+}
+
+// The watch is late: it still holds for one parent what another one's lookup doesn't find. As
+// long as it does, both are told the same.
+func TestSource_LookupOfWhatIsHeld(t *testing.T) {
+	s := newStage(t)
+	s.refer("r", []Query{{Type: k8s.Secret, Namespace: "ns", Selector: "tier=gold"}})
+	wide := s.wide(s.secret("b", 5, "gold"))
+	s.refer("q", []Query{named("b")})
+	wide.found(named("b"), s.lookup(wide, named("b")), nil, "20", nil)
+	require.Equal(t, "5", s.held(wide, "b"))
+	wide.ObserveDeleted(store.Stream{}, s.secret("b", 15, "gold"))
+	require.Empty(t, s.held(wide, "b"))
+}
+
+// Of two lookups of one object the answer to the second one comes first.
+func TestSource_LookupsOvertake(t *testing.T) {
+	gold := Query{Type: k8s.Secret, Namespace: "ns", Selector: "tier=gold"}
+	s := newStage(t)
+	wide := s.wide()
+	s.refer("q", []Query{gold})
+	first := s.lookup(wide, gold)
+	s.refer("r", []Query{named("b")})
+	wide.found(named("b"), s.lookup(wide, named("b")), nil, "20", nil)
+	wide.found(gold, first, []*resource.Resource{s.secret("b", 15, "gold")}, "16", nil)
+	require.Empty(t, s.held(wide, "b"))
+}
+
+// While etcd is restored from a backup, a lookup may tell of the new history before the watch
+// does. Its answer can't be put beside what is held.
+func TestSource_LookupInAnotherHistory(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason  string
+		found   func(s *stage) []*resource.Resource
+		version string
+		want    bool
+	}{
+		"Same":       {"the usual", func(s *stage) []*resource.Resource { return []*resource.Resource{s.secret("a", 12, "")} }, "20", false},
+		"Older":      {"the watch has come further", func(*stage) []*resource.Resource { return nil }, "15", true},
+		"Overtaken":  {"it has an older state, though it is newer itself", func(s *stage) []*resource.Resource { return []*resource.Resource{s.secret("a", 11, "")} }, "20", true},
+		"NotOrdered": {"some API server has another kind of resourceVersions", func(*stage) []*resource.Resource { return nil }, "v", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			wide := s.wide()
+			wide.Observe(store.Stream{}, s.secret("a", 12, ""))
+			wide.Bookmark(store.Stream{}, "16")
+			s.refer("q", []Query{named("b")})
+			l := s.lookup(wide, named("b"))
+			l.newest = wide.newestLocked()
+			require.Equal(t, tc.want, wide.isAnotherHistory(l, tc.found(s), tc.version), tc.reason)
+			_, over := wide.found(named("b"), l, nil, "", errAnotherHistory)
+			require.False(t, over)
+			_, known, err := s.Refer("q", []Query{named("b")})
+			require.NoError(t, err, "nothing is wrong with the reference")
+			require.False(t, known)
+			s.list(wide, 15)
+			_, known, err = s.Refer("q", []Query{named("b")})
+			require.NoError(t, err)
+			require.True(t, known)
 		})
 	}
 }
@@ -253,6 +341,46 @@ func TestSource_TakesOver(t *testing.T) {
 	require.Equal(t, "20", found[0].ResourceVersion())
 }
 
+// A watch of everything is forbidden, as by a role for some names. The references of a parent
+// that has few are watched one by one, until there is the right. Of one that has many they
+// aren't: which would be?
+func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
+	s := newStage(t) // MostWatches is 1
+	watched := func() (queries []string) {
+		s.settle(s.t.Context(), nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for q := range s.mu.sources {
+			queries = append(queries, q.String())
+		}
+		slices.Sort(queries)
+		return queries
+	}
+	s.refer("many", []Query{named("a"), named("b"), named("c")})
+	s.refer("few", []Query{named("x")})
+	require.Equal(t, []string{"Secret ns/[]"}, watched())
+	wide := s.mu.sources[everySecret()]
+	wide.refused(errors.New("forbidden"))
+	require.Len(t, s.dirty, 1, "other watches are needed")
+	_, _, err := s.Refer("few", []Query{named("x")})
+	require.Error(t, err)
+	require.Equal(t, []string{"Secret ns/[]", "Secret ns/x"}, watched())
+	_, known, err := s.Refer("few", []Query{named("x")})
+	require.NoError(t, err, "the answer is on its way")
+	require.False(t, known)
+	require.Equal(t, []types.UID{"few"}, s.list(s.mu.sources[named("x")], 10).Parents)
+	_, known, _ = s.Refer("few", []Query{named("x")})
+	require.True(t, known)
+	_, _, err = s.Refer("many", []Query{named("a"), named("b"), named("c")})
+	require.ErrorContains(t, err, "Secret ns/a: forbidden")
+
+	wide.established()
+	require.Equal(t, []types.UID{"many"}, s.list(wide, 20).Parents)
+	require.Equal(t, []string{"Secret ns/[]"}, watched())
+	_, known, _ = s.Refer("few", []Query{named("x")})
+	require.True(t, known)
+}
+
 // Very many new references are looked up by one list.
 func TestSource_ManyLookups(t *testing.T) {
 	s := newStage(t) // MostWatches is 1
@@ -261,7 +389,7 @@ func TestSource_ManyLookups(t *testing.T) {
 	l := s.lookup(wide, everySecret())
 	require.Len(t, wide.looking, 1)
 	s.refer("r", []Query{named("d")}) // since the list was asked for
-	c, over := wide.found(everySecret(), l, []*resource.Resource{s.secret("b", 11, ""), s.shorten(s.secret("e", 11, ""))}, nil)
+	c, over := wide.found(everySecret(), l, []*resource.Resource{s.secret("b", 11, ""), s.shorten(s.secret("e", 11, ""))}, "11", nil)
 	require.True(t, over)
 	require.Contains(t, c.Parents, types.UID("q"))
 	found, known, err := s.Refer("q", []Query{named("b"), named("c")})

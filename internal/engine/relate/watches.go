@@ -1,6 +1,7 @@
 package relate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -109,18 +110,40 @@ func (r *Relations) wantedLocked() map[Query]struct{} {
 	}
 	wanted := map[Query]struct{}{}
 	for all, queries := range groups {
-		switch widest := (Query{Type: all.Type}); {
-		case len(groups[widest]) > 0 && wide(widest):
-			wanted[widest] = struct{}{}
-		case wide(all):
-			wanted[all] = struct{}{}
-		default:
-			for _, of := range queries {
+		served := false
+		for _, broad := range []Query{{Type: all.Type}, all} {
+			if !served && len(groups[broad]) > 0 && wide(broad) {
+				wanted[broad] = struct{}{}
+				s := r.mu.sources[broad]
+				served = s == nil || s.err == nil
+			}
+		}
+		if !served {
+			for _, of := range r.fewestLocked(queries) {
 				wanted[of.Query] = struct{}{}
 			}
 		}
 	}
 	return wanted
+}
+
+// fewestLocked returns those queries that have a watch each. If that can't be all of them, as
+// where a watch of everything is forbidden, they are those of the parents that refer to the
+// fewest objects: one that refers to very many keeps nobody else from its own.
+func (r *Relations) fewestLocked(queries []*query) []*query {
+	if len(queries) <= r.MostWatches {
+		return queries
+	}
+	count := make(map[*query]int, len(queries)) // of the queries of the parent that has the fewest
+	for _, of := range queries {
+		for uid := range of.parents {
+			if n := len(r.mu.parents[uid].queries); count[of] == 0 || n < count[of] {
+				count[of] = n
+			}
+		}
+	}
+	slices.SortFunc(queries, func(a, b *query) int { return cmp.Or(count[a]-count[b], Compare(a.Query, b.Query)) })
+	return queries[:r.MostWatches]
 }
 
 // startLocked returns the source of a query, which is to be run.
@@ -172,6 +195,7 @@ func (s *source) refused(err error) {
 		} else {
 			c.Parents = s.wokenLocked(s.coveredLocked()...)
 		}
+		s.signal()
 	}
 	s.mu.Unlock()
 	s.changed(c, schedule.Fresh, s.trigger())
