@@ -102,9 +102,6 @@ func (w *world) profile() {
 // TestHeap: what nobody refers to isn't held, however the Secrets are watched. RELATED_SECRETS
 // says how many there are of those, and RELATED_ROUNDS how often it is measured.
 func TestHeap(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	foreign, rounds := fromEnv(t, "RELATED_SECRETS", 2000), fromEnv(t, "RELATED_ROUNDS", 1)
 	for _, parents := range []int{50, 100} { // a watch each, and one of all
 		none := newWorld(t, fmt.Sprint("none-", parents), parents, 0)

@@ -59,9 +59,6 @@ func between(from, to []time.Time) []time.Duration {
 
 // TestLatency changes related Secrets and children in turn. RELATED_CHANGES says how many of each.
 func TestLatency(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs an API server")
-	}
 	changes, foreign := fromEnv(t, "RELATED_CHANGES", 20), fromEnv(t, "RELATED_SECRETS", 0)
 	for _, parents := range []int{50, 100} { // a watch each, and one of all
 		w := newWorld(t, fmt.Sprint("latency-", parents), parents, foreign)
