@@ -33,6 +33,8 @@ SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
 FIRST ?= 1
 OBJECTS ?= 2000,20000,100000
+SECRETS ?= 20000
+CHANGES ?= 2000
 SEED ?=
 MINUTES ?=
 OPERATORS ?=
@@ -93,6 +95,10 @@ bench: controlplane ## This library beside controller-runtime and plain client-g
 bench-scale: ## Cost per pass with OBJECTS (2000,20000,100000) in the store, ROUNDS (5) each, on an API server in the process; a CPU profile in .cache
 	@mkdir -p $(CACHE)
 	@SCALE_OBJECTS=$(OBJECTS) SCALE_ROUNDS=$(ROUNDS) SCALE_PROFILE=$(CACHE)/bench-scale.pprof go test -count=1 -timeout 60m -v -run '^TestScale$$' $(TESTFLAGS) ./test/scale | grep -v -E '^ *(===|--- PASS|PASS|ok)'
+
+.PHONY: bench-related
+bench-related: controlplane ## Memory and latency of related objects among SECRETS (20000) that nobody refers to, ROUNDS (5) and CHANGES (2000) of each, on a real API server
+	@RELATED_SECRETS=$(SECRETS) RELATED_ROUNDS=$(ROUNDS) RELATED_CHANGES=$(CHANGES) go test -count=1 -timeout 2h -v -run '^Test(Heap|Latency)$$' $(TESTFLAGS) ./test/related | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: chaos
 chaos: controlplane ## The operator among failing connections, API servers and replicas, for MINUTES (5); SEED repeats the faults

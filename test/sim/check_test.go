@@ -67,9 +67,14 @@ func (w *world) noteEndLocked(before, after brief, gone bool) {
 	switch _, ending := w.mu.ending[parent]; {
 	case before.Kind == parentType().Kind && (gone || after.Metadata.DeletionTimestamp != ""):
 		w.mu.ending[before.Metadata.UID] = struct{}{}
-	case gone && ending:
+	case gone && ending && before.ownedBy(parent): // what was orphaned before is no part of the family any more
 		w.mu.followed[familyKey(before)] = before.Metadata.UID
 	}
+}
+
+// ownedBy says whether an object has an owner reference to a parent.
+func (b brief) ownedBy(parent types.UID) bool {
+	return slices.ContainsFunc(b.Metadata.OwnerReferences, func(ref struct{ UID types.UID }) bool { return ref.UID == parent })
 }
 
 // familyKey is the key of a child of one instance of its parent.

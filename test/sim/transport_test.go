@@ -262,6 +262,7 @@ type brief struct {
 		UID                                                 types.UID
 		Finalizers                                          []string
 		Labels                                              map[string]string
+		OwnerReferences                                     []struct{ UID types.UID }
 	}
 	Details struct{ UID types.UID } // of a Status
 }
