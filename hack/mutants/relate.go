@@ -62,7 +62,7 @@ func inRelate() []mutant {
 		unit("a watch ends when nobody needs it", "relate", "relate/watches.go",
 			"		if !replaced && !s.stale {\n", "		if true || replaced {\n"),
 		unit("few names are watched where everything can't be", "relate", "relate/watches.go",
-			"				served = s == nil || s.err == nil\n", "				served = s == nil || s != nil\n"),
+			"				served = s == nil || !apierrors.IsForbidden(s.err)\n", "				served = s == nil || s != nil\n"),
 		unit("few names come before many", "relate", "relate/watches.go",
 			"cmp.Or(count[a]-count[b], Compare(a.Query, b.Query))", "Compare(a.Query, b.Query)"),
 		unit("an answer that is on its way is waited for", "relate", "relate/relations.go",

@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -360,7 +362,7 @@ func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 	s.refer("few", []Query{named("x")})
 	require.Equal(t, []string{"Secret ns/[]"}, watched())
 	wide := s.mu.sources[everySecret()]
-	wide.refused(errors.New("forbidden"))
+	wide.refused(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
 	require.Len(t, s.dirty, 1, "other watches are needed")
 	_, _, err := s.Refer("few", []Query{named("x")})
 	require.Error(t, err)
@@ -372,7 +374,7 @@ func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 	_, known, _ = s.Refer("few", []Query{named("x")})
 	require.True(t, known)
 	_, _, err = s.Refer("many", []Query{named("a"), named("b"), named("c")})
-	require.ErrorContains(t, err, "Secret ns/a: forbidden")
+	require.ErrorContains(t, err, "Secret ns/a: secrets is forbidden")
 
 	wide.established()
 	require.Equal(t, []types.UID{"many"}, s.list(wide, 20).Parents)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -115,7 +116,7 @@ func (r *Relations) wantedLocked() map[Query]struct{} {
 			if !served && len(groups[broad]) > 0 && wide(broad) {
 				wanted[broad] = struct{}{}
 				s := r.mu.sources[broad]
-				served = s == nil || s.err == nil
+				served = s == nil || !apierrors.IsForbidden(s.err)
 			}
 		}
 		if !served {
