@@ -129,7 +129,7 @@ func (o *operator) Finalize(_ context.Context, req *handler.SyncRequest) (*handl
 
 // fails says whether the handler fails for a parent as it is now.
 func fails(parent *resource.Resource) bool {
-	return slices.Contains([]string{"error", "panic", "exit", "relate"}, textOf(parent, "spec", "fail")) || slices.Contains(written(parent), badName)
+	return slices.Contains([]string{"error", "panic", "exit", "relate"}, textOf(parent, "spec", "fail")) || strings.Contains(textOf(parent, "spec", "refs"), badName)
 }
 
 // controllerOf returns the UID of an object's controller, "" if it has none.

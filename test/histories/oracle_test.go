@@ -112,14 +112,22 @@ func (w *world) checkSilence(who string) {
 // handler can't say to what it does now. A standby holds nothing but what is watched.
 func (w *world) sizes() []map[string]int {
 	failing := slices.ContainsFunc(w.server.List(parentType()), fails)
-	unrelated := slices.ContainsFunc(w.server.List(parentType()), func(p *resource.Resource) bool { return textOf(p, "spec", "fail") == "relate" })
+	silent := slices.ContainsFunc(w.server.List(parentType()), func(p *resource.Resource) bool { return textOf(p, "spec", "fail") == "relate" })
 	var out []map[string]int
 	for _, r := range w.replicas {
 		of := r.manager.Engine().Sizes()
 		maps.DeleteFunc(of, func(name string, n int) bool {
-			counter := name == "loops" || name == "missing children by parent"
-			wait := name == "waiting" || name == "awaited by parent"
-			return n == 0 || name == "undeleted" || counter && n <= of["parents by UID"] || wait && failing && n <= len(sharedNames())*of["parents by UID"] || unrelated && strings.Contains(name, "related ") || unrelated && name == "parents that refer"
+			switch name {
+			case "undeleted":
+				return true
+			case "loops", "missing children by parent":
+				return n <= of["parents by UID"]
+			case "waiting", "awaited by parent":
+				return n == 0 || failing && n <= len(sharedNames())*of["parents by UID"]
+			case "parents that refer", "related queries", "related watches", "related objects":
+				return n == 0 || silent
+			}
+			return n == 0
 		})
 		out = append(out, of)
 	}

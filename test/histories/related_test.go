@@ -3,6 +3,7 @@ package histories
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/roperator/roperator/config"
@@ -33,21 +34,31 @@ func newRecord() *past.Record {
 // badName is a name that can't be one.
 const badName = "Secret/.."
 
-// written returns the references of a parent as a script writes them: see past.ParseRef.
-func written(parent *resource.Resource) []string {
-	text := textOf(parent, "spec", "refs")
-	if text == "" || text == "none" {
-		return nil
+// manyNames stands for more names of Secrets than are watched one by one. There is one of them
+// at most.
+const manyNames = "many"
+
+// parseRefs reads references as a script writes them: see past.ParseRef.
+func parseRefs(text string) (refs []past.Ref) {
+	for one := range strings.SplitSeq(text, ",") {
+		switch one {
+		case "", "none":
+		case manyNames:
+			for i := range 70 {
+				refs = append(refs, past.Ref{Kind: k8s.Secret.Kind, Name: "m" + strconv.Itoa(i)})
+			}
+		default:
+			refs = append(refs, past.ParseRef(one))
+		}
 	}
-	return strings.Split(text, ",")
+	return refs
 }
 
 // refsOf returns what a parent refers to.
-func refsOf(parent *resource.Resource) (refs []past.Ref) {
-	for _, text := range written(parent) {
-		r := past.ParseRef(text)
-		r.Namespace = parent.Namespace()
-		refs = append(refs, r)
+func refsOf(parent *resource.Resource) []past.Ref {
+	refs := parseRefs(textOf(parent, "spec", "refs"))
+	for i := range refs {
+		refs[i].Namespace = parent.Namespace()
 	}
 	return refs
 }
@@ -56,8 +67,8 @@ func refsOf(parent *resource.Resource) (refs []past.Ref) {
 // the configuration names, all else is said by Relate.
 func refer(o map[string]any, refs string) {
 	names := map[string]any{}
-	for text := range strings.SplitSeq(refs, ",") {
-		if r := past.ParseRef(text); r.Name != "" {
+	for _, r := range parseRefs(refs) {
+		if r.Name != "" {
 			list, _ := names[r.Kind].([]any)
 			names[r.Kind] = append(list, r.Name)
 		}
@@ -181,7 +192,7 @@ func (p *pen) relatedSteps() []drawn {
 	}
 }
 
-func (p *pen) secret() string { return p.pick("x", "y", "z") }
+func (p *pen) secret() string { return p.pick("x", "y", "z", "m0") }
 
 func (p *pen) tier() string { return p.pick("gold", "tin") }
 
@@ -190,7 +201,7 @@ func (p *pen) refs() string {
 	var refs []string
 	for range p.rng.IntN(4) {
 		refs = append(refs, p.pick(
-			"Secret/x", "Secret/y", "Secret/z", "Secret/x", "Secret?tier=gold", "Secret?tier!=gold", "Secret", "Secret",
+			"Secret/x", "Secret/y", "Secret/z", "Secret/x", "Secret?tier=gold", "Secret?tier!=gold", "Secret", manyNames,
 			"ConfigMap/a", "ConfigMap?"+tracking, "Parent/"+p.parent(), "Parent",
 		))
 	}
