@@ -112,10 +112,6 @@ func outages() map[string]outage {
 		w.plane.compact()
 		w.plane.plane.Server.Kill()
 		w.plane.startServer() // whose cache begins after the last change
-		eventually(w.t, "the other watches are back", func() bool {
-			_, err := w.parents.List(w.t.Context(), metav1.ListOptions{})
-			return err == nil
-		})
 	}
 	hold := func(w *relatedWorld) {
 		w.way.asks.shut(w.t) // before the operator goes on with its watches

@@ -104,8 +104,8 @@ func (w *world) profile() {
 func TestHeap(t *testing.T) {
 	foreign, rounds := fromEnv(t, "RELATED_SECRETS", 2000), fromEnv(t, "RELATED_ROUNDS", 1)
 	for _, parents := range []int{50, 100} { // a watch each, and one of all
-		none := newWorld(t, fmt.Sprint("none-", parents), parents, 0)
-		among := newWorld(t, fmt.Sprint("among-", parents), parents, foreign)
+		none := newWorld(t, fmt.Sprintf("none-%d-", parents), parents, 0)
+		among := newWorld(t, fmt.Sprintf("among-%d-", parents), parents, foreign)
 		var without, with []usage
 		none.usage(0) // the first one would pay for the process's start
 		for range rounds {

@@ -61,7 +61,7 @@ func between(from, to []time.Time) []time.Duration {
 func TestLatency(t *testing.T) {
 	changes, foreign := fromEnv(t, "RELATED_CHANGES", 20), fromEnv(t, "RELATED_SECRETS", 0)
 	for _, parents := range []int{50, 100} { // a watch each, and one of all
-		w := newWorld(t, fmt.Sprint("latency-", parents), parents, foreign)
+		w := newWorld(t, fmt.Sprintf("latency-%d-", parents), parents, foreign)
 		related, child := ofRelated(), ofChild()
 		for len(child.sent) < changes {
 			w.inTurn(related, child, min(changes-len(child.sent), mostOfAParent*parents))

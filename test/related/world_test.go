@@ -70,10 +70,11 @@ type world struct {
 	parents   int
 }
 
-// newWorld creates parents, a small Secret for each, and so many Secrets of 4 kB besides.
-func newWorld(t *testing.T, namespace string, parents, foreign int) *world {
+// newWorld creates a namespace whose name begins so, with parents, a small Secret for each,
+// and so many Secrets of 4 kB besides.
+func newWorld(t *testing.T, prefix string, parents, foreign int) *world {
 	t.Helper()
-	w := &world{t: t, namespace: namespace, parents: parents}
+	w := &world{t: t, parents: parents}
 	cfg := cluster.RESTConfig()
 	cfg.UserAgent = "somebody"
 	var err error
@@ -81,9 +82,10 @@ func newWorld(t *testing.T, namespace string, parents, foreign int) *world {
 	require.NoError(t, err)
 	untyped, err := dynamic.NewForConfig(cfg)
 	require.NoError(t, err)
-	w.readers = untyped.Resource(schema.GroupVersionResource{Group: "related.roperator.com", Version: "v1", Resource: "readers"}).Namespace(namespace)
-	_, err = w.typed.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	made, err := w.typed.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix}}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	w.namespace = made.Name
+	w.readers = untyped.Resource(schema.GroupVersionResource{Group: "related.roperator.com", Version: "v1", Resource: "readers"}).Namespace(w.namespace)
 	w.each(foreign, func(ctx context.Context, i int) error { return w.secret(ctx, fmt.Sprintf("foreign-%05d", i), 4<<10) })
 	w.each(parents, func(ctx context.Context, i int) error {
 		if err := w.secret(ctx, secretName(i), 100); err != nil {

@@ -372,10 +372,11 @@ func (r *Relations) Broken(t resource.Type) error {
 		}
 	}
 	r.mu.Unlock()
-	for _, q := range slices.SortedFunc(maps.Keys(wrong), Compare) {
-		return fmt.Errorf("%s: %w", q, wrong[q])
+	if len(wrong) == 0 {
+		return nil
 	}
-	return nil
+	first := slices.MinFunc(slices.Collect(maps.Keys(wrong)), Compare)
+	return fmt.Errorf("%s: %w", first, wrong[first])
 }
 
 // Sizes adds the numbers of entries that are kept, for a test that looks for what isn't

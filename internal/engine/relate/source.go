@@ -30,7 +30,7 @@ type source struct {
 	lookedUp string // the newest resourceVersion as of which a lookup was answered; empty: none was
 	synced   bool   // a complete list has arrived
 	stale    bool   // not to be used, since nobody has asked for it for a while
-	err      error  // why there is no watch, and so maybe no list; nil: there is one, or will be
+	err      error  // why the API server serves no watch; nil: it does, or will, or did once
 	asked    uint64 // the number of the newest query when the list was asked for that is under way
 	listed   uint64 // the same, for the list that arrived last
 	// looked are the queries that are newer than the last list, and have been looked up, with
@@ -57,7 +57,8 @@ func (p passed) outdates(found *resource.Resource) bool {
 	return store.Older(found.ResourceVersion(), p.version) || p.gone && found.ResourceVersion() == p.version
 }
 
-// knows says whether all that there is for a query is among the objects.
+// knows says whether all that there is for a query is among the objects, and a watch keeps
+// it up to date.
 func (s *source) knows(of *query) bool {
 	if !s.synced || s.stale || s.err != nil {
 		return false
@@ -262,7 +263,7 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 	for _, l := range s.looking {
 		l.again = true // what it finds may be older than the list
 	}
-	if s.err != nil { // nothing would keep it up to date
+	if s.err != nil { // nobody is told before there is a watch
 		return c, proven
 	}
 	c.Parents = parentsOf(concerned...)

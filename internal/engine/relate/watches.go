@@ -184,8 +184,8 @@ func (s *source) changed(c store.Change, _ schedule.Priority, why schedule.Trigg
 	}
 }
 
-// refused notes why the API server serves no watch, and has the parents fail that refer to
-// what it is of: also those that a list has told of it, which nothing keeps up to date.
+// refused notes why the API server serves no watch. The parents fail that refer to what would
+// be watched. A list may have told them of it, but no watch keeps that up to date.
 func (s *source) refused(err error) {
 	s.mu.Lock()
 	var c store.Change
@@ -202,8 +202,8 @@ func (s *source) refused(err error) {
 	s.changed(c, schedule.Fresh, s.trigger())
 }
 
-// interrupted notes that the API server doesn't serve the type (gone), if it never has: then
-// the parents fail that wait for a list. What is gone since is known to be.
+// interrupted notes that the API server doesn't serve the type (gone). If there has been no
+// list yet, the parents fail that wait for it. Otherwise what there was is known.
 func (s *source) interrupted(gone bool) {
 	s.mu.Lock()
 	known := s.synced
@@ -216,8 +216,8 @@ func (s *source) interrupted(gone bool) {
 	}
 }
 
-// established notes that there is a watch. The parents are due that have failed for want of
-// one, if a list has arrived.
+// established notes that there is a watch. If a list has arrived before, the parents are due
+// that have failed for want of a watch.
 func (s *source) established() {
 	s.mu.Lock()
 	var c store.Change
