@@ -210,19 +210,21 @@ func TestC88_ForbiddenLater(t *testing.T) {
 	require.Equal(t, []string{"secret/another=a"}, slices.Compact(m.shown("q")))
 }
 
-// Where more names are referred to than have a watch each, a new one is read by itself.
+// Where more names are referred to than have a watch each, a new one is listed by itself,
+// while the watch of all goes on.
 func TestC88_ForbiddenLookup(t *testing.T) {
-	scenario(t, "C88", "beyond 64 names, the right to read one object is missing: only the parent with the new name fails, with the rule to add, which /readyz names, too")
+	scenario(t, "C88", "beyond 64 names, the right to list is lost and the watch goes on: only the parent with the new name fails, with the rule to add, which /readyz names, too")
 	const many = 70
 	r := newRestricted(t, "c88-lookup")
-	r.grant([]string{"list", "watch"})
+	r.grant([]string{"get", "list", "watch"})
 	m := &mirror{}
 	kit := testkit.NewWithOptions(t, cluster, relating("c88-lookup", secretsByName()), m.handler(), r.options())
 	kit.Create(secretWith("token", "1"))
 	kit.Create(parent("many", map[string]any{"secrets": numbered("s", many)}))
 	saying(kit, "many", "")
+	r.grant([]string{"get", "watch"})
 	kit.Create(naming("p", "token"))
-	const rule = `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["get"]}`
+	const rule = `add the rule {apiGroups: [""], resources: ["secrets"], verbs: ["list"]}`
 	failing(t, kit, naming("p", ""), rule)
 	r.says(http.StatusInternalServerError, rule)
 	require.Empty(t, m.shown("p"))
