@@ -45,6 +45,8 @@ func inRelate() []mutant {
 			"		l.again = true // what it finds may be older than the list\n", "		_ = l\n"),
 		unit("a lookup brings no older state", "relate", "relate/lookup.go",
 			"held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) || s.overLocked(res, version) {", "held == nil && s.overLocked(res, version) {"),
+		unit("a watch that tells events twice brings nothing back", "relate", "relate/source.go",
+			"	return store.Older(version, s.position)\n", "	return false\n"),
 		unit("a watch brings nothing back that a lookup hasn't found any more", "relate", "relate/source.go",
 			" || s.overLocked(res, res.ResourceVersion()) {", " {"),
 		unit("a lookup brings nothing back that another one hasn't found any more", "relate", "relate/lookup.go",

@@ -177,7 +177,7 @@ func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
 	defer s.mu.Unlock()
 	defer s.advanceLocked(res.ResourceVersion())
 	key := res.Key()
-	if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) || s.overLocked(res, res.ResourceVersion()) {
+	if s.outdates(key, res.ResourceVersion()) || s.overLocked(res, res.ResourceVersion()) {
 		return store.Change{}
 	}
 	if s.of.all() && isShort(res) && len(s.askedForLocked(res)) > 0 { // somebody refers to it since it was read
@@ -185,6 +185,15 @@ func (s *source) Observe(_ store.Stream, res *resource.Resource) store.Change {
 		return store.Change{}
 	}
 	return s.observedLocked(key, res, res.ResourceVersion())
+}
+
+// outdates says whether what the watch tells of an object, as of a resourceVersion, was told
+// before. A watch that begins again some events ago may tell of an object that is gone since.
+func (s *source) outdates(key types.NamespacedName, version string) bool {
+	if held := s.objects[key]; held != nil {
+		return store.Older(version, held.ResourceVersion())
+	}
+	return store.Older(version, s.position)
 }
 
 // overLocked says whether what was told of an object, as of a resourceVersion, is over: a lookup
@@ -215,7 +224,7 @@ func (s *source) ObserveDeleted(_ store.Stream, res *resource.Resource) store.Ch
 	defer s.mu.Unlock()
 	defer s.advanceLocked(res.ResourceVersion())
 	key := res.Key()
-	if held := s.objects[key]; held != nil && store.Older(res.ResourceVersion(), held.ResourceVersion()) {
+	if s.outdates(key, res.ResourceVersion()) {
 		return store.Change{}
 	}
 	return s.observedLocked(key, nil, res.ResourceVersion())

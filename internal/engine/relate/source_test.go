@@ -140,6 +140,24 @@ func TestSource_HoldsWhatIsReferredTo(t *testing.T) {
 	require.Empty(t, s.held(wide, "a"))
 }
 
+// A watch that begins again some events ago doesn't bring back what is gone.
+func TestSource_EventsToldTwice(t *testing.T) {
+	s := newStage(t)
+	wide := s.wide(s.secret("a", 5, ""))
+	events := func() {
+		wide.Observe(store.Stream{}, s.secret("a", 11, ""))
+		wide.ObserveDeleted(store.Stream{}, s.secret("a", 12, ""))
+	}
+	events()
+	require.Empty(t, s.held(wide, "a"))
+	wide.Observe(store.Stream{}, s.secret("a", 11, ""))
+	require.Empty(t, s.held(wide, "a"))
+	wide.Observe(store.Stream{}, s.secret("a", 13, ""))
+	require.Equal(t, "13", s.held(wide, "a"), "it exists anew")
+	events()
+	require.Equal(t, "13", s.held(wide, "a"))
+}
+
 // An event was decoded before somebody referred to its object, so that its content is gone.
 // The object is read.
 func TestSource_ShortEvent(t *testing.T) {
