@@ -216,6 +216,32 @@ func TestServing_RequiredChild(t *testing.T) {
 	})
 }
 
+// A parent that has failed to write such a child for long waits minutes for its next try. When
+// the type goes, it learns so at once.
+func TestServing_WhoFailsIsDue(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, h := serverOfWidgets(true), &maker{}
+		server.SetHooks(fakeapi.Hooks{Before: func(q fakeapi.Request) error {
+			if q.Verb == "create" && q.Type == widgetType() {
+				return apierrors.NewInternalError(errors.New("not now"))
+			}
+			return nil
+		}})
+		r := rig.Start(t, server, optionalWidgets(true), h)
+		r.Create("a", "1")
+		rig.Elapse(2 * time.Hour)
+		tries := len(r.Errors("a"))
+		rig.Elapse(time.Minute)
+		require.Len(t, r.Errors("a"), tries, "it waits for its next try")
+		h.seen()
+		server.Withdraw(widgetType())
+		rig.Elapse(6 * time.Second)
+		require.NotEmpty(t, h.seen())
+		require.Len(t, said(server, "waiting until the API server serves widgets.example.com/v1/Widget, the type of Widget a"), 1)
+		r.Stop()
+	})
+}
+
 // A type that comes back may have another resource name and another scope.
 func TestServing_ComesBackAsAnother(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
