@@ -101,6 +101,20 @@ func ExampleKeep() {
 	// Output: 1 <nil>
 }
 
+func ExampleAfter() {
+	database := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "database"}}
+	web := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	h := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+		return &handler.SyncResponse{Children: []any{
+			database,
+			handler.After(web, database), // created once the database is ready
+		}}, nil
+	})
+	response, err := h.Sync(context.Background(), request())
+	fmt.Println(len(response.Children), err)
+	// Output: 2 <nil>
+}
+
 func ExamplePermanent() {
 	h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 		if _, ok := req.Parent.Field("spec", "recipient"); !ok {

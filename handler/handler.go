@@ -170,3 +170,46 @@ func Leave(child any, paths ...string) any {
 	}
 	return encode.Left{Child: child, Paths: slices.Clone(paths)}
 }
+
+// After returns a desired child that says: child isn't created before each of needs is there
+// and is ready. It orders what has to come up one after the other:
+//
+//	db := database(parent)
+//	migration := handler.After(migrate(parent), db)
+//	web := handler.After(deployment(parent), db, migration)
+//	return &handler.SyncResponse{Children: []any{db, migration, web}}, nil
+//
+// A need is another child of the same response, or a related object: see config.Related. It is
+// anything that may be a child, an object of the request, or a [Ref] with a Name: the engine goes
+// by its type, namespace and name. A need in no namespace is in the parent's, as a child is. A
+// need that is neither in the response nor among what the parent refers to makes the response
+// invalid, and so do children that need each other.
+//
+// An object is ready if package readiness says that it is Current, and if the engine has nothing
+// left to write to it. A Job must be complete besides, and a Pod must not have failed.
+//
+// Only the creation of child waits. A child that is there is treated as ever, whatever becomes of
+// its needs: it is neither deleted nor frozen. A child that the strategy Recreate has
+// deleted is created anew at once. Waiting is no error. Log and Event say what is waited for, and the
+// parent is looked at again when that changes. The status is written meanwhile, with the
+// observedGeneration that it had.
+//
+// child is anything that may be a child, also what [Leave], [When] or After returns. After without
+// needs is child.
+func After(child any, needs ...any) any {
+	if len(needs) == 0 {
+		return child
+	}
+	return encode.Gated{Child: child, Needs: slices.Clone(needs)}
+}
+
+// When returns a desired child that isn't created while ok is false. It is [After] with a condition
+// of the handler's own: once child is there, ok makes no difference, and nothing is deleted for it.
+// The handler is asked again when the parent, a child or a related object changes, or after the
+// Resync of its response.
+func When(child any, ok bool) any {
+	if ok {
+		return child
+	}
+	return encode.Gated{Child: child, Closed: true}
+}

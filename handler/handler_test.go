@@ -229,7 +229,19 @@ func TestKeep(t *testing.T) {
 func TestLeave(t *testing.T) {
 	pod := observed(t, k8s.Pod, "x", "a")
 	require.Equal(t, pod, Leave(pod), "without paths")
-	child, paths := encode.Inner(Leave(Leave(Keep(pod), "a", "b"), "c"))
+	child, wishes := encode.Inner(Leave(Leave(Keep(pod), "a", "b"), "c"))
 	require.Equal(t, Keep(pod), child)
-	require.ElementsMatch(t, []string{"a", "b", "c"}, paths)
+	require.ElementsMatch(t, []string{"a", "b", "c"}, wishes.Left)
+}
+
+func TestAfterAndWhen(t *testing.T) {
+	pod, claim := observed(t, k8s.Pod, "x", "a"), observed(t, k8s.PersistentVolumeClaim, "x", "b")
+	require.Equal(t, pod, After(pod), "without needs")
+	require.Equal(t, pod, When(pod, true))
+	ref := Ref{Type: k8s.Secret, Name: "s"}
+	child, wishes := encode.Inner(After(When(Leave(After(pod, claim), "a"), false), ref))
+	require.Equal(t, pod, child)
+	require.ElementsMatch(t, []any{claim, ref}, wishes.Needs)
+	require.True(t, wishes.Closed)
+	require.Equal(t, []string{"a"}, wishes.Left)
 }

@@ -18,7 +18,7 @@ type SyncResponse struct {
 	// anything that marshals to a Kubernetes object: a pointer to a typed
 	// object (TypeMeta may be left out for the kinds that client-go knows),
 	// map[string]any, *unstructured.Unstructured, an apply configuration, or
-	// the result of [Keep] or [Leave].
+	// the result of [Keep], [Leave], [After] or [When].
 	Children []any
 	// KeepChildren leaves the children as they are: Children is ignored.
 	KeepChildren bool

@@ -29,6 +29,10 @@ type Change struct {
 	// is one without a path, with the object as the handler wants it: what the
 	// engine adds is left out. A delete and a finalize have none.
 	Fields []FieldChange
+	// Waits says what has to come first: "waits for Deployment shop/db" of a child
+	// that isn't created before that is ready (see handler.After), and "waits for a
+	// condition of the handler" (see handler.When). Empty: nothing has to.
+	Waits string
 }
 
 // A FieldChange is a field of a live object that would change.
@@ -42,10 +46,11 @@ type FieldChange struct {
 }
 
 // MarshalJSON returns an object with the fields parent, object, type, verb and
-// fields, the last a list of path, live and desired, in which null means
-// absent: what the subcommand plan prints with -o json.
+// fields, which is a list of path, live and desired, in which null means absent.
+// There is a field waits if Waits isn't empty. It is what the subcommand plan prints
+// with -o json.
 func (c Change) MarshalJSON() ([]byte, error) {
-	out := plan.Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb}
+	out := plan.Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb, Waits: c.Waits}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, plan.FieldChange(f))
 	}
@@ -59,7 +64,7 @@ func changesOf(foreseen []plan.Change) []Change {
 	}
 	out := make([]Change, 0, len(foreseen))
 	for _, c := range foreseen {
-		change := Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb}
+		change := Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb, Waits: c.Waits}
 		for _, f := range c.Fields {
 			change.Fields = append(change.Fields, FieldChange(f))
 		}

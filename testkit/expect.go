@@ -253,6 +253,19 @@ func (k *Kit) HandlerErrors(parent any) []error {
 	return engine.Errors(key)
 }
 
+// Waits says what the parent's last pass waited for, in the words of the log and the Events,
+// such as "not creating Deployment web before StatefulSet db is there and ready". It returns
+// nothing if it waited for nothing. An operator that only waits has settled.
+func (k *Kit) Waits(parent any) []string {
+	k.t.Helper()
+	key := k.parentKey(parent)
+	engine, err := k.engine()
+	if err != nil {
+		k.t.Fatalf("testkit: waits of %s: %v", key, err)
+	}
+	return engine.Waits(key)
+}
+
 // Syncs returns how often the handler's Sync was called for the parent, by
 // name: calls for a predecessor of that name count.
 func (k *Kit) Syncs(parent any) int {

@@ -61,7 +61,7 @@ func hidden(object map[string]any, hide hider) map[string]any {
 	}
 	for _, field := range slices.Sorted(maps.Keys(out)) {
 		switch field {
-		case "apiVersion", "kind", "metadata", "type", "immutable", "keep", "leave": // the last two are childObject's
+		case "apiVersion", "kind", "metadata", "type", "immutable", "keep", "leave", "after", "when": // the last four are childObject's
 		default:
 			out[field] = hiddenValues(out[field], field == "data", hide)
 		}

@@ -124,8 +124,8 @@ func (p *Plan) observedParent(cfg config.Operator, parent any) (*resource.Resour
 	}
 	if meta["generation"] == nil {
 		meta["generation"] = int64(1)
-		if status, ok := object["status"].(map[string]any); ok && status["observedGeneration"] == nil {
-			status["observedGeneration"] = int64(1) // as the engine would have written it
+		if status, ok := object["status"].(map[string]any); ok {
+			p.planner.CompleteStatus(status, 1)
 		}
 	}
 	return resource.New(object)
@@ -179,6 +179,38 @@ func typeOf(object map[string]any) resource.Type {
 func (p *Plan) WantCreate(obj any) *Plan {
 	p.t.Helper()
 	p.want(obj, "create")
+	return p
+}
+
+// WantWait expects that a child which satisfies obj isn't created before each of needs is there
+// and is ready, see [handler.After]. Without needs, it is a condition of the handler's own that isn't
+// met, see [handler.When]. WantCreate is for a child that is created now.
+func (p *Plan) WantWait(obj any, needs ...any) *Plan {
+	p.t.Helper()
+	i := p.want(obj, "create, waiting")
+	if i < 0 {
+		return p
+	}
+	wanted := make([]string, 0, len(needs))
+	for _, need := range needs {
+		t, key, err := encode.Identity(need)
+		if err != nil {
+			p.t.Fatalf("testkit: want wait: %v", err)
+		}
+		if namespaced, _ := p.planner.Namespaced(t); namespaced && key.Namespace == "" {
+			key.Namespace = p.parent.Namespace()
+		}
+		wanted = append(wanted, describe(t, key))
+	}
+	found := make([]string, 0, len(needs))
+	for _, ref := range p.planned.Actions[i].Needs {
+		found = append(found, describe(ref.Type, ref.Key))
+	}
+	slices.Sort(wanted)
+	slices.Sort(found)
+	if !slices.Equal(wanted, found) {
+		p.fail("want %s to wait for %s", describe(p.planned.Actions[i].Type, keyOf(p.planned.Actions[i].Object)), cmp.Or(strings.Join(wanted, ", "), "a condition of the handler"))
+	}
 	return p
 }
 
@@ -255,8 +287,9 @@ func (p *Plan) WantNothing() *Plan {
 	return p
 }
 
-// want looks for an action with one of these verbs on the object.
-func (p *Plan) want(obj any, verbs ...string) {
+// want looks for an action with one of these verbs on the object, and returns its index, -1 if
+// there is none.
+func (p *Plan) want(obj any, verbs ...string) int {
 	p.t.Helper()
 	wanted, err := encode.Map(obj)
 	if err != nil {
@@ -272,19 +305,24 @@ func (p *Plan) want(obj any, verbs ...string) {
 			continue
 		}
 		p.met[i] = true
-		if !slices.Contains(verbs, a.Verb) {
-			p.fail("want %s %s, not %s", verbs[0], describe(t, key), a.Verb)
-			return
+		verb := a.Verb
+		if a.Waits != "" {
+			verb += ", waiting"
+		}
+		if !slices.Contains(verbs, verb) {
+			p.fail("want %s %s, not %s", verbs[0], describe(t, key), verb)
+			return -1
 		}
 		if a.Verb == "delete" {
-			return
+			return i
 		}
 		if differences := p.planner.Compare(t, a.Object, wanted); len(differences) > 0 {
 			p.fail("%s %s isn't as wanted:\n%s", a.Verb, describe(t, key), formatPlanned(t, differences))
 		}
-		return
+		return i
 	}
 	p.fail("want %s %s", verbs[0], describe(t, key))
+	return -1
 }
 
 func keyOf(object map[string]any) types.NamespacedName {
@@ -370,6 +408,9 @@ func formatError(err error) string { return "  fail: " + err.Error() }
 func formatAction(a plan.ForeseenAction) string {
 	var line strings.Builder
 	line.WriteString("  " + a.Verb + " " + describe(a.Type, keyOf(a.Object)))
+	if a.Waits != "" {
+		line.WriteString(", " + a.Waits)
+	}
 	for _, d := range a.Fields {
 		live, wanted := formatValue(d.Live), formatValue(d.Desired)
 		if isSecret(a.Type, d.Path) {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/resource"
@@ -139,14 +141,20 @@ func newAnswer(status any, after time.Duration, events []handler.Event) (*record
 
 // childObject returns a desired child as an object; one that is to be kept has
 // nothing but its identity, and says so. One with fields that are left to others
-// says which these are.
+// says which these are, and one that waits to be created says for what.
 func childObject(child any) (map[string]any, error) {
-	child, paths := encode.Inner(child)
+	child, wishes := encode.Inner(child)
 	keep, ok := child.(encode.Kept)
 	if !ok {
 		object, err := encode.Map(child)
-		if err == nil && len(paths) > 0 {
-			object["leave"] = paths
+		if err == nil && len(wishes.Left) > 0 {
+			object["leave"] = wishes.Left
+		}
+		if err == nil && wishes.Closed {
+			object["when"] = false
+		}
+		if err == nil && len(wishes.Needs) > 0 {
+			object["after"], err = needTexts(wishes.Needs)
 		}
 		return object, err
 	}
@@ -162,6 +170,23 @@ func childObject(child any) (map[string]any, error) {
 		object["metadata"] = map[string]any{"name": keep.Resource.Name(), "namespace": ns}
 	}
 	return object, nil
+}
+
+// needTexts names what a child needs before it is created.
+func needTexts(needs []any) ([]string, error) {
+	texts := make([]string, 0, len(needs))
+	for _, need := range needs {
+		if ref, ok := need.(handler.Ref); ok {
+			texts = append(texts, describe(ref.Type, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}))
+			continue
+		}
+		t, key, err := encode.Identity(need)
+		if err != nil {
+			return nil, fmt.Errorf("handler.After: %w", err)
+		}
+		texts = append(texts, describe(t, key))
+	}
+	return texts, nil
 }
 
 // plainJSON returns a value as it is after a way through JSON.

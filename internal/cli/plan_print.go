@@ -35,6 +35,9 @@ func printPlan(w io.Writer, parent string, changes []plan.Change) error {
 		if c.Type.Kind != parent || c.Object != c.Parent {
 			fmt.Fprintf(&b, " (for %s %s)", parent, object.KeyText(c.Parent))
 		}
+		if c.Waits != "" {
+			b.WriteString(", " + c.Waits)
+		}
 		b.WriteByte('\n')
 		for _, f := range c.Fields {
 			if err := printField(&b, f); err != nil {

@@ -30,15 +30,33 @@ type Left struct {
 	Paths []string // of the fields, as the handler spelled them
 }
 
-// Inner returns the child inside obj, which is obj itself unless that is Left. paths
-// are the fields that are left to others.
-func Inner(obj any) (child any, paths []string) {
+// Gated is what handler.After and handler.When return: a desired child that isn't
+// created before something is so. Handlers pass it on, and only the engine opens it.
+type Gated struct {
+	Child  any   // anything that may be a child, another Gated included
+	Needs  []any // what has to be there and be ready, as the handler gave it
+	Closed bool  // the handler's own condition isn't met
+}
+
+// Wishes are what a handler has said of a desired child beside the child.
+type Wishes struct {
+	Left   []string // the fields that are left to others
+	Needs  []any    // what has to be there and be ready before the child is created
+	Closed bool     // the child isn't to be created yet
+}
+
+// Inner returns the child inside obj, which is obj itself unless that is Left or Gated,
+// and what these say of it.
+func Inner(obj any) (child any, w Wishes) {
 	for {
-		left, ok := obj.(Left)
-		if !ok {
-			return obj, paths
+		switch o := obj.(type) {
+		case Left:
+			obj, w.Left = o.Child, append(w.Left, o.Paths...)
+		case Gated:
+			obj, w.Needs, w.Closed = o.Child, append(w.Needs, o.Needs...), w.Closed || o.Closed
+		default:
+			return obj, w
 		}
-		obj, paths = left.Child, append(paths, left.Paths...)
 	}
 }
 
@@ -85,7 +103,7 @@ type Summer struct {
 // error; Map's says more about it.
 func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
 	s.json = 0
-	_, left := Inner(obj)
+	_, wishes := Inner(obj)
 	obj, err := resolve(obj)
 	if err != nil {
 		return [sha256.Size]byte{}, err
@@ -103,7 +121,7 @@ func (s *Summer) Sum(obj any) ([sha256.Size]byte, error) {
 	s.buf.WriteString(t.APIVersion)
 	s.buf.WriteByte(0)
 	s.buf.WriteString(t.Kind)
-	for _, path := range left {
+	for _, path := range wishes.Left {
 		s.buf.WriteByte(0)
 		s.buf.WriteString(path)
 	}

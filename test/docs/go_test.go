@@ -22,13 +22,14 @@ const self = "github.com/roperator/roperator"
 
 // packages are what fragments may use without importing it.
 var packages = map[string]string{
-	"config": self + "/config", "handler": self + "/handler", "failable": self + "/handler/failable",
+	"config": self + "/config", "handler": self + "/handler", "failable": self + "/handler/failable", "readiness": self + "/handler/readiness",
 	"resource": self + "/resource", "k8s": self + "/resource/k8s", "runner": self + "/runner", "testkit": self + "/testkit",
 	"context": "context", "errors": "errors", "fmt": "fmt", "slog": "log/slog", "http": "net/http", "io": "io", "os": "os", "slices": "slices",
 	"strings": "strings", "testing": "testing", "time": "time",
 	"require":        "github.com/stretchr/testify/require",
 	"prometheus":     "github.com/prometheus/client_golang/prometheus",
 	"appsv1":         "k8s.io/api/apps/v1",
+	"batchv1":        "k8s.io/api/batch/v1",
 	"corev1":         "k8s.io/api/core/v1",
 	"metav1":         "k8s.io/apimachinery/pkg/apis/meta/v1",
 	"meta":           "k8s.io/apimachinery/pkg/api/meta",

@@ -20,7 +20,7 @@ const (
 // vocabulary is what every room may import of this module: leaves without state.
 func vocabulary() []string {
 	return []string{
-		"config", "handler", "resource", "resource/k8s",
+		"config", "handler", "handler/readiness", "resource", "resource/k8s",
 		"internal/apierror", "internal/apirequest", "internal/defaults", "internal/encode", "internal/fieldpath",
 		"internal/jsonvalue", "internal/listkeys", "internal/object", "internal/process", "internal/textdiff",
 	}

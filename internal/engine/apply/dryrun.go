@@ -9,7 +9,6 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
-	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -69,7 +68,7 @@ func foreseenFields(a *plan.Action) []plan.FieldChange {
 	if a.Live != nil {
 		return plan.FieldsOf(a)
 	}
-	return []plan.FieldChange{{Desired: plan.Concealed(a.Kind, jsonvalue.NullFree(a.Want.Object()))}}
+	return plan.CreationFields(a.Want)
 }
 
 // rehearseUpdate tries an update, and lists what it would change. It stands for a

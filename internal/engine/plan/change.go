@@ -16,6 +16,7 @@ type Change struct {
 	Type   resource.Type // of Object
 	Verb   string        // create, update, recreate, delete or finalize
 	Fields []FieldChange // by path; the values of a Secret are Hidden
+	Waits  string        // what has to come first, "waits for Deployment shop/db"; empty: nothing
 }
 
 // A FieldChange is one field of an object that would change. runner.FieldChange is
@@ -32,6 +33,7 @@ type changeJSON struct {
 	Type   typeJSON    `json:"type"`
 	Verb   string      `json:"verb"`
 	Fields []fieldJSON `json:"fields"`
+	Waits  string      `json:"waits,omitempty"`
 }
 
 type nameJSON struct {
@@ -51,12 +53,12 @@ type fieldJSON struct {
 }
 
 // MarshalJSON returns what the subcommand plan prints with -o json: an object with
-// parent, object, type, verb and fields. The last is a list of objects with path,
-// live and desired, in which null stands for an absent field.
+// parent, object, type, verb and fields, and waits if something has to come first. fields is
+// a list of objects with path, live and desired, in which null stands for an absent field.
 func (c Change) MarshalJSON() ([]byte, error) {
 	out := changeJSON{
 		Parent: nameJSON(c.Parent), Object: nameJSON(c.Object),
-		Type: typeJSON(c.Type), Verb: c.Verb, Fields: []fieldJSON{},
+		Type: typeJSON(c.Type), Verb: c.Verb, Fields: []fieldJSON{}, Waits: c.Waits,
 	}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, fieldJSON(f))

@@ -34,6 +34,7 @@ type Desired struct {
 	hash   jsonvalue.Digest // of the desired state, however the handler spelled it
 	object map[string]any   // the desired state, without what the engine sets; nil: not made yet
 	left   []fieldpath.Path // the fields that are others' (handler.Leave), once object is made
+	gate   *gate            // what its creation waits for; nil: nothing
 
 	returned any          // what the handler returned; nil once object is made
 	known    *childMemory // what is remembered of the child; nil: not looked up
@@ -65,7 +66,7 @@ func (d *Desired) Left() []fieldpath.Path { return d.left }
 
 // Desire validates the children that a handler returned for parent. They may be
 // of any type that encode.Map takes, handler.Keep of an observed child, or
-// handler.Leave of either. memory is only read.
+// handler.Leave, After or When of either. memory is only read.
 //
 // The error is an InvalidResponseError. It joins all mistakes, each of which names
 // the child and the field. A child that is the same as in an earlier response
@@ -105,9 +106,10 @@ type reader struct {
 
 // read fills in d from obj, which the handler returned as child i.
 func (r *reader) read(d *Desired, obj any, i int) error {
-	child, paths := encode.Inner(obj)
+	child, wishes := encode.Inner(obj)
+	d.gate = newGate(wishes)
 	if k, ok := child.(encode.Kept); ok {
-		return keep(r.settings, d, k.Resource, paths)
+		return keep(r.settings, d, k.Resource, wishes.Left)
 	}
 	var ok bool
 	if d.sum, ok = sumOf(&r.summer, obj); ok {
@@ -127,7 +129,7 @@ func (r *reader) read(d *Desired, obj any, i int) error {
 	if d.kind, err = validate(r.settings, r.parent, head); err != nil {
 		return err
 	}
-	if d.left, err = leftPaths(paths); err != nil {
+	if d.left, err = leftPaths(wishes.Left); err != nil {
 		return named(obj, err)
 	}
 	d.kind = d.kind.Leaving(d.left)
@@ -150,8 +152,8 @@ func (d *Desired) load(s *catalog.Settings, parent *resource.Resource) error {
 	if err != nil {
 		return named(d.returned, err)
 	}
-	_, paths := encode.Inner(d.returned)
-	if d.left, err = leftPaths(paths); err != nil {
+	_, wishes := encode.Inner(d.returned)
+	if d.left, err = leftPaths(wishes.Left); err != nil {
 		return named(d.returned, err)
 	}
 	d.object, d.returned = want, nil

@@ -90,6 +90,12 @@ func FieldsOf(a *Action) []FieldChange {
 	return SortedFields(concealedFields(a.Kind, out))
 }
 
+// CreationFields returns what the creation of a child changes: the object as a whole. The
+// values of a Secret are Hidden.
+func CreationFields(d *Desired) []FieldChange {
+	return []FieldChange{{Desired: Concealed(d.kind, jsonvalue.NullFree(d.object))}}
+}
+
 // SortedFields sorts a list by path, in place, and returns it.
 func SortedFields(fields []FieldChange) []FieldChange {
 	slices.SortStableFunc(fields, func(a, b FieldChange) int { return cmp.Compare(a.Path, b.Path) })

@@ -77,9 +77,9 @@ func TestDeletingChild(t *testing.T) {
 
 func TestWaitsAreNewsOnce(t *testing.T) {
 	p := &ParentMemory{}
-	require.Equal(t, []string{"a"}, p.Waits([]string{"a"}))
-	require.Equal(t, []string{"b"}, p.Waits([]string{"a", "b"}))
-	require.Empty(t, p.Waits([]string{"b"}))
-	require.Empty(t, p.Waits(nil))
-	require.Equal(t, []string{"b"}, p.Waits([]string{"b"}), "the wait has begun anew")
+	require.Equal(t, []string{"a"}, p.Wait([]string{"a"}))
+	require.Equal(t, []string{"b"}, p.Wait([]string{"a", "b"}))
+	require.Empty(t, p.Wait([]string{"b"}))
+	require.Empty(t, p.Wait(nil))
+	require.Equal(t, []string{"b"}, p.Wait([]string{"b"}), "the wait has begun anew")
 }

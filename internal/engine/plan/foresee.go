@@ -5,6 +5,7 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -18,6 +19,9 @@ type ForeseenAction struct {
 	// Fields are the differences for which the child is updated or recreated, but
 	// for those that the API server may undo: see foreseeable.
 	Fields []merge.Difference
+	// Waits says what has to come first, "waits for Deployment shop/db". Empty: nothing.
+	Waits string
+	Needs []object.Ref // the objects that have to come first
 }
 
 // foreseeable returns the differences of an action without those that the API
@@ -76,4 +80,10 @@ func Foresee(a *Action) (ForeseenAction, bool) {
 		out.Object, _ = jsonvalue.NullFree(a.Want.object).(map[string]any)
 	}
 	return out, true
+}
+
+// Foresee returns the creation as a plan without an API server shows it.
+func (g *Gated) Foresee() ForeseenAction {
+	want, _ := jsonvalue.NullFree(g.Want.object).(map[string]any)
+	return ForeseenAction{Verb: string(VerbCreate), Type: g.Want.ref.Type, Object: want, Waits: g.String(), Needs: g.Needs}
 }

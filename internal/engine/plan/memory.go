@@ -64,6 +64,17 @@ func (m *Memory) LastErrors(parent types.UID) []handler.ChildError {
 	return nil
 }
 
+// Waits says, as texts, what the last pass over the parent with this UID waited for. It may be
+// called while a pass is under way.
+func (m *Memory) Waits(parent types.UID) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.mu.parents[parent]; p != nil {
+		return p.Waits()
+	}
+	return nil
+}
+
 // Len returns the number of parents that are remembered.
 func (m *Memory) Len() int {
 	m.mu.Lock()
@@ -72,8 +83,8 @@ func (m *Memory) Len() int {
 }
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
-// methods change it, and all of those are in this file, in memory_prompts.go and in
-// memory_setbacks.go. It isn't safe for concurrent use, LastErrors aside. The zero
+// methods change it, and all of those are in this file, in conditions.go, in
+// memory_prompts.go and in memory_setbacks.go. It isn't safe for concurrent use, LastErrors and Waits aside. The zero
 // value remembers nothing.
 type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
@@ -82,6 +93,9 @@ type ParentMemory struct {
 	history  uint64 // see Within
 	children childMemories
 	status   statusMemory
+	// conditions are the times that conditions of the status were given and that the live
+	// status doesn't have; nil: there are none.
+	conditions map[conditionKey]conditionTime
 	// statusDeferred: the last pass changed children, and left the status to the
 	// next pass.
 	statusDeferred bool
@@ -99,6 +113,9 @@ type ParentMemory struct {
 	// leaving are the children that the operator has deleted and that still
 	// existed then, by UID. It is nil if there are none.
 	leaving map[types.UID]leavingChild
+	// recreating are the children that the operator has deleted to create them anew, until
+	// it has. Nil: there are none.
+	recreating map[object.Ref]struct{}
 	// parentDigest is the digest (see digestOf) of the parent at resourceVersion
 	// parentVersion.
 	parentVersion string
@@ -108,8 +125,8 @@ type ParentMemory struct {
 	terminating []string
 	// foretold is the digest of the changes that a dry run last foresaw and logged.
 	foretold jsonvalue.Digest
-	// waits say, as texts, what the last pass waited for.
-	waits []string
+	// waits say, as texts, what the last pass waited for; nil: nothing.
+	waits atomic.Pointer[[]string]
 	// lastError is the text of the last failure; empty: the last pass succeeded.
 	lastError string
 	// ends is the parent's resourceVersion when its end was awaited last (empty: it
@@ -197,6 +214,7 @@ func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.
 // AcceptWritten is Accept for a child that was written at the time at.
 func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference, at time.Time) {
 	p.Accept(d, live, rest)
+	delete(p.recreating, d.ref)
 	c := p.children.of(d.ref)
 	c.wrote, c.depth = tickOf(at), p.depth
 }
@@ -218,7 +236,34 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 
 // KeepOnly drops what is remembered of all children that aren't among desired, and
 // takes over the order of desired.
-func (p *ParentMemory) KeepOnly(desired []*Desired) { p.children.keepOnly(desired) }
+func (p *ParentMemory) KeepOnly(desired []*Desired) {
+	p.children.keepOnly(desired)
+	if len(p.recreating) == 0 {
+		p.recreating = nil
+		return
+	}
+	still := make(map[object.Ref]struct{}, len(p.recreating))
+	for _, d := range desired {
+		if p.recreates(d.ref) {
+			still[d.ref] = struct{}{}
+		}
+	}
+	p.recreating = still
+}
+
+// Recreate remembers that a child was deleted to be created anew, which no gate holds up.
+func (p *ParentMemory) Recreate(d *Desired) {
+	if p.recreating == nil {
+		p.recreating = map[object.Ref]struct{}{}
+	}
+	p.recreating[d.ref] = struct{}{}
+}
+
+// recreates says whether a child was deleted to be created anew.
+func (p *ParentMemory) recreates(ref object.Ref) bool {
+	_, ok := p.recreating[ref]
+	return ok
+}
 
 // Children returns of how many children something is remembered.
 func (p *ParentMemory) Children() int { return len(p.children.list) }
@@ -264,16 +309,31 @@ func (p *ParentMemory) Foretell(changes jsonvalue.Digest) (news bool) {
 	return news
 }
 
-// Waits remembers what a pass waits for, as texts, and returns those for which the
+// Wait remembers what a pass waits for, as texts, and returns those for which the
 // last pass didn't wait. It keeps the slice.
-func (p *ParentMemory) Waits(texts []string) (news []string) {
+func (p *ParentMemory) Wait(texts []string) (news []string) {
+	before := p.Waits()
 	for _, text := range texts {
-		if !slices.Contains(p.waits, text) {
+		if !slices.Contains(before, text) {
 			news = append(news, text)
 		}
 	}
-	p.waits = texts
+	switch {
+	case len(texts) > 0:
+		p.waits.Store(&texts)
+	case before != nil:
+		p.waits.Store(nil)
+	}
 	return news
+}
+
+// Waits says, as texts, what the last pass waited for, nil if it was nothing. The slice is
+// read only. Waits may be called beside all other methods.
+func (p *ParentMemory) Waits() []string {
+	if texts := p.waits.Load(); texts != nil {
+		return *texts
+	}
+	return nil
 }
 
 // Failed says whether the text of a failure differs from that of the last pass, and

@@ -138,8 +138,7 @@ func (p *ParentMemory) Fail(failures []Failure) (over bool) {
 }
 
 // LastErrors returns which children the last pass couldn't write, nil if there are
-// none. The slice is read only. LastErrors alone of the methods of a ParentMemory
-// may be called beside the others.
+// none. The slice is read only. LastErrors may be called beside all other methods.
 func (p *ParentMemory) LastErrors() []handler.ChildError {
 	if list := p.lastErrors.Load(); list != nil {
 		return *list

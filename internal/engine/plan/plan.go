@@ -22,6 +22,7 @@ type Input struct {
 	// before anything else becomes of them.
 	Unlabelled map[object.Ref]struct{}
 	Memory     *ParentMemory // read only
+	Needed     Needed        // for the children that wait for others: see FindNeeds
 	Now        time.Time     // refused writes are tried again by then, or postponed
 }
 
@@ -33,9 +34,12 @@ type Plan struct {
 	Settled []Action  // of children that were compared and are as desired; the verb is VerbNone
 	Refused []Refusal // writes that are left out, since they were refused a moment ago
 	Waits   []Wait    // children that are being deleted and that finalizers hold
+	Gated   []Gated   // desired children that aren't created before others are ready
 	// Unserved are the desired children whose type the API server doesn't serve. Those of
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
+
+	behindGates []Action // creations that may have to wait: see admit
 }
 
 // Creates says whether the plan creates or adopts a child, or may do so when a refused
@@ -83,6 +87,7 @@ func Build(s *catalog.Settings, in Input) Plan {
 			}
 		}
 	}
+	p.admit(in, &writes)
 	p.Writes = slices.Concat(writes.byOrder...)
 	return p
 }
@@ -144,6 +149,9 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 		return Action{}, false
 	case a.Verb == VerbNone:
 		p.Settled = append(p.Settled, a)
+		return Action{}, false
+	case a.Verb == VerbCreate && d.gate != nil && !in.Memory.recreates(d.ref):
+		p.behindGates = append(p.behindGates, a)
 		return Action{}, false
 	}
 	return p.due(in, a)

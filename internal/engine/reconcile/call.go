@@ -125,7 +125,11 @@ func (p *pass) failSync(ctx context.Context, resp *handler.SyncResponse, err err
 // tried again after delay if that is positive, else by the backoff, and not at
 // all if err is permanent and the status is written.
 func (p *pass) fail(ctx context.Context, status any, delay time.Duration, err error) (schedule.Outcome, error) {
-	out, statusErr := p.settleStatus(ctx, status, childrenState{prompted: true})
+	out := schedule.Outcome{}
+	want, statusErr := p.desireStatus(status)
+	if statusErr == nil {
+		out, statusErr = p.settleStatus(ctx, want, childrenState{prompted: true})
+	}
 	out.Again = false // a failed pass isn't repeated at once, whatever it wrote
 	out.Err, out.Permanent, out.RetryAfter = true, isPermanent(err) && statusErr == nil, max(0, delay)
 	return out, errors.Join(err, statusErr)

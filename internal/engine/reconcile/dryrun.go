@@ -25,6 +25,16 @@ func (p *pass) changeOfChild(r *apply.Result) plan.Change {
 	return plan.Change{Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(v), Fields: r.Fields}
 }
 
+// foreseeGated notes the children that would be created once others are ready.
+func (p *pass) foreseeGated(planned *plan.Plan) {
+	for i := range planned.Gated {
+		g := &planned.Gated[i]
+		p.foreseen = append(p.foreseen, plan.Change{
+			Parent: p.parent.Key(), Object: g.Ref().Key, Type: g.Ref().Type, Verb: string(plan.VerbCreate), Fields: g.Fields(), Waits: g.String(),
+		})
+	}
+}
+
 // changeOfParent returns a change of the parent itself.
 func (p *pass) changeOfParent(verb string, fields []plan.FieldChange) plan.Change {
 	return plan.Change{Parent: p.parent.Key(), Object: p.parent.Key(), Type: p.parent.Type(), Verb: verb, Fields: fields}

@@ -113,7 +113,7 @@ func (p *pass) tellUntried() {
 // tellWaits logs and records what the pass waits for, each once until the wait is
 // over.
 func (p *pass) tellWaits(texts []string) {
-	for _, text := range p.memory.Waits(texts) {
+	for _, text := range p.memory.Wait(texts) {
 		p.Logger().Info("waiting for a child", "reason", text)
 		p.event(p.parent, observe.Normal, observe.ReasonWaiting, text)
 	}

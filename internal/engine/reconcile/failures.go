@@ -136,6 +136,8 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
 			waits = true
 		}
 	}
+	texts = append(texts, p.gateTexts(planned)...)
+	waits = waits || len(planned.Gated) > 0
 	if len(names) > 0 {
 		texts = append(texts, "waiting for the end or a newer state of what has the name of "+joinNames(names))
 	}
@@ -153,4 +155,30 @@ func (p *pass) unserved(planned *plan.Plan, k *catalog.Kind) (names []string) {
 		}
 	}
 	return names
+}
+
+// gateTexts says for the children that aren't created yet what they wait for. Those that wait
+// for the same have one text.
+func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
+	children := map[string][]string{}
+	var order []string
+	for i := range planned.Gated {
+		g := &planned.Gated[i]
+		reason := "the handler's own condition for it is met"
+		if len(g.Needs) > 0 {
+			needs := make([]string, 0, len(g.Needs))
+			for _, n := range g.Needs {
+				needs = append(needs, p.nameOf(n))
+			}
+			reason = joinNames(needs) + " is there and ready"
+		}
+		if children[reason] == nil {
+			order = append(order, reason)
+		}
+		children[reason] = append(children[reason], p.nameOf(g.Ref()))
+	}
+	for _, reason := range order {
+		texts = append(texts, fmt.Sprintf("not creating %s before %s", joinNames(children[reason]), reason))
+	}
+	return texts
 }

@@ -140,7 +140,11 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		}
 		return out, err
 	}
-	out, err := p.settleStatus(ctx, resp.Status, childrenState{prompted: true})
+	status, err := p.desireStatus(resp.Status)
+	if err != nil {
+		return schedule.Outcome{Err: true}, err
+	}
+	out, err := p.settleStatus(ctx, status, childrenState{prompted: true})
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -84,6 +85,15 @@ func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Differen
 // of the handler, of invalid responses and of writes. There are none without
 // Config.KeepHistory.
 func (e *Engine) Errors(parent types.NamespacedName) []error { return e.history.errorsOf(parent) }
+
+// Waits says what the last pass over a parent waited for, nil if it was nothing.
+func (e *Engine) Waits(parent types.NamespacedName) []string {
+	held, ok := e.Observed(e.Config.Parent, parent)
+	if !ok {
+		return nil
+	}
+	return slices.Clone(e.memory.Waits(held.UID()))
+}
 
 // Loops returns the conflict loops found so far, oldest first. There are none
 // without Config.KeepHistory.

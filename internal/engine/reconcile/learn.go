@@ -22,6 +22,9 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	for i := range p.results {
 		out = out.Merge(p.learnOne(&p.results[i]))
 	}
+	if p.Config.DryRun {
+		p.foreseeGated(planned)
+	}
 	if !keptAll {
 		p.memory.KeepOnly(desired)
 		p.store.ForgetFields(p.judged(planned))
@@ -91,6 +94,9 @@ func (p *pass) remember(r *apply.Result) {
 	switch {
 	case r.Err == nil && r.Wrote && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbRecreate):
 		p.memory.Deleted(a.Live, r.Live)
+		if a.Verb == plan.VerbRecreate {
+			p.memory.Recreate(a.Want)
+		}
 		p.confirmLater()
 	case r.Err == nil && r.Wrote && a.Verb == plan.VerbRelease:
 		p.memory.Released(a.Live, r.Live)

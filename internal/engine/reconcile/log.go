@@ -95,7 +95,11 @@ func (p *pass) logForeseen(ctx context.Context) {
 		level = slog.LevelInfo
 	}
 	for _, c := range p.foreseen {
-		p.Logger().Log(ctx, level, "dry run", "would", c.Verb, "child", object.Ref{Type: c.Type, Key: c.Object}.String(), "fields", fieldTexts(p.Types.Of(c.Type), c))
+		args := []any{"would", c.Verb, "child", object.Ref{Type: c.Type, Key: c.Object}.String(), "fields", fieldTexts(p.Types.Of(c.Type), c)}
+		if c.Waits != "" {
+			args = append(args, "first", c.Waits)
+		}
+		p.Logger().Log(ctx, level, "dry run", args...)
 	}
 }
 

@@ -3,9 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -15,7 +15,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/jsonvalue"
-	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -71,6 +70,15 @@ func (o *OfflinePlanner) Adopt(child map[string]any, parent *resource.Resource) 
 	plan.AdoptOffline(o.settings, child, parent)
 }
 
+// CompleteStatus fills in what an engine would have added to the status of a parent at this
+// generation, but for the times of conditions.
+func (o *OfflinePlanner) CompleteStatus(status map[string]any, generation int64) {
+	if status["observedGeneration"] == nil {
+		status["observedGeneration"] = generation
+	}
+	new(plan.ParentMemory).CompleteConditions(status, nil, generation, time.Time{})
+}
+
 // Compare lists the fields in which an object doesn't satisfy a desired one.
 func (o *OfflinePlanner) Compare(t resource.Type, live, desired map[string]any) []merge.Difference {
 	return plan.Differences(o.settings.Types, t, live, desired)
@@ -115,6 +123,9 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 			out.Actions = append(out.Actions, step)
 		}
 	}
+	for i := range planned.Gated {
+		out.Actions = append(out.Actions, planned.Gated[i].Foresee())
+	}
 	return out, errors.Join(err, p.planStatus(out, resp.Status))
 }
 
@@ -142,15 +153,17 @@ func (p *pass) planFailure(status any, err error) (*Planned, error) {
 
 // planStatus fills in Status and WritesStatus. status is the handler's.
 func (p *pass) planStatus(out *Planned, status any) error {
+	want, err := p.desireStatus(status)
+	if err != nil {
+		return err
+	}
 	live, _ := p.parent.Field("status")
-	if isNil(status) {
+	if want == nil {
 		out.Status = live
 		return nil
 	}
-	want, err := p.wantedStatus(status, false)
-	if err != nil {
-		return fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
-	}
-	out.Status, out.WritesStatus = want, !jsonvalue.Equal(want, jsonvalue.NullFree(live))
+	live = jsonvalue.NullFree(live)
+	out.Status = p.completeStatus(want, live, false, time.Time{})
+	out.WritesStatus = !jsonvalue.Equal(out.Status, live)
 	return nil
 }

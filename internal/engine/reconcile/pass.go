@@ -17,6 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/object"
@@ -43,6 +44,7 @@ type pass struct {
 	req               *handler.SyncRequest    // the snapshot
 	children          []*resource.Resource    // of the snapshot, in its order
 	unlabelled        map[object.Ref]struct{} // those of children that aren't children yet
+	queries           []relate.Query          // by which the parent refers to related objects
 	memory            *plan.ParentMemory      // of this parent, from pass to pass
 	results           []apply.Result          // of the actions on children
 
@@ -162,6 +164,10 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 
 // act makes the children and the parent's status what the response asks for.
 func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Outcome, error) {
+	status, err := p.desireStatus(resp.Status)
+	if err != nil {
+		return schedule.Outcome{Err: true}, err
+	}
 	desired, planned, err := p.plan(resp)
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
@@ -190,7 +196,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	texts, waits := p.waitTexts(&planned)
 	p.tellWaits(texts)
 	prompted := p.prompt != plan.ByOwnWrites
-	statusOut, statusErr := p.settleStatus(ctx, resp.Status, childrenState{changed: out.Again || p.failuresOver, failed: err != nil || waits, prompted: prompted})
+	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: out.Again || p.failuresOver, failed: err != nil, waits: waits, prompted: prompted})
 	out = out.Merge(statusOut)
 	out.Again = out.Again || p.failuresOver
 	out.Resync = schedule.Soonest(out.Resync, resp.Resync)
@@ -227,8 +233,12 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 			return nil, plan.Plan{}, err
 		}
 	}
+	needed := plan.Needed{Related: p.req.Related, Refers: p.refersTo}
+	if err := plan.FindNeeds(p.Settings, p.parent, desired, resp.Children, needed); err != nil {
+		return nil, plan.Plan{}, err
+	}
 	return desired, plan.Build(p.Settings, plan.Input{
-		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Unlabelled: p.unlabelled, Memory: p.memory, Now: time.Now(),
+		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Unlabelled: p.unlabelled, Memory: p.memory, Now: time.Now(), Needed: needed,
 	}), nil
 }
 

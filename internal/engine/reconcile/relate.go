@@ -8,6 +8,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -86,7 +87,16 @@ func (p *pass) references(ctx context.Context) ([]relate.Query, error) {
 	if err != nil && p.related != nil {
 		p.related.Forget(p.parent.UID())
 	}
+	p.queries = queries
 	return queries, err
+}
+
+// refersTo says whether the parent refers to an object, which needn't exist. A reference by a
+// selector counts: the labels of what doesn't exist aren't known.
+func (p *pass) refersTo(ref object.Ref) bool {
+	return slices.ContainsFunc(p.queries, func(q relate.Query) bool {
+		return q.Type == ref.Type && (q.Name == "" || q.Name == ref.Key.Name) && (q.Namespace == "" || q.Namespace == ref.Key.Namespace)
+	})
 }
 
 // askRelate asks the handler what the parent refers to.

@@ -12,6 +12,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
@@ -21,14 +22,40 @@ import (
 type childrenState struct {
 	changed  bool // the pass has changed a child
 	failed   bool // a child could not be written
+	waits    bool // a desired child isn't there, or isn't as desired, since something else has to come first
 	prompted bool // somebody else has changed the parent or a child
+}
+
+// A desiredStatus is the status that a handler has returned, as JSON values. A nil
+// *desiredStatus leaves the status alone.
+type desiredStatus struct{ value any }
+
+// desireStatus reads the status that a handler has returned. The error says why it can't be
+// one.
+func (p *pass) desireStatus(status any) (*desiredStatus, error) {
+	if isNil(status) {
+		return nil, nil
+	}
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+	}
+	wrapped, err := encode.Map(json.RawMessage(append(append([]byte(`{"status":`), raw...), '}')))
+	if err != nil {
+		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+	}
+	want := &desiredStatus{jsonvalue.NullFree(wrapped["status"])}
+	if err := plan.CheckConditions(want.value); err != nil {
+		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+	}
+	return want, nil
 }
 
 // settleStatus writes the parent's status if it differs from status, which is the
 // handler's. A pass that has changed children leaves the status to the next pass,
 // which follows at once and sees the new children, but not twice in a row.
-func (p *pass) settleStatus(ctx context.Context, status any, children childrenState) (schedule.Outcome, error) {
-	if isNil(status) {
+func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children childrenState) (schedule.Outcome, error) {
+	if status == nil {
 		p.memory.DeferStatus(false)
 		p.memory.ForgetRefusal()
 		return schedule.Outcome{}, nil
@@ -40,15 +67,13 @@ func (p *pass) settleStatus(ctx context.Context, status any, children childrenSt
 	if p.Config.DryRun && !children.failed && p.foreseesChildren() {
 		return schedule.Outcome{}, nil // the status after these changes isn't known yet
 	}
-	if p.memory.DeferStatus(children.changed && !children.failed) {
+	incomplete := children.failed || children.waits
+	if p.memory.DeferStatus(children.changed && !incomplete) {
 		return schedule.Outcome{}, nil
-	}
-	want, err := p.wantedStatus(status, children.failed)
-	if err != nil {
-		return schedule.Outcome{}, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
 	}
 	live, _ := p.parent.Field("status")
 	live = jsonvalue.NullFree(live)
+	want := p.completeStatus(status, live, incomplete, time.Now())
 	switch {
 	case jsonvalue.Equal(want, live), p.memory.KnowsStatus(want, live):
 		p.memory.ForgetRefusal()
@@ -111,33 +136,26 @@ func (p *pass) withStatus(status any) map[string]any {
 	return body
 }
 
-// wantedStatus returns the handler's status as JSON values, with
-// observedGeneration if it is an object. That is the generation of the parent that
-// the handler was shown; if a child couldn't be written (failed), it stays what it
-// is.
-func (p *pass) wantedStatus(status any, failed bool) (any, error) {
-	raw, err := json.Marshal(status)
-	if err != nil {
-		return nil, err
-	}
-	wrapped, err := encode.Map(json.RawMessage(append(append([]byte(`{"status":`), raw...), '}')))
-	if err != nil {
-		return nil, err
-	}
-	want := jsonvalue.NullFree(wrapped["status"])
-	fields, ok := want.(map[string]any)
+// completeStatus returns the handler's status with what the handler leaves to the engine.
+// That is observedGeneration if the status is an object, and the times and generations of
+// its conditions. The generation is that of the parent that the handler was shown. If not all
+// children are as desired (incomplete), observedGeneration stays what it is, but not that of
+// the conditions. live is the present status. A zero now gives no condition a time.
+func (p *pass) completeStatus(status *desiredStatus, live any, incomplete bool, now time.Time) any {
+	fields, ok := status.value.(map[string]any)
 	if !ok {
-		return want, nil
+		return status.value
 	}
 	delete(fields, "observedGeneration")
-	if !failed {
+	if !incomplete {
 		if g := p.parent.Generation(); g > 0 {
 			fields["observedGeneration"] = g
 		}
 	} else if old, ok := p.parent.Field("status", "observedGeneration"); ok {
 		fields["observedGeneration"] = old
 	}
-	return fields, nil
+	p.memory.CompleteConditions(fields, live, p.parent.Generation(), now)
+	return fields
 }
 
 // isNil says whether a handler's status is nil, or holds a nil pointer, map or

@@ -1,0 +1,308 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// A gate is what the creation of a child waits for: see handler.After and handler.When.
+type gate struct {
+	given  []any  // the needs as the handler gave them
+	needs  []need // the same, of OpenGates
+	closed bool   // the handler's own condition isn't met
+}
+
+// A need is an object that has to be there and be ready.
+type need struct {
+	ref   object.Ref
+	child *Desired // nil: it is a related object
+}
+
+// newGate returns the gate of a child, nil if it has none.
+func newGate(w encode.Wishes) *gate {
+	if len(w.Needs) == 0 && !w.Closed {
+		return nil
+	}
+	return &gate{given: w.Needs, closed: w.Closed}
+}
+
+// A Gated is a desired child that isn't created yet.
+type Gated struct {
+	Want  *Desired
+	Needs []object.Ref // those that aren't there or aren't ready; none: the handler's own condition isn't met
+}
+
+// Ref returns which child it is.
+func (g *Gated) Ref() object.Ref { return g.Want.ref }
+
+// Fields returns what the creation would change, as a plan shows it.
+func (g *Gated) Fields() []FieldChange { return CreationFields(g.Want) }
+
+// String says what is waited for, "waits for Deployment shop/db".
+func (g *Gated) String() string {
+	if len(g.Needs) == 0 {
+		return "waits for a condition of the handler"
+	}
+	names := make([]string, 0, len(g.Needs))
+	for _, n := range g.Needs {
+		names = append(names, n.String())
+	}
+	return "waits for " + strings.Join(names, ", ")
+}
+
+// Needed is what a plan has to know of related objects.
+type Needed struct {
+	Related handler.Objects           // those that are there
+	Refers  func(ref object.Ref) bool // whether the parent refers to an object, which needn't exist
+}
+
+// FindNeeds finds out what the children need that handler.After has returned. desired and
+// returned are the same children, of Desire and of the handler. The error is an
+// InvalidResponseError. It joins all mistakes, each of which names the child.
+func FindNeeds(s *catalog.Settings, parent *resource.Resource, desired []*Desired, returned []any, in Needed) error {
+	var f *needFinder
+	var errs []error
+	for i, d := range desired {
+		if d.gate == nil {
+			continue
+		}
+		if f == nil {
+			f = newNeedFinder(s, parent, desired, returned, in)
+		}
+		for n, given := range d.gate.given {
+			found, err := f.find(given)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("child %d: %s %s: handler.After: need %d: %w", i, d.ref.Type, object.KeyText(d.ref.Key), n, err))
+				continue
+			}
+			d.gate.needs = append(d.gate.needs, found)
+		}
+	}
+	if f != nil && len(errs) == 0 {
+		if around := cycle(desired); around != nil {
+			errs = append(errs, fmt.Errorf("handler.After: children need each other: %s", strings.Join(around, " needs ")))
+		}
+	}
+	if len(errs) > 0 {
+		return &InvalidResponseError{apierror.Join(errs)}
+	}
+	return nil
+}
+
+// A needFinder finds out which objects the needs of one response are.
+type needFinder struct {
+	settings *catalog.Settings
+	parent   *resource.Resource
+	in       Needed
+	byRef    map[object.Ref]*Desired
+	byValue  map[uintptr]*Desired // children that are pointers or maps: most needs are the very same
+}
+
+func newNeedFinder(s *catalog.Settings, parent *resource.Resource, desired []*Desired, returned []any, in Needed) *needFinder {
+	f := &needFinder{settings: s, parent: parent, in: in, byRef: make(map[object.Ref]*Desired, len(desired)), byValue: make(map[uintptr]*Desired, len(desired))}
+	for i, d := range desired {
+		f.byRef[d.ref] = d
+		if at, ok := addressOf(returned[i]); ok {
+			f.byValue[at] = d
+		}
+	}
+	return f
+}
+
+// addressOf returns where the child inside obj is in memory, false if it is no pointer and
+// no map.
+func addressOf(obj any) (uintptr, bool) {
+	child, _ := encode.Inner(obj)
+	v := reflect.ValueOf(child)
+	if k := v.Kind(); k != reflect.Pointer && k != reflect.Map || v.IsNil() {
+		return 0, false
+	}
+	return v.Pointer(), true
+}
+
+// find returns which object a need is.
+func (f *needFinder) find(given any) (need, error) {
+	if at, ok := addressOf(given); ok {
+		if d := f.byValue[at]; d != nil {
+			return need{d.ref, d}, nil
+		}
+	}
+	ref, err := f.refOf(given)
+	if err != nil {
+		return need{}, err
+	}
+	if d := f.byRef[ref]; d != nil {
+		return need{ref, d}, nil
+	}
+	if f.in.Refers == nil || !f.in.Refers(ref) {
+		return need{}, fmt.Errorf("%s is neither a child of this response nor what the parent refers to (config.Operator.Related)", ref)
+	}
+	return need{ref, nil}, nil
+}
+
+// refOf returns the reference to a need. A panic of the need's type becomes an error.
+func (f *needFinder) refOf(given any) (ref object.Ref, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("%T: panic: %v", given, v)
+		}
+	}()
+	switch of := given.(type) {
+	case handler.Ref:
+		if of.Name == "" {
+			return ref, fmt.Errorf("the handler.Ref of type %s has no Name; a need is one object", of.Type)
+		}
+		ref = object.Ref{Type: of.Type, Key: types.NamespacedName{Namespace: of.Namespace, Name: of.Name}}
+	default:
+		if ref.Type, ref.Key, err = encode.Identity(given); err != nil {
+			return ref, err
+		}
+	}
+	switch {
+	case ref.Type.APIVersion == "" || ref.Type.Kind == "":
+		return ref, errors.New("apiVersion or kind is missing")
+	case ref.Key.Name == "":
+		return ref, errors.New("metadata.name: missing")
+	}
+	if k := f.kindOf(ref.Type); k != nil && !k.Namespaced && !k.Unserved {
+		ref.Key.Namespace = ""
+	} else if ref.Key.Namespace == "" {
+		ref.Key.Namespace = f.parent.Namespace()
+	}
+	return ref, nil
+}
+
+// kindOf returns the type of a child or of a related object, nil if it is neither.
+func (f *needFinder) kindOf(t resource.Type) *catalog.Kind {
+	if k := f.settings.Types.Of(t); k != nil {
+		return k
+	}
+	return f.settings.Types.RelatedTo(t)
+}
+
+// cycle returns children that need each other, from one to the same one again; nil if there
+// are none.
+func cycle(desired []*Desired) (around []string) {
+	done := map[*Desired]bool{} // false: it is being looked at
+	var trail []*Desired
+	var visit func(d *Desired) bool
+	visit = func(d *Desired) bool {
+		if over, begun := done[d]; begun {
+			return !over
+		}
+		done[d] = false
+		trail = append(trail, d)
+		if d.gate != nil {
+			for _, n := range d.gate.needs {
+				if n.child != nil && visit(n.child) {
+					if around == nil {
+						around = namesFrom(trail, n.child)
+					}
+					return true
+				}
+			}
+		}
+		done[d], trail = true, trail[:len(trail)-1]
+		return false
+	}
+	for _, d := range desired {
+		if d.gate != nil && visit(d) {
+			return around
+		}
+	}
+	return nil
+}
+
+// namesFrom names the children of a trail from one on, and that one once more.
+func namesFrom(trail []*Desired, from *Desired) []string {
+	var names []string
+	for _, d := range trail {
+		if d == from || names != nil {
+			names = append(names, d.ref.String())
+		}
+	}
+	return append(names, from.ref.String())
+}
+
+// admit adds those creations behind gates to writes whose gates are open, and notes the others
+// in Gated. All other actions of the plan are there by then.
+func (p *Plan) admit(in Input, writes *writesByType) {
+	creations := p.behindGates
+	if p.behindGates = nil; len(creations) == 0 {
+		return
+	}
+	open := map[object.Ref]struct{}{} // the children to which something is left to write
+	for _, actions := range writes.byOrder {
+		for i := range actions {
+			if v := actions[i].Verb; v != VerbMark && v != VerbVerify { // these find the state to be as desired
+				open[actions[i].Ref] = struct{}{}
+			}
+		}
+	}
+	for _, r := range p.Refused {
+		open[r.Ref] = struct{}{}
+	}
+	for _, a := range creations {
+		g := Gated{Want: a.Want}
+		for _, n := range a.Want.gate.needs {
+			if _, unsettled := open[n.ref]; unsettled || !in.isMet(n) {
+				g.Needs = append(g.Needs, n.ref)
+			}
+		}
+		if a.Want.gate.closed || len(g.Needs) > 0 {
+			p.Gated = append(p.Gated, g)
+		} else if a, ok := p.due(in, a); ok {
+			writes.add(a)
+		}
+	}
+}
+
+// isMet says whether a need is there and is ready.
+func (in *Input) isMet(n need) bool {
+	if n.child == nil {
+		res, ok := in.Needed.Related.OfType(n.ref.Type).Get(n.ref.Key.Namespace, n.ref.Key.Name)
+		return ok && isReady(res)
+	}
+	i, ok := find(in.Children, n.ref, 0)
+	return ok && isReady(in.Children[i])
+}
+
+// isReady says whether others may rely on an object. It asks for more than that the object is
+// Current: to kstatus a Job is that while it runs, and a Pod is when it has failed.
+func isReady(res *resource.Resource) bool {
+	if readiness.Of(res).State != readiness.Current {
+		return false
+	}
+	switch res.Type().GroupVersionKind().GroupKind() {
+	case k8s.Job.GroupVersionKind().GroupKind():
+		return hasCondition(res, "Complete")
+	case k8s.Pod.GroupVersionKind().GroupKind():
+		phase, _ := res.Field("status", "phase")
+		return phase != "Failed"
+	}
+	return true
+}
+
+// hasCondition says whether a condition of an object is True.
+func hasCondition(res *resource.Resource, name string) bool {
+	status, _ := res.Field("status")
+	for _, c := range conditionsOf(status) {
+		if c.name == name && c.status == "True" {
+			return true
+		}
+	}
+	return false
+}
