@@ -106,6 +106,12 @@ type Child struct {
 	// creates others, for kinds that hold something scarce such as ports or
 	// quota. By default they are deleted last, once all else has succeeded.
 	DeleteFirst bool
+	// RecreateImmutable recreates a child whose update is refused since it would change an
+	// immutable field: the Strategy is Recreate for that child then, and only then. A child
+	// whose update is refused for any other reason, by a webhook, a policy or a quota say, stays
+	// as it is. It is for Replace and Apply, and not for kinds that hold data:
+	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CustomResourceDefinitions.
+	RecreateImmutable bool
 	// Optional says that the API server needn't serve the type when the operator starts.
 	// Every few seconds it is asked whether it does. As soon as it does, the type is watched.
 	// Until then a desired child of the type isn't created, which is no error: log and Event

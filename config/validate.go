@@ -136,11 +136,36 @@ func (o *Operator) validateChildren(v *mistakes) {
 		default:
 			v.add(field+".Strategy", "%q is unknown; choose Replace, Recreate, OnDelete or Apply", string(child.Strategy))
 		}
+		validateRecreateImmutable(v, field+".RecreateImmutable", child)
 		if child.Adopt && child.AdoptOffered {
 			v.add(field+".AdoptOffered", "set beside Adopt, which allows taking over what isn't offered as well; remove one")
 		}
 		validateIgnored(v, field, child.IgnoreFields)
 	}
+}
+
+func validateRecreateImmutable(v *mistakes, field string, child Child) {
+	if !child.RecreateImmutable {
+		return
+	}
+	switch child.Strategy {
+	case Recreate:
+		v.add(field, "set beside the strategy Recreate, which recreates for any field; remove it")
+	case OnDelete:
+		v.add(field, "set beside the strategy OnDelete, which changes nothing; remove it, or choose Replace or Apply")
+	}
+	if holdsData(child.Type) {
+		v.add(field, "a %s holds data, which would be lost; remove it", child.Type.Kind)
+	}
+}
+
+// holdsData says whether what an object of this type stands for is lost with the object.
+func holdsData(t resource.Type) bool {
+	switch t.GroupVersionKind().GroupKind().String() {
+	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition.apiextensions.k8s.io":
+		return true
+	}
+	return false
 }
 
 func validateIgnored(v *mistakes, field string, paths []string) {

@@ -97,6 +97,24 @@ func TestValidateFinds(t *testing.T) {
 			"no such strategy", func(o *Operator) { o.Children[0].Strategy = "Patch" },
 			[]string{`Children[0].Strategy: "Patch" is unknown`},
 		},
+		"RecreateImmutable": {
+			"it is for strategies that update, and loses no data", func(o *Operator) {
+				o.Children = []Child{
+					{Type: k8s.Job, Strategy: Replace, RecreateImmutable: true},
+					{Type: k8s.Pod, Strategy: Recreate, RecreateImmutable: true},
+					{Type: k8s.Service, Strategy: OnDelete, RecreateImmutable: true},
+					{Type: k8s.PersistentVolumeClaim, Strategy: Apply, RecreateImmutable: true},
+					{Type: k8s.PersistentVolume, Strategy: Apply, RecreateImmutable: true},
+					{Type: k8s.Namespace, Strategy: Replace, RecreateImmutable: true},
+					{Type: k8s.CustomResourceDefinition, Strategy: Replace, RecreateImmutable: true},
+				}
+			},
+			[]string{
+				"Children[1].RecreateImmutable: set beside the strategy Recreate", "Children[2].RecreateImmutable: set beside the strategy OnDelete",
+				"Children[3].RecreateImmutable: a PersistentVolumeClaim holds data", "Children[4].RecreateImmutable: a PersistentVolume holds data",
+				"Children[5].RecreateImmutable: a Namespace holds data", "Children[6].RecreateImmutable: a CustomResourceDefinition holds data",
+			},
+		},
 		"Related": {
 			"types are there once, and paths must parse", func(o *Operator) {
 				o.Related = []Related{{Type: k8s.Secret}, {Type: k8s.Secret}, {}, {Type: k8s.Pod, Fields: []string{".spec", "", "spec.a", "spec.a"}}}

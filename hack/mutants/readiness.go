@@ -35,5 +35,13 @@ func inReadiness() []mutant {
 			"f.in.Refers == nil || !f.in.Refers(ref)", "false"),
 		unit("the status of a parent whose children wait is of no new generation", "reconcile", "reconcile/status.go",
 			"children.failed || children.waits", "children.failed"),
+		unit("what a webhook calls immutable is no immutable field", "apply", "apply/errors.go",
+			"!apierror.IsDenial(r.Err) && ", ""),
+		unit("only what an update can't change is recreated", "apply", "apply/errors.go",
+			"r.Err != nil && !apierror.IsDenial(r.Err) && len(x.immutableFields(ctx, a, r.Err, r.creatable)) > 0", "r.Err != nil && !apierror.IsDenial(r.Err)"),
+		unit("only who asks for it is recreated", "apply", "apply/errors.go",
+			"	return a.Kind.Child.RecreateImmutable && ", "	return "),
+		unit("what couldn't be created again stays", "apply", "apply/errors.go",
+			"	if _, err := x.tryAnew(ctx, a, nil); errors.As(err, &kept) {", "	if _, err := x.tryAnew(ctx, a, nil); errors.As(err, &kept) && false {"),
 	}
 }

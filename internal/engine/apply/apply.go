@@ -166,6 +166,9 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 	var taking rehearsedClaim
 	for {
 		r, found := attempt(ctx, a)
+		if found == nil && x.recreatesImmutable(ctx, a, r) {
+			found = plan.Immutable{}
+		}
 		if found == nil {
 			return taking.with(x.conclude(ctx, a, r))
 		}

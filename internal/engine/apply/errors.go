@@ -43,18 +43,18 @@ func describeImmutable(a *plan.Action, err error, fields []string) error {
 		a.Ref, a.Verb, a.Kind.Child.Strategy, strings.Join(fields, ", "), err)
 }
 
-// immutableFields returns the fields for which the API server refuses to change a
+// immutableFields returns the fields for which the API server refuses by err to change a
 // child, though it would create the child so. It returns none for any other refusal:
 // another strategy wouldn't help. Words alone don't tell the two apart, since the
 // API server also calls a field forbidden that no object may have. So a dry run asks
-// whether the child could be created anew, unless r says that it could. If that can't
+// whether the child could be created anew, unless that is known (creatable). If it can't
 // be asked, the words count.
-func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, r Result) []string {
-	fields := apierror.ImmutableFields(r.answer)
+func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, err error, creatable bool) []string {
+	fields := apierror.ImmutableFields(err)
 	if len(fields) == 0 || a.Live == nil || a.Want == nil || a.Verb == plan.VerbAdopt || a.Kind.Child.Strategy == config.Recreate {
 		return nil
 	}
-	if r.creatable {
+	if creatable {
 		return fields
 	}
 	var kept *keptError
@@ -62,4 +62,16 @@ func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, r Result
 		return nil
 	}
 	return fields
+}
+
+// recreatesImmutable says whether the write of a child was refused for an immutable field, and
+// the child is to be recreated for that. What a webhook refuses in such words is its own
+// affair: nobody knows whether it would let the new child be.
+func (x *Executor) recreatesImmutable(ctx context.Context, a *plan.Action, r Result) bool {
+	switch a.Verb {
+	case plan.VerbUpdate, plan.VerbApply:
+	default:
+		return false
+	}
+	return a.Kind.Child.RecreateImmutable && r.Err != nil && !apierror.IsDenial(r.Err) && len(x.immutableFields(ctx, a, r.Err, r.creatable)) > 0
 }

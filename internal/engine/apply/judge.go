@@ -37,7 +37,7 @@ func (x *Executor) judge(ctx context.Context, a *plan.Action, r Result) Result {
 		err = &apierror.ForbiddenError{Err: err, Rule: rule}
 	}
 	r.Err = x.adviseOwner(a, err, describe(a, err))
-	if fields := x.immutableFields(ctx, a, r); len(fields) > 0 {
+	if fields := x.immutableFields(ctx, a, err, r.creatable); len(fields) > 0 {
 		r.Err = describeImmutable(a, err, fields)
 	}
 	if refused || outdated || isKept || apierrors.IsAlreadyExists(err) || apierror.IsNo(err) {

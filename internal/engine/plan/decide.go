@@ -14,7 +14,7 @@ import (
 //
 //   - memorized: what earlier passes have learned of the child. Every decision
 //     begins with this finding, and only Build makes it.
-//   - Normalized, Unchanged, Claimed and Disowned: what a request has found out.
+//   - Normalized, Unchanged, Claimed, Disowned and Immutable: what a request has found out.
 //     The room apply makes these.
 //
 // A Finding is immutable.
@@ -46,6 +46,10 @@ type Unchanged struct{}
 // Live is Before.
 type Claimed struct{ Before, Live *resource.Resource }
 
+// An Immutable finding says that the API server has refused to change a field of the child, and
+// would create the child so.
+type Immutable struct{}
+
 // A Disowned finding says that by managedFields, the operator no longer owns the
 // fields that are left to others. Live is the child as it is then.
 type Disowned struct{ Live *resource.Resource }
@@ -55,12 +59,14 @@ func (Normalized) isFinding() {}
 func (Unchanged) isFinding()  {}
 func (Claimed) isFinding()    {}
 func (Disowned) isFinding()   {}
+func (Immutable) isFinding()  {}
 
 // Next returns the action that follows from a finding about the child of a. The
 // verb of the new action says what is to be done:
 //
 //   - after Unchanged: VerbMark.
 //   - after Disowned: the verb of a, on the child as it is now.
+//   - after Immutable: VerbRecreate.
 //   - after memorized: VerbMend if the owner reference isn't as it should be.
 //   - after Claimed: VerbDelete if the object isn't desired.
 //   - else after memorized, and after Normalized or Claimed: whatever a comparison
@@ -76,6 +82,10 @@ func (Disowned) isFinding()   {}
 func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	if _, ok := f.(Unchanged); ok {
 		a.Verb = VerbMark
+		return a, true
+	}
+	if _, ok := f.(Immutable); ok {
+		a.Verb = VerbRecreate
 		return a, true
 	}
 	if f, ok := f.(Disowned); ok {
