@@ -238,7 +238,7 @@ func TestC21_StatusWrittenOnce(t *testing.T) {
 			Started    metav1.Time             `json:"started"`
 			Address    corev1.NodeAddress      `json:"address"`
 			Missing    *corev1.ObjectReference `json:"missing"`
-		}{Conditions: []metav1.Condition{{Type: "Ready", Status: "True"}}},
+		}{Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Fine"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
