@@ -44,6 +44,9 @@ type Operator struct {
 	// Finalizer says whether parents get the operator's finalizer,
 	// "<Domain>/<Name>". Default: FinalizerAuto.
 	Finalizer FinalizerPolicy
+	// Teardown says in which order the children of a parent that is being deleted go. Default:
+	// TeardownGC.
+	Teardown TeardownPolicy
 	// FormerFinalizers are names of finalizers that earlier builds used. They
 	// are removed from parents wherever they are found. A parent that is being
 	// deleted with one of them is finalized first, if the handler has Finalize.
@@ -106,6 +109,12 @@ type Child struct {
 	// creates others, for kinds that hold something scarce such as ports or
 	// quota. By default they are deleted last, once all else has succeeded.
 	DeleteFirst bool
+	// Retain lets the children of this type survive their parent. A finalizer holds the parent until
+	// the operator's labels and owner reference are taken off them. They keep everything else, and
+	// a later parent may adopt them: see Adopt. A child that the handler doesn't return any more is
+	// deleted all the same, and so is one whose parent is deleted with the propagation policy
+	// Foreground: the garbage collector may be faster.
+	Retain bool
 	// RecreateImmutable recreates a child whose update is refused since it would change an
 	// immutable field: the Strategy is Recreate for that child then, and only then. A child
 	// whose update is refused for any other reason, by a webhook, a policy or a quota say, stays

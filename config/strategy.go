@@ -24,6 +24,22 @@ const (
 	Apply UpdateStrategy = "Apply"
 )
 
+// A TeardownPolicy says what becomes of the children of a parent that is being deleted.
+type TeardownPolicy string
+
+const (
+	// TeardownGC leaves them to Kubernetes' garbage collector, which deletes them in no
+	// particular order once the parent is gone.
+	TeardownGC TeardownPolicy = ""
+	// TeardownOrdered holds the parent by the operator's finalizer, and deletes its
+	// children once the handler has finalized it: type by type, in the reverse of the order of
+	// config.Operator.Children, each when the children of the types before are gone. A child
+	// that finalizers hold doesn't hold up the types after its own, but the parent stays until it
+	// is gone. A parent that is deleted with the propagation policy Orphan keeps its children.
+	// With Foreground, the garbage collector deletes them as well, in no particular order.
+	TeardownOrdered TeardownPolicy = "Ordered"
+)
+
 // A FinalizerPolicy says whether parents get the operator's finalizer, which
 // delays their deletion until the handler's Finalize has succeeded.
 type FinalizerPolicy string

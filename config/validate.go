@@ -233,6 +233,19 @@ func (o *Operator) validateFinalizers(v *mistakes) {
 	default:
 		v.add("Finalizer", "%q is unknown; choose FinalizerAuto, FinalizerAlways or FinalizerNever", string(o.Finalizer))
 	}
+	switch o.Teardown {
+	case TeardownGC, TeardownOrdered:
+	default:
+		v.add("Teardown", "%q is unknown; choose TeardownGC or TeardownOrdered", string(o.Teardown))
+	}
+	if o.Finalizer == FinalizerNever && o.Teardown == TeardownOrdered {
+		v.add("Teardown", "TeardownOrdered needs the finalizer, which FinalizerNever forbids; remove one")
+	}
+	for i, child := range o.Children {
+		if o.Finalizer == FinalizerNever && child.Retain {
+			v.add(fmt.Sprintf("Children[%d].Retain", i), "it needs the finalizer, which FinalizerNever forbids; remove one")
+		}
+	}
 	ours := cmp.Or(o.Domain, DefaultDomain) + "/" + o.Name
 	eachOnce(v, "FormerFinalizers", o.FormerFinalizers, "remove it", func(field, name string) {
 		switch name {

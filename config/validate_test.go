@@ -115,6 +115,17 @@ func TestValidateFinds(t *testing.T) {
 				"Children[5].RecreateImmutable: a Namespace holds data", "Children[6].RecreateImmutable: a CustomResourceDefinition holds data",
 			},
 		},
+		"Teardown": {
+			"there are two policies", func(o *Operator) { o.Teardown = "Random" },
+			[]string{`Teardown: "Random" is unknown; choose TeardownGC or TeardownOrdered`},
+		},
+		"TeardownWithoutFinalizer": {
+			"nothing would hold the parent", func(o *Operator) {
+				o.Finalizer, o.Teardown = FinalizerNever, TeardownOrdered
+				o.Children[0].Retain = true
+			},
+			[]string{"Teardown: TeardownOrdered needs the finalizer", "Children[0].Retain: it needs the finalizer"},
+		},
 		"Related": {
 			"types are there once, and paths must parse", func(o *Operator) {
 				o.Related = []Related{{Type: k8s.Secret}, {Type: k8s.Secret}, {}, {Type: k8s.Pod, Fields: []string{".spec", "", "spec.a", "spec.a"}}}

@@ -39,6 +39,11 @@ type FinalizeResponse struct {
 	Finalized bool
 	// Status becomes the parent's status, as in SyncResponse.
 	Status any
+	// Children, if not nil, are those children that shall exist meanwhile: the others are
+	// deleted, but for those of a type with config.Child.Retain. An empty list deletes
+	// all. Nothing is created or changed. Finalize is called again as they go. Nil leaves all
+	// children as they are. If Finalized, or beside an error, Children is ignored.
+	Children []any
 	// Retry is when to try again if not Finalized; 0 means the same backoff
 	// as after an error.
 	Retry time.Duration

@@ -106,7 +106,7 @@ func inCatalogAndObserve() []mutant {
 		unit("one object isn't configured as two types", "catalog", "catalog/discovery.go",
 			"		if other := first[k.storage]; other != nil {", "		if other := first[k.storage]; false && other != nil {"),
 		unit("a finalizer that nobody wants goes", "catalog", "catalog/settings.go",
-			"	case !s.Finalizes && has:\n", "	case false:\n"),
+			"	case !s.Holds && has:\n", "	case false:\n"),
 		unit("an Event never blocks", "observe", "observe/eventsink.go",
 			"	default: // dropped: the log has the same text\n		s.waiting.Add(-1)\n		s.counted.WithLabelValues(eventDropped).Inc()\n", ""),
 		unit("series of Events are bounded", "observe", "observe/eventsink.go",

@@ -32,7 +32,7 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 		return x.unlessCreatedSo(ctx, a, x.rehearseUpdate(ctx, a))
 	}
 	r := left(a, nil)
-	if a.Verb == plan.VerbRelease {
+	if a.Verb == plan.VerbRelease || a.Verb == plan.VerbRetain {
 		r.Would, r.Fields = plan.VerbUpdate, plan.FieldsOf(a)
 	}
 	return r, nil

@@ -40,6 +40,8 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 		return x.verify(ctx, a)
 	case plan.VerbRelease:
 		return x.release(ctx, a), nil
+	case plan.VerbRetain:
+		return x.retain(ctx, a), nil
 	}
 	return Result{Err: fmt.Errorf("unknown verb %q", a.Verb)}, nil
 }
@@ -116,6 +118,19 @@ func (x *Executor) mend(ctx context.Context, a *plan.Action) Result {
 	r := x.written(a, live, err)
 	r.Accepted = false
 	return r
+}
+
+// retain makes a child nobody's, so that it survives its parent. The watch tells of its leave.
+func (x *Executor) retain(ctx context.Context, a *plan.Action) Result {
+	body, err := plan.RetainPatch(x.Settings, a.Live, x.Parent.UID())
+	if err != nil {
+		return Result{Err: err}
+	}
+	live, err := x.Client.Patch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, body)
+	if err != nil {
+		return Result{Err: err}
+	}
+	return Result{Wrote: true, Live: live}
 }
 
 // delete deletes the very child that the pass saw, by its UID. If the API server has

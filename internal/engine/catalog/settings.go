@@ -21,6 +21,7 @@ type Settings struct {
 	Offer     string // the key of the annotation or label with which an object is offered: see config.Child.AdoptOffered
 	Finalizer string // the operator's finalizer on parents
 	Finalizes bool   // the handler has something to finalize
+	Holds     bool   // a parent gets the finalizer: for the handler, or for the sake of its children
 
 	selector labels.Selector // selects parents; nil selects all
 }
@@ -37,6 +38,7 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 		Finalizer: cfg.Domain + "/" + cfg.Name,
 		Finalizes: finalizes(cfg.Finalizer, h),
 	}
+	s.Holds = s.Finalizes || cfg.Teardown == config.TeardownOrdered || slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Retain })
 	if cfg.ParentSelector != "" {
 		s.selector = parsedSelector(cfg.ParentSelector)
 	}
@@ -103,16 +105,16 @@ func (s *Settings) WithoutOurs(held []string) []string {
 
 // WantedFinalizers returns the finalizers that a parent has to have while it isn't
 // being deleted, given those that it holds. This operator's finalizer is among
-// them if there is something to finalize. Those of earlier builds never are. It
+// them if there is something to finalize, or children aren't left to the garbage collector. Those of earlier builds never are. It
 // leaves held unchanged.
 func (s *Settings) WantedFinalizers(held []string) []string {
 	held = slices.DeleteFunc(slices.Clone(held), func(f string) bool {
 		return f != s.Finalizer && slices.Contains(s.Config.FormerFinalizers, f)
 	})
 	switch has := slices.Contains(held, s.Finalizer); {
-	case s.Finalizes && !has:
+	case s.Holds && !has:
 		return append(held, s.Finalizer)
-	case !s.Finalizes && has:
+	case !s.Holds && has:
 		return slices.DeleteFunc(held, func(f string) bool { return f == s.Finalizer })
 	}
 	return held

@@ -26,6 +26,7 @@ const (
 	VerbVerify   Verb = "verify"   // find out by a dry run whether the child really differs
 	VerbDelete   Verb = "delete"   // delete the child, which is no longer desired
 	VerbRelease  Verb = "release"  // take finalizers that are no longer desired off a child that is being deleted
+	VerbRetain   Verb = "retain"   // take the labels and the owner reference off the child, which survives its parent
 	VerbNone     Verb = ""         // do nothing: the child was compared, and is as desired
 )
 

@@ -73,6 +73,10 @@ func Foresee(a *Action) (ForeseenAction, bool) {
 	case VerbRelease:
 		out.Verb = string(VerbUpdate)
 		out.Object = releasedObject(a)
+	case VerbRetain:
+		out.Verb = string(VerbUpdate)
+		out.Object = a.Live.Unstructured().Object
+		delete(objectAt(out.Object, "metadata"), "ownerReferences")
 	case VerbUpdate, VerbApply:
 		out.Verb = string(VerbUpdate)
 		out.Object = foreseenObject(a)

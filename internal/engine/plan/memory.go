@@ -113,6 +113,8 @@ type ParentMemory struct {
 	// leaving are the children that the operator has deleted and that still
 	// existed then, by UID. It is nil if there are none.
 	leaving map[types.UID]leavingChild
+	// finalized: the handler has finalized the parent, which is being deleted.
+	finalized bool
 	// recreating are the children that the operator has deleted to create them anew, until
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
@@ -250,6 +252,12 @@ func (p *ParentMemory) KeepOnly(desired []*Desired) {
 	}
 	p.recreating = still
 }
+
+// Finalize remembers that the handler has finalized the parent.
+func (p *ParentMemory) Finalize() { p.finalized = true }
+
+// Finalized says whether the handler has finalized the parent.
+func (p *ParentMemory) Finalized() bool { return p.finalized }
 
 // Recreate remembers that a child was deleted to be created anew, which no gate holds up.
 func (p *ParentMemory) Recreate(d *Desired) {

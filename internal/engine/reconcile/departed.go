@@ -28,7 +28,7 @@ const maxFindDelay = time.Minute
 // holdsDeparted says whether a parent that has left the ParentSelector may have a
 // finalizer of the operator.
 func (e *Engine) holdsDeparted() bool {
-	return e.Config.ParentSelector != "" && (e.Finalizes || len(e.Config.FormerFinalizers) > 0)
+	return e.Config.ParentSelector != "" && (e.Holds || len(e.Config.FormerFinalizers) > 0)
 }
 
 // findDepartedAgain is findDeparted at the start and after each lookAgain, until ctx ends.

@@ -106,12 +106,12 @@ func (e *Engine) patchFinalizers(ctx context.Context, parent *resource.Resource,
 // finalize calls the handler for a parent that is being deleted, and takes the
 // operator's finalizers off when the handler has finalized it.
 func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
-	nothing := !p.hasOurs(p.parent) || !p.Finalizes
+	nothing := !p.hasOurs(p.parent) || !p.Holds
 	switch {
 	case p.Config.DryRun && nothing:
 		p.foreseeFinalizers(p.WithoutOurs)
 		return schedule.Outcome{}, nil
-	case p.Config.DryRun:
+	case p.Config.DryRun && p.Finalizes:
 		p.foreseen = append(p.foreseen, p.changeOfParent("finalize", nil))
 		return schedule.Outcome{}, nil
 	case nothing:
@@ -125,6 +125,9 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	} else if !current {
 		return schedule.Outcome{Again: true}, nil
 	}
+	if !p.Finalizes || p.memory.Finalized() {
+		return p.tearDown(ctx)
+	}
 	resp, err := p.callFinalize(ctx)
 	if resp == nil {
 		return schedule.Outcome{Err: true, Permanent: isPermanent(err)}, err
@@ -134,15 +137,17 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		return p.fail(ctx, resp.Status, resp.Retry, err)
 	}
 	if resp.Finalized {
-		out, err := p.letGo(ctx)
-		if err == nil {
-			p.event(p.parent, observe.Normal, observe.ReasonFinalized, "finalized, the deletion goes on")
-		}
-		return out, err
+		p.memory.Finalize()
+		return p.tearDown(ctx)
 	}
 	status, err := p.desireStatus(resp.Status)
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
+	}
+	if resp.Children != nil {
+		if err := p.keepWhileFinalizing(ctx, resp.Children); err != nil {
+			return schedule.Outcome{Err: true}, err
+		}
 	}
 	out, err := p.settleStatus(ctx, status, childrenState{prompted: true})
 	if err != nil {

@@ -60,7 +60,7 @@ func (p *pass) learnOne(r *apply.Result) (out schedule.Outcome) {
 	if r.Wrote {
 		out.Again = true
 		p.did = append(p.did, string(a.Verb)+" "+a.Ref.String())
-		if r.Err == nil {
+		if r.Err == nil && !p.parent.IsDeleting() {
 			out.Throttled = p.suspect(r)
 		}
 	}

@@ -58,7 +58,7 @@ func (o *OfflinePlanner) Namespaced(t resource.Type) (namespaced, guessed bool) 
 // Finalizer returns the operator's finalizer, "" if there is nothing to
 // finalize.
 func (o *OfflinePlanner) Finalizer() string {
-	if o.settings.Finalizes {
+	if o.settings.Holds {
 		return o.settings.Finalizer
 	}
 	return ""
@@ -118,11 +118,7 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 	}
 	out := &Planned{}
 	early, late := plan.SplitDeletes(planned.Deletes)
-	for _, a := range slices.Concat(early, planned.Writes, late) {
-		if step, ok := plan.Foresee(&a); ok {
-			out.Actions = append(out.Actions, step)
-		}
-	}
+	out.foresee(early, planned.Writes, late)
 	for i := range planned.Gated {
 		out.Actions = append(out.Actions, planned.Gated[i].Foresee())
 	}
@@ -131,17 +127,45 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 
 // planFinalize plans a pass over a parent that is being deleted.
 func (p *pass) planFinalize(ctx context.Context) (*Planned, error) {
-	if !p.Finalizes || !p.hasOurs(p.parent) {
+	if !p.Holds || !p.hasOurs(p.parent) {
 		return &Planned{}, nil
 	}
-	resp, err := p.callFinalize(ctx)
-	switch {
-	case resp == nil:
-		return nil, err
-	case err == nil && resp.Finalized:
-		return &Planned{Finalized: true}, nil
+	if p.Finalizes {
+		resp, err := p.callFinalize(ctx)
+		switch {
+		case resp == nil:
+			return nil, err
+		case err != nil || resp.Children == nil && !resp.Finalized:
+			return p.planFailure(resp.Status, err)
+		case !resp.Finalized:
+			return p.planWhileFinalizing(resp)
+		}
 	}
-	return p.planFailure(resp.Status, err)
+	t := plan.TearDown(p.Settings, p.input())
+	out := &Planned{Finalized: t.Done() || len(t.Writes) > 0} // what is retained is the last
+	out.foresee(t.Writes, t.Deletes)
+	return out, nil
+}
+
+// planWhileFinalizing plans a pass whose Finalize says which children shall exist meanwhile.
+func (p *pass) planWhileFinalizing(resp *handler.FinalizeResponse) (*Planned, error) {
+	kept, err := plan.Desire(p.Settings, p.parent, resp.Children, p.memory)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.planFailure(resp.Status, nil)
+	planned := plan.KeepWhileFinalizing(p.Settings, p.input(), kept)
+	out.foresee(planned.Deletes)
+	return out, err
+}
+
+// foresee adds actions.
+func (o *Planned) foresee(actions ...[]plan.Action) {
+	for _, a := range slices.Concat(actions...) {
+		if step, ok := plan.Foresee(&a); ok {
+			o.Actions = append(o.Actions, step)
+		}
+	}
 }
 
 // planFailure plans a pass that writes the status at most, and fails with err

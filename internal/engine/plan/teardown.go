@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// The children of a parent that is being deleted. By default they are left to the garbage
+// collector. See config.Operator.Teardown, config.Child.Retain and
+// handler.FinalizeResponse.Children for what else may become of them.
+
+// A Teardown is what is left to do with the children before their parent may go.
+type Teardown struct {
+	Plan                 // deletes of the types whose turn it is; or, at the end, children to be retained
+	Awaited []object.Ref // children that are being deleted, and that the next types wait for
+	Held    []Wait       // children that their finalizers hold; only the parent waits for these
+}
+
+// Done says whether nothing is left to do.
+func (t *Teardown) Done() bool {
+	return len(t.Deletes)+len(t.Writes)+len(t.Refused)+len(t.Awaited)+len(t.Held) == 0
+}
+
+// TearDown decides what has to be done next with the children of a parent that is being
+// deleted. It is a pure function of what is there, so a restart changes nothing. Of in it needs
+// the parent, its children, the memory and the time.
+func TearDown(s *catalog.Settings, in Input) Teardown {
+	var t Teardown
+	if Orphans(in.Parent) {
+		return t // somebody wants the children kept
+	}
+	if s.Config.Teardown == config.TeardownOrdered {
+		for _, k := range slices.Backward(s.Types.Children) {
+			if !k.Child.Retain && !k.Unserved && !t.end(in, k) {
+				break
+			}
+		}
+	}
+	if t.Done() {
+		t.retain(s, in)
+	}
+	return t
+}
+
+// Orphans says whether a parent is deleted so that its children stay.
+func Orphans(parent *resource.Resource) bool {
+	return slices.Contains(parent.Finalizers(), metav1.FinalizerOrphanDependents)
+}
+
+// end deletes the children of a type. It says whether the types before it needn't wait: all are
+// gone, but for those that finalizers hold.
+func (t *Teardown) end(in Input, k *catalog.Kind) bool {
+	gone := true
+	for _, child := range in.Children {
+		if child.Type() != k.Type || in.adopts(child) {
+			continue
+		}
+		switch holders := child.Finalizers(); {
+		case !child.IsDeleting():
+			gone = false
+			if a, ok := t.due(in, Action{Verb: VerbDelete, Kind: k, Ref: object.RefOf(child), Live: child}); ok {
+				t.Deletes = append(t.Deletes, a)
+			}
+		case len(holders) == 0, slices.Contains(holders, metav1.FinalizerDeleteDependents):
+			gone = false
+			t.Awaited = append(t.Awaited, object.RefOf(child))
+		default:
+			t.Held = append(t.Held, Wait{Ref: object.RefOf(child), Finalizers: holders})
+		}
+	}
+	return gone
+}
+
+// retain has the children of the retained types survive their parent.
+func (t *Teardown) retain(s *catalog.Settings, in Input) {
+	for _, child := range in.Children {
+		k := s.Types.Of(child.Type())
+		if k == nil || !k.Child.Retain || child.IsDeleting() {
+			continue
+		}
+		if a, ok := t.due(in, Action{Verb: VerbRetain, Kind: k, Ref: object.RefOf(child), Live: child, Diffs: retainDifferences(s, child, in.Parent)}); ok {
+			t.Writes = append(t.Writes, a)
+		}
+	}
+}
+
+// retainDifferences lists what a child loses that is retained.
+func retainDifferences(s *catalog.Settings, child, parent *resource.Resource) []merge.Difference {
+	var diffs []merge.Difference
+	for _, name := range []string{s.Config.TrackingLabel, s.Config.OwnershipLabel} {
+		if value, ok := child.Label(name); ok {
+			diffs = append(diffs, merge.Difference{Path: "metadata.labels[" + strconv.Quote(name) + "]", Live: value, Removed: true})
+		}
+	}
+	return append(diffs, merge.Difference{
+		Path: "metadata.ownerReferences[uid=" + strconv.Quote(string(parent.UID())) + "]", Live: s.OwnerReference(parent), Removed: true,
+	})
+}
+
+// KeepWhileFinalizing decides which children of a parent that is being deleted have to go: those
+// that aren't among kept, the children that the handler's Finalize wants.
+func KeepWhileFinalizing(s *catalog.Settings, in Input, kept []*Desired) Plan {
+	var p Plan
+	if Orphans(in.Parent) {
+		return p
+	}
+	wanted := make(map[object.Ref]struct{}, len(kept))
+	for _, d := range kept {
+		wanted[d.ref] = struct{}{}
+	}
+	for _, child := range in.Children {
+		k := s.Types.Of(child.Type())
+		if _, keep := wanted[object.RefOf(child)]; keep || k == nil || k.Unserved || k.Child.Retain || child.IsDeleting() || in.adopts(child) {
+			continue
+		}
+		if a, ok := p.due(in, Action{Verb: VerbDelete, Kind: k, Ref: object.RefOf(child), Live: child}); ok {
+			p.Deletes = append(p.Deletes, a)
+		}
+	}
+	return p
+}
+
+// RetainPatch returns a JSON merge patch that takes the operator's labels and the owner
+// reference to the parent off a child, which is nobody's then. The API server refuses the
+// patch, as a conflict, if the child has changed since it was read.
+func RetainPatch(s *catalog.Settings, live *resource.Resource, parent types.UID) ([]byte, error) {
+	var rest []any
+	for _, ref := range live.OwnerReferences() {
+		if ref.UID != parent {
+			rest = append(rest, ref)
+		}
+	}
+	return guardedPatch(live, map[string]any{
+		"labels":          map[string]any{s.Config.TrackingLabel: nil, s.Config.OwnershipLabel: nil},
+		"ownerReferences": rest,
+	})
+}

@@ -1,0 +1,95 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+)
+
+// What becomes of the children of a parent that is being deleted, where they aren't left to
+// the garbage collector.
+
+// tearDown does what is left to do with the children, and lets the parent go once that is
+// nothing. The handler has finalized the parent before, or has nothing to finalize.
+func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
+	t := plan.TearDown(p.Settings, p.input())
+	if !t.Done() {
+		retains := len(t.Writes) > 0 // which are the last
+		out, err := p.carryOutTeardown(ctx, &t.Plan)
+		p.tellWaits(p.teardownTexts(&t))
+		if err != nil || !retains || !p.allWritten() {
+			return out, err
+		}
+	}
+	return p.goOn(ctx)
+}
+
+// goOn lets the parent go.
+func (p *pass) goOn(ctx context.Context) (schedule.Outcome, error) {
+	if p.Config.DryRun {
+		p.foreseeFinalizers(p.WithoutOurs)
+		return schedule.Outcome{}, nil
+	}
+	out, err := p.letGo(ctx)
+	if err == nil {
+		p.event(p.parent, observe.Normal, observe.ReasonFinalized, "finalized, the deletion goes on")
+	}
+	return out, err
+}
+
+// input returns what a plan of the children decides by.
+func (p *pass) input() plan.Input {
+	return plan.Input{Parent: p.parent, Children: p.children, Unlabelled: p.unlabelled, Memory: p.memory, Now: time.Now()}
+}
+
+// allWritten says whether each action of the pass was carried out.
+func (p *pass) allWritten() bool {
+	for i := range p.results {
+		if !p.results[i].Wrote {
+			return false
+		}
+	}
+	return true
+}
+
+// carryOutTeardown carries out a plan for the children of a parent that is being deleted.
+func (p *pass) carryOutTeardown(ctx context.Context, planned *plan.Plan) (schedule.Outcome, error) {
+	p.apply(ctx, planned)
+	p.emitWrites()
+	out := p.learn(planned, nil, true)
+	err := p.learnFailures(planned)
+	out.Err = err != nil
+	p.postpone(&out, err)
+	return out, err
+}
+
+// teardownTexts says what the deletion of a parent waits for.
+func (p *pass) teardownTexts(t *plan.Teardown) (texts []string) {
+	var awaited []string
+	for _, ref := range t.Awaited {
+		awaited = append(awaited, p.nameOf(ref))
+	}
+	if len(awaited) > 0 {
+		texts = append(texts, "waiting for the end of "+joinNames(awaited)+" before other children are deleted")
+	}
+	for _, w := range t.Held {
+		texts = append(texts, fmt.Sprintf("waiting for the end of %s, which the finalizers %s hold", p.nameOf(w.Ref), joinNames(w.Finalizers)))
+	}
+	return texts
+}
+
+// keepWhileFinalizing deletes all children but those that the handler's Finalize wants to exist
+// meanwhile. A child that goes makes the parent due again.
+func (p *pass) keepWhileFinalizing(ctx context.Context, children []any) error {
+	kept, err := plan.Desire(p.Settings, p.parent, children, p.memory)
+	if err != nil {
+		return err
+	}
+	planned := plan.KeepWhileFinalizing(p.Settings, p.input(), kept)
+	_, err = p.carryOutTeardown(ctx, &planned)
+	return err
+}

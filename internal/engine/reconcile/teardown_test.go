@@ -1,0 +1,284 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// three is a handler that wants two ConfigMaps, two Secrets and two Deployments.
+func three(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	var children []any
+	for _, suffix := range []string{"-1", "-2"} {
+		name := req.Parent.Name() + suffix
+		secret := rig.Copied(name, "eA==")
+		secret["kind"] = "Secret"
+		children = append(children, rig.Copied(name, "x"), secret, deployment(name, "x"))
+	}
+	return &handler.SyncResponse{Children: children}, nil
+}
+
+func threeTypes(teardown config.TeardownPolicy) config.Operator {
+	cfg := rig.Config()
+	cfg.Teardown = teardown
+	cfg.Children = append(cfg.Children, config.Child{Type: k8s.Secret, Strategy: config.Replace}, config.Child{Type: k8s.Deployment, Strategy: config.Replace})
+	return cfg
+}
+
+// deletedKinds returns the kinds of what was deleted, in order, each once while it is the same.
+func deletedKinds(server *fakeapi.Server) (kinds []string) {
+	for _, w := range server.Writes() {
+		if rest, ok := strings.CutPrefix(w, "delete "); ok {
+			kind, _, _ := strings.Cut(rest, " ")
+			kinds = append(kinds, kind)
+		}
+	}
+	return slices.Compact(kinds)
+}
+
+// The children go type by type, from the last to the first, and then the parent.
+func TestTeardown_Ordered(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := serverOfDeployments()
+		r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		require.Contains(t, r.Get(sample.ParentType(), "a").Finalizers(), "roperator.com/op")
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+		rig.Elapse(time.Minute)
+		require.Nil(t, r.Get(sample.ParentType(), "a"))
+		require.Equal(t, []string{"Deployment", "Secret", "ConfigMap"}, deletedKinds(server))
+		require.Empty(t, server.List(k8s.ConfigMap))
+		require.Empty(t, r.Errors("a"))
+		r.Stop()
+	})
+}
+
+// A child that finalizers hold holds up the parent alone, over a restart, too.
+func TestTeardown_ForeignFinalizer(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := serverOfDeployments()
+		r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		r.Change(k8s.Secret, "a-1", func(object map[string]any) {
+			object["metadata"].(map[string]any)["finalizers"] = []any{"example.com/hold"}
+		})
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+		rig.Elapse(time.Minute)
+		require.Empty(t, server.List(k8s.ConfigMap), "the types before go on")
+		require.Len(t, server.List(k8s.Secret), 1)
+		require.NotNil(t, r.Get(sample.ParentType(), "a"))
+		require.Equal(t, []string{"waiting for the end of Secret a-1, which the finalizers example.com/hold hold"}, r.Manager.Engine().Waits(rig.Key("a")))
+		r.Stop()
+		r = rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		rig.Elapse(time.Minute)
+		require.NotNil(t, r.Get(sample.ParentType(), "a"))
+		r.Change(k8s.Secret, "a-1", func(object map[string]any) { delete(object["metadata"].(map[string]any), "finalizers") })
+		rig.Elapse(time.Second)
+		require.Nil(t, r.Get(sample.ParentType(), "a"))
+		r.Stop()
+	})
+}
+
+// Retained children are nobody's when their parent is gone, and the next one of that name may
+// adopt them.
+func TestTeardown_Retain(t *testing.T) {
+	for _, teardown := range []config.TeardownPolicy{config.TeardownGC, config.TeardownOrdered} {
+		t.Run(string(teardown), func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := serverOfDeployments()
+				cfg := threeTypes(teardown)
+				cfg.Children[1].Retain, cfg.Children[1].Adopt = true, true
+				r := rig.Start(t, server, cfg, handler.SyncFunc(three))
+				r.Create("a", "1")
+				rig.Elapse(time.Second)
+				before := r.Get(k8s.Secret, "a-1")
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+				rig.Elapse(time.Second)
+				require.Nil(t, r.Get(sample.ParentType(), "a"))
+				server.CollectGarbage()
+				rig.Elapse(time.Second)
+				require.Empty(t, server.List(k8s.ConfigMap))
+				require.Len(t, server.List(k8s.Secret), 2)
+				kept := r.Get(k8s.Secret, "a-1")
+				require.Equal(t, before.UID(), kept.UID())
+				require.Empty(t, kept.Labels())
+				require.Empty(t, kept.OwnerReferences())
+				r.Create("a", "1")
+				rig.Elapse(time.Minute)
+				require.Empty(t, r.Errors("a"))
+				require.Equal(t, before.UID(), r.Get(k8s.Secret, "a-1").UID())
+				require.NotEmpty(t, r.Get(k8s.Secret, "a-1").OwnerReferences())
+				r.Stop()
+			})
+		})
+	}
+}
+
+// Finalize says which children shall exist meanwhile, and is called again as the others go.
+func TestTeardown_ChildrenOfFinalize(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := serverOfDeployments()
+		var shown []int
+		h := handler.Funcs{SyncFunc: three, FinalizeFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+			shown = append(shown, req.Children.Len())
+			kept := []any{}
+			for child := range req.Children.OfType(k8s.Secret).All() {
+				kept = append(kept, child)
+			}
+			return &handler.FinalizeResponse{Finalized: len(kept) == req.Children.Len(), Children: kept}, nil
+		}}
+		r := rig.Start(t, server, threeTypes(config.TeardownGC), h)
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+		rig.Elapse(time.Second)
+		require.Nil(t, r.Get(sample.ParentType(), "a"))
+		require.Equal(t, []int{6, 2}, shown)
+		require.Len(t, server.List(k8s.Secret), 2, "they are the garbage collector's")
+		require.Empty(t, r.Errors("a"))
+		r.Stop()
+	})
+}
+
+// A parent that is deleted so that its children stay keeps them, whatever the configuration
+// says: the garbage collector is about to take its owner references off them.
+func TestTeardown_Orphan(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := serverOfDeployments()
+		r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.Funcs{
+			SyncFunc: three,
+			FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+				return &handler.FinalizeResponse{Finalized: true, Children: []any{}}, nil
+			},
+		})
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		r.Change(sample.ParentType(), "a", func(object map[string]any) {
+			meta := object["metadata"].(map[string]any)
+			held, _ := meta["finalizers"].([]any)
+			meta["finalizers"] = append(held, "orphan")
+		})
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+		rig.Elapse(time.Minute)
+		require.Equal(t, []string{"orphan"}, r.Get(sample.ParentType(), "a").Finalizers())
+		require.Empty(t, deletedKinds(server))
+		r.Stop()
+	})
+}
+
+// The operator ends in the middle of a teardown. The next one goes on where it was.
+func TestTeardown_Restart(t *testing.T) {
+	for steps := range 8 {
+		rig.Bubble(t, func(t *testing.T) {
+			server := serverOfDeployments()
+			finalized := 0
+			h := handler.Funcs{SyncFunc: three, FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+				finalized++
+				return &handler.FinalizeResponse{Finalized: true}, nil
+			}}
+			r := rig.Start(t, server, threeTypes(config.TeardownOrdered), h)
+			r.Create("a", "1")
+			rig.Elapse(time.Second)
+			var left atomic.Int64
+			left.Store(int64(steps))
+			server.SetHooks(fakeapi.Hooks{Before: func(q fakeapi.Request) error {
+				if q.Verb != "delete" || q.Type == sample.ParentType() {
+					return nil
+				}
+				if left.Add(-1) < 0 {
+					return errors.New("connection refused")
+				}
+				return nil
+			}})
+			require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+			rig.Elapse(time.Second)
+			r.Stop()
+			server.SetHooks(fakeapi.Hooks{})
+			r = rig.Start(t, server, threeTypes(config.TeardownOrdered), h)
+			rig.Elapse(time.Minute)
+			require.Nil(t, r.Get(sample.ParentType(), "a"))
+			kinds := map[string]int{}
+			for _, was := range []string{"Deployment", "Secret", "ConfigMap"} {
+				kinds[was] = slices.Index(deletedKinds(server), was)
+			}
+			require.Less(t, kinds["Deployment"], kinds["Secret"])
+			require.Less(t, kinds["Secret"], kinds["ConfigMap"])
+			require.LessOrEqual(t, finalized, 2, "once for each operator")
+			r.Stop()
+		})
+	}
+}
+
+// A delete that fails is repeated with backoff, and holds up the types before.
+func TestTeardown_FailingDelete(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := serverOfDeployments()
+		r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		server.SetHooks(fakeapi.Hooks{Before: func(q fakeapi.Request) error {
+			if q.Verb == "delete" && q.Type == k8s.Secret {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, q.Key.Name, errors.New("not now"))
+			}
+			return nil
+		}})
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+		rig.Elapse(time.Hour)
+		require.Len(t, server.List(k8s.ConfigMap), 2)
+		require.NotEmpty(t, r.Errors("a"))
+		require.Less(t, len(r.Errors("a")), 40)
+		server.SetHooks(fakeapi.Hooks{})
+		rig.Elapse(11 * time.Minute)
+		require.Nil(t, r.Get(sample.ParentType(), "a"))
+		r.Stop()
+	})
+}
+
+// A plan lists what goes first, and takes nothing.
+func TestTeardown_Plan(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := serverOfDeployments()
+		r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		r.Stop()
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+		changes, err := rig.Plan(server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		require.NoError(t, err)
+		var texts []string
+		for _, c := range changes {
+			texts = append(texts, c.Verb+" "+c.Type.Kind+" "+c.Object.Name)
+		}
+		require.Equal(t, []string{"delete Deployment a-1", "delete Deployment a-2"}, texts)
+		require.Len(t, server.List(k8s.Deployment), 2)
+
+		for _, of := range []resource.Type{k8s.ConfigMap, k8s.Secret, k8s.Deployment} {
+			for _, child := range server.List(of) {
+				require.NoError(t, server.Delete(of, child.Key()))
+			}
+		}
+		changes, err = rig.Plan(server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
+		require.NoError(t, err)
+		require.Len(t, changes, 1)
+		require.Equal(t, "metadata.finalizers", changes[0].Fields[0].Path)
+		require.NotNil(t, server.Get(sample.ParentType(), rig.Key("a")))
+	})
+}
