@@ -121,6 +121,8 @@ type Child struct {
 	// as it is. It is for Replace and Apply, and not for kinds that hold data:
 	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CustomResourceDefinitions.
 	RecreateImmutable bool
+	// Roll updates the children of this type a few at a time. Nil: all at once. See Roll.
+	Roll *Roll
 	// Optional says that the API server needn't serve the type when the operator starts.
 	// Every few seconds it is asked whether it does. As soon as it does, the type is watched.
 	// Until then a desired child of the type isn't created, which is no error: log and Event
@@ -140,6 +142,29 @@ type Child struct {
 	//	spec.template.spec.containers[name=app].image
 	//	spec.template.spec.containers[*].resources
 	IgnoreFields []string
+}
+
+// A Roll bounds how many children of a type and of one parent an update makes unavailable. Those
+// that aren't Current count, whatever the reason is (see handler/readiness; here a Pod that has
+// failed isn't Current). A child that is being deleted isn't, and neither is a desired one that
+// doesn't exist, unless its creation waits (handler.After and When).
+//
+// A child is outdated if its mark says that it was given another desired state. Outdated
+// children that aren't Current go first, so that a rollout that breaks can be mended by the next
+// desired state. All others follow in the order of the response. If none becomes Current, the
+// rollout stands still; log and Event say at which child.
+//
+// Creations and deletions aren't bounded, and neither is a write that corrects what somebody
+// else has changed in a child that isn't outdated.
+type Roll struct {
+	// MaxUnavailable is how many children may be unavailable: a number, "2", or a share of
+	// the desired children of the type, "25%", rounded down. It is never less than 1. Default: "1".
+	MaxUnavailable string
+	// Partition is the path of a field of the parent, "spec.partition". Its value is how many
+	// children are updated at all: the last of the type in the response. The others stay
+	// as they are until then, but a child that doesn't exist is created as it is desired now. A parent
+	// without that field has all updated. Default: none.
+	Partition string
 }
 
 // A Related is a type of objects that a parent may refer to: the Secret that its spec

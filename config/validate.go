@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -137,6 +138,7 @@ func (o *Operator) validateChildren(v *mistakes) {
 			v.add(field+".Strategy", "%q is unknown; choose Replace, Recreate, OnDelete or Apply", string(child.Strategy))
 		}
 		validateRecreateImmutable(v, field+".RecreateImmutable", child)
+		validateRoll(v, field+".Roll", child)
 		if child.Adopt && child.AdoptOffered {
 			v.add(field+".AdoptOffered", "set beside Adopt, which allows taking over what isn't offered as well; remove one")
 		}
@@ -156,6 +158,30 @@ func validateRecreateImmutable(v *mistakes, field string, child Child) {
 	}
 	if holdsData(child.Type) {
 		v.add(field, "a %s holds data, which would be lost; remove it", child.Type.Kind)
+	}
+}
+
+func validateRoll(v *mistakes, field string, child Child) {
+	if child.Roll == nil {
+		return
+	}
+	if child.Strategy == OnDelete {
+		v.add(field, "set beside the strategy OnDelete, which changes nothing; remove it, or choose another strategy")
+	}
+	if text := child.Roll.MaxUnavailable; text != "" {
+		digits, percent := strings.CutSuffix(text, "%")
+		n, err := strconv.ParseUint(digits, 10, 31)
+		switch {
+		case err != nil:
+			v.add(field+".MaxUnavailable", "%q is neither a number nor a percentage; write it as \"2\" or \"25%%\"", text)
+		case n == 0:
+			v.add(field+".MaxUnavailable", "%q would never update a child; it must be at least 1", text)
+		case percent && n > 100:
+			v.add(field+".MaxUnavailable", "%q is more than all; write at most \"100%%\"", text)
+		}
+	}
+	if text := child.Roll.Partition; text != "" {
+		validatePath(v, field+".Partition", text)
 	}
 }
 

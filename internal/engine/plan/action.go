@@ -52,6 +52,7 @@ type Action struct {
 	// only what the API server made of the desired values.
 	Doubtful []merge.Difference
 
+	outdated  bool               // the child was given another desired state than the present one, as far as its mark and the memory tell
 	unsure    bool               // of Doubtful: see Unsure
 	disowned  bool               // by managedFields, the operator no longer owns the fields that are left to others
 	former    *merge.FieldSet    // the fields of an earlier desired state; nil if the desired state is the same

@@ -146,6 +146,7 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	was := mark.gave(d, known)
 	a.compare(mark, was, known)
 	a.Restores = known != nil && known.hash == d.hash
+	a.outdated = was != givenThis && !a.Restores
 	switch {
 	case len(a.Doubtful) > 0:
 		a.Verb = VerbVerify

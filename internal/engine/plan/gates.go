@@ -255,6 +255,9 @@ func (p *Plan) admit(in Input, writes *writesByType) {
 	for _, r := range p.Refused {
 		open[r.Ref] = struct{}{}
 	}
+	for i := range p.Queued {
+		open[p.Queued[i].Ref] = struct{}{}
+	}
 	for _, a := range creations {
 		g := Gated{Want: a.Want}
 		for _, n := range a.Want.gate.needs {
@@ -281,19 +284,25 @@ func (in *Input) isMet(n need) bool {
 }
 
 // isReady says whether others may rely on an object. It asks for more than that the object is
-// Current: to kstatus a Job is that while it runs, and a Pod is when it has failed.
+// Current: to kstatus a Job is that while it runs.
 func isReady(res *resource.Resource) bool {
-	if readiness.Of(res).State != readiness.Current {
+	if ReadinessOf(res).State != readiness.Current {
 		return false
 	}
-	switch res.Type().GroupVersionKind().GroupKind() {
-	case k8s.Job.GroupVersionKind().GroupKind():
-		return hasCondition(res, "Complete")
-	case k8s.Pod.GroupVersionKind().GroupKind():
-		phase, _ := res.Field("status", "phase")
-		return phase != "Failed"
+	return res.Type().GroupVersionKind().GroupKind() != k8s.Job.GroupVersionKind().GroupKind() || hasCondition(res, "Complete")
+}
+
+// ReadinessOf returns the readiness of a child. It is that of kstatus, but that a Pod isn't
+// Current when it has failed.
+func ReadinessOf(res *resource.Resource) readiness.Readiness {
+	is := readiness.Of(res)
+	if is.State != readiness.Current || res.Type().GroupVersionKind().GroupKind() != k8s.Pod.GroupVersionKind().GroupKind() {
+		return is
 	}
-	return true
+	if phase, _ := res.Field("status", "phase"); phase == "Failed" {
+		return readiness.Readiness{State: readiness.Failed, Message: "the Pod has failed"}
+	}
+	return is
 }
 
 // hasCondition says whether a condition of an object is True.

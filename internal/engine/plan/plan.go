@@ -39,7 +39,11 @@ type Plan struct {
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
 
+	// Queued are the outdated children that are updated once others of their type are Current.
+	Queued []Queued
+
 	behindGates []Action // creations that may have to wait: see admit
+	outdated    []Action // writes of outdated children of types with config.Roll: see roll
 }
 
 // Creates says whether the plan creates or adopts a child, or may do so when a refused
@@ -87,6 +91,7 @@ func Build(s *catalog.Settings, in Input) Plan {
 			}
 		}
 	}
+	p.roll(s, in, &writes)
 	p.admit(in, &writes)
 	p.Writes = slices.Concat(writes.byOrder...)
 	return p
@@ -152,6 +157,9 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 		return Action{}, false
 	case a.Verb == VerbCreate && d.gate != nil && !in.Memory.recreates(d.ref):
 		p.behindGates = append(p.behindGates, a)
+		return Action{}, false
+	case a.Rolls():
+		p.outdated = append(p.outdated, a)
 		return Action{}, false
 	}
 	return p.due(in, a)

@@ -181,6 +181,9 @@ func (p *pass) countUndeleted(ref object.Ref) bool {
 // be followed by yet another one. It says whether that is a conflict loop: what the passes
 // do comes to nothing, for a cause that nothing else has found.
 func (p *pass) restless(d schedule.Due) bool {
+	if p.rolled() {
+		return false // one pass for each step of a rollout
+	}
 	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: types.NamespacedName{Namespace: p.parent.Namespace()}}
 	if d.Trigger == schedule.TriggerThrottled && !p.loops.Looping(time.Now(), key) {
 		return false // of another loop
@@ -193,6 +196,11 @@ func (p *pass) restless(d schedule.Due) bool {
 		writes = append(writes, schedule.LoopWrite{Path: pathPass, To: observe.Shorten(p.did[0], maxShown)})
 	}
 	return p.countLoop(key, writes)
+}
+
+// rolled says whether the pass has made a step of a rollout.
+func (p *pass) rolled() bool {
+	return slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote && r.Action.Rolls() })
 }
 
 // countLoop counts a suspicious write. A conflict loop that it completes is

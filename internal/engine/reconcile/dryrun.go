@@ -25,13 +25,21 @@ func (p *pass) changeOfChild(r *apply.Result) plan.Change {
 	return plan.Change{Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(v), Fields: r.Fields}
 }
 
-// foreseeGated notes the children that would be created once others are ready.
-func (p *pass) foreseeGated(planned *plan.Plan) {
+// foreseeWaiting notes the children that would be created or updated once others are ready.
+func (p *pass) foreseeWaiting(planned *plan.Plan) {
 	for i := range planned.Gated {
 		g := &planned.Gated[i]
 		p.foreseen = append(p.foreseen, plan.Change{
 			Parent: p.parent.Key(), Object: g.Ref().Key, Type: g.Ref().Type, Verb: string(plan.VerbCreate), Fields: g.Fields(), Waits: g.String(),
 		})
+	}
+	for i := range planned.Queued {
+		q := &planned.Queued[i]
+		if step, shown := q.Foresee(); shown {
+			p.foreseen = append(p.foreseen, plan.Change{
+				Parent: p.parent.Key(), Object: q.Ref.Key, Type: q.Ref.Type, Verb: step.Verb, Fields: plan.FieldsOf(&q.Action), Waits: step.Waits,
+			})
+		}
 	}
 }
 

@@ -137,7 +137,8 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
 		}
 	}
 	texts = append(texts, p.gateTexts(planned)...)
-	waits = waits || len(planned.Gated) > 0
+	texts = append(texts, p.rollTexts(planned)...)
+	waits = waits || len(planned.Gated)+len(planned.Queued) > 0
 	if len(names) > 0 {
 		texts = append(texts, "waiting for the end or a newer state of what has the name of "+joinNames(names))
 	}
@@ -179,6 +180,23 @@ func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
 	}
 	for _, reason := range order {
 		texts = append(texts, fmt.Sprintf("not creating %s before %s", joinNames(children[reason]), reason))
+	}
+	return texts
+}
+
+// rollTexts says for each type whose children aren't all updated yet at which children that
+// stands.
+func (p *pass) rollTexts(planned *plan.Plan) (texts []string) {
+	for i := range planned.Queued {
+		q := &planned.Queued[i]
+		names := make([]string, 0, len(q.For))
+		for _, ref := range q.For {
+			names = append(names, p.nameOf(ref))
+		}
+		text := fmt.Sprintf("not updating another %s before %s is there and ready", q.Ref.Type.Kind, joinNames(names))
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
 	}
 	return texts
 }

@@ -23,7 +23,7 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 		out = out.Merge(p.learnOne(&p.results[i]))
 	}
 	if p.Config.DryRun {
-		p.foreseeGated(planned)
+		p.foreseeWaiting(planned)
 	}
 	if !keptAll {
 		p.memory.KeepOnly(desired)
@@ -43,6 +43,9 @@ func (p *pass) judged(planned *plan.Plan) []*resource.Resource {
 	}
 	for _, r := range planned.Refused {
 		open[r.Ref] = struct{}{}
+	}
+	for i := range planned.Queued {
+		open[planned.Queued[i].Ref] = struct{}{}
 	}
 	if len(open) == 0 {
 		return p.children

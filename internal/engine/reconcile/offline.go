@@ -122,6 +122,11 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 	for i := range planned.Gated {
 		out.Actions = append(out.Actions, planned.Gated[i].Foresee())
 	}
+	for i := range planned.Queued {
+		if step, shown := planned.Queued[i].Foresee(); shown {
+			out.Actions = append(out.Actions, step)
+		}
+	}
 	return out, errors.Join(err, p.planStatus(out, resp.Status))
 }
 

@@ -233,6 +233,9 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 			return nil, plan.Plan{}, err
 		}
 	}
+	if err := plan.CheckPartitions(p.Settings, p.parent); err != nil {
+		return nil, plan.Plan{}, err
+	}
 	needed := plan.Needed{Related: p.req.Related, Refers: p.refersTo}
 	if err := plan.FindNeeds(p.Settings, p.parent, desired, resp.Children, needed); err != nil {
 		return nil, plan.Plan{}, err
