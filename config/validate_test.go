@@ -115,6 +115,26 @@ func TestValidateFinds(t *testing.T) {
 				"Children[5].RecreateImmutable: a Namespace holds data", "Children[6].RecreateImmutable: a CustomResourceDefinition holds data",
 			},
 		},
+		"Roll": {
+			"a rollout must be able to go on", func(o *Operator) {
+				o.Children = []Child{
+					{Type: k8s.Job, Strategy: OnDelete, Roll: &Roll{}},
+					{Type: k8s.Pod, Strategy: Recreate, Roll: &Roll{MaxUnavailable: "0"}},
+					{Type: k8s.Service, Strategy: Apply, Roll: &Roll{MaxUnavailable: "0%"}},
+					{Type: k8s.Secret, Strategy: Apply, Roll: &Roll{MaxUnavailable: "101%"}},
+					{Type: k8s.ConfigMap, Strategy: Replace, Roll: &Roll{MaxUnavailable: "-1"}},
+					{Type: k8s.Deployment, Strategy: Replace, Roll: &Roll{MaxUnavailable: "few", Partition: "spec..a"}},
+					{Type: k8s.StatefulSet, Strategy: Replace, Roll: &Roll{MaxUnavailable: "25%", Partition: "spec.partition"}},
+					{Type: k8s.DaemonSet, Strategy: Replace, Roll: &Roll{MaxUnavailable: "99999999999"}},
+				}
+			},
+			[]string{
+				"Children[0].Roll: set beside the strategy OnDelete", `Children[1].Roll.MaxUnavailable: "0" would never update a child`,
+				`Children[2].Roll.MaxUnavailable: "0%" would never`, `Children[3].Roll.MaxUnavailable: "101%" is more than all; write at most "100%"`,
+				`Children[4].Roll.MaxUnavailable: "-1" is neither a number nor a percentage; write it as "2" or "25%"`,
+				`Children[5].Roll.MaxUnavailable: "few" is neither`, "Children[5].Roll.Partition: ", `Children[7].Roll.MaxUnavailable: "99999999999"`,
+			},
+		},
 		"Teardown": {
 			"there are two policies", func(o *Operator) { o.Teardown = "Random" },
 			[]string{`Teardown: "Random" is unknown; choose TeardownGC or TeardownOrdered`},

@@ -118,6 +118,9 @@ type ParentMemory struct {
 	// recreating are the children that the operator has deleted to create them anew, until
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
+	// undecided are the children of types with config.Roll of which the last pass couldn't find
+	// out whether they differ. Nil: there are none.
+	undecided map[object.Ref]struct{}
 	// parentDigest is the digest (see digestOf) of the parent at resourceVersion
 	// parentVersion.
 	parentVersion string
@@ -270,6 +273,16 @@ func (p *ParentMemory) Recreate(d *Desired) {
 // recreates says whether a child was deleted to be created anew.
 func (p *ParentMemory) recreates(ref object.Ref) bool {
 	_, ok := p.recreating[ref]
+	return ok
+}
+
+// Undecided remembers the children of types with config.Roll of which a pass couldn't find out
+// whether they differ. It keeps the map.
+func (p *ParentMemory) Undecided(children map[object.Ref]struct{}) { p.undecided = children }
+
+// IsUndecided says whether a child is among those of Undecided.
+func (p *ParentMemory) IsUndecided(child object.Ref) bool {
+	_, ok := p.undecided[child]
 	return ok
 }
 

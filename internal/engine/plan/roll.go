@@ -100,7 +100,7 @@ func (p *Plan) roll(s *catalog.Settings, in Input, writes *writesByType) {
 		return
 	}
 	for _, k := range s.Types.Children {
-		if r := newRollout(k, in, outdated); r != nil {
+		if r := newRollout(k, in, outdated, writes); r != nil {
 			p.step(in, r, writes)
 		}
 	}
@@ -116,8 +116,8 @@ type rollout struct {
 }
 
 // newRollout returns the rollout of a type, nil if there is none. outdated are the writes of all
-// outdated children.
-func newRollout(k *catalog.Kind, in Input, outdated []Action) *rollout {
+// outdated children, and others the other writes of this pass.
+func newRollout(k *catalog.Kind, in Input, outdated []Action, others *writesByType) *rollout {
 	writes := map[object.Ref]*Action{}
 	for i := range outdated {
 		if outdated[i].Ref.Type == k.Type {
@@ -127,6 +127,7 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action) *rollout {
 	if len(writes) == 0 {
 		return nil
 	}
+	mended := others.disruptive(k, in.Memory)
 	var all []*Desired
 	for _, d := range in.Desired {
 		if d.ref.Type == k.Type {
@@ -139,9 +140,31 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action) *rollout {
 	}
 	r := &rollout{max: maxUnavailable(k, len(all))}
 	for i, d := range all {
-		r.add(d.ref, writes[d.ref], in.isDown(d), i >= len(all)-updated)
+		_, written := mended[d.ref]
+		r.add(d.ref, writes[d.ref], written || in.isDown(d), i >= len(all)-updated)
 	}
 	return r
+}
+
+// disruptive returns the children of a type whose writes may make them unavailable. Nobody knows
+// beforehand whether a VerbVerify ends in a write. But it counts once only: it may fail for ever.
+func (w *writesByType) disruptive(k *catalog.Kind, memory *ParentMemory) map[object.Ref]struct{} {
+	out := map[object.Ref]struct{}{}
+	if w.byOrder == nil {
+		return out
+	}
+	for i := range w.byOrder[k.Order] {
+		a := &w.byOrder[k.Order][i]
+		switch a.Verb {
+		case VerbVerify:
+			if !memory.IsUndecided(a.Ref) {
+				out[a.Ref] = struct{}{}
+			}
+		case VerbUpdate, VerbApply, VerbRecreate:
+			out[a.Ref] = struct{}{}
+		}
+	}
+	return out
 }
 
 // add adds a child. a is the write that it needs, nil if it isn't outdated. down says that it

@@ -198,11 +198,6 @@ func (p *pass) restless(d schedule.Due) bool {
 	return p.countLoop(key, writes)
 }
 
-// rolled says whether the pass has made a step of a rollout.
-func (p *pass) rolled() bool {
-	return slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote && r.Action.Rolls() })
-}
-
 // countLoop counts a suspicious write. A conflict loop that it completes is
 // logged, counted and recorded as an Event. It says whether the parent is in a
 // conflict loop.

@@ -183,20 +183,3 @@ func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
 	}
 	return texts
 }
-
-// rollTexts says for each type whose children aren't all updated yet at which children that
-// stands.
-func (p *pass) rollTexts(planned *plan.Plan) (texts []string) {
-	for i := range planned.Queued {
-		q := &planned.Queued[i]
-		names := make([]string, 0, len(q.For))
-		for _, ref := range q.For {
-			names = append(names, p.nameOf(ref))
-		}
-		text := fmt.Sprintf("not updating another %s before %s is there and ready", q.Ref.Type.Kind, joinNames(names))
-		if !slices.Contains(texts, text) {
-			texts = append(texts, text)
-		}
-	}
-	return texts
-}

@@ -47,6 +47,7 @@ type pass struct {
 	queries           []relate.Query          // by which the parent refers to related objects
 	memory            *plan.ParentMemory      // of this parent, from pass to pass
 	results           []apply.Result          // of the actions on children
+	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnRollout
 
 	edited    bool            // somebody has edited the parent since the last pass
 	inputs    plan.Inputs     // what the handler was shown; the zero Inputs before findPrompt

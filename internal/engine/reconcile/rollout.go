@@ -1,0 +1,71 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
+)
+
+// A rollout updates the children of a type a few at a time: see config.Roll. plan.Build decides
+// whose turn it is. This file is about what passes know of one another.
+
+// rollTexts says for each type whose children aren't all updated yet at which children that
+// stands.
+func (p *pass) rollTexts(planned *plan.Plan) (texts []string) {
+	for i := range planned.Queued {
+		q := &planned.Queued[i]
+		var names []string
+		for _, ref := range q.For {
+			if _, ok := p.verified[ref]; !ok {
+				names = append(names, p.nameOf(ref))
+			}
+		}
+		if names == nil {
+			continue // the next pass follows at once
+		}
+		text := fmt.Sprintf("not updating another %s before %s is there and ready", q.Ref.Type.Kind, joinNames(names))
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// learnRollout remembers the children of which the pass couldn't find out whether they differ.
+// While nobody knows whether a child will be written, it counts as unavailable, once. again
+// says that the next pass can go on, since there are no such children any more.
+func (p *pass) learnRollout(planned *plan.Plan) (again bool) {
+	var undecided map[object.Ref]struct{}
+	for i := range p.results {
+		r := &p.results[i]
+		ref := r.Action.Ref
+		if r.Action.Kind.Child.Roll == nil || r.Wrote {
+			continue
+		}
+		if r.Action.Verb == plan.VerbVerify && !p.memory.IsUndecided(ref) {
+			p.verified = noted(p.verified, ref)
+		}
+		if !r.Accepted {
+			undecided = noted(undecided, ref)
+		}
+	}
+	p.memory.Undecided(undecided)
+	return len(p.verified) > 0 && len(planned.Queued) > 0
+}
+
+// noted adds a child to a set, which it makes if there is none.
+func noted(set map[object.Ref]struct{}, child object.Ref) map[object.Ref]struct{} {
+	if set == nil {
+		set = map[object.Ref]struct{}{}
+	}
+	set[child] = struct{}{}
+	return set
+}
+
+// rolled says whether the pass has made a step of a rollout.
+func (p *pass) rolled() bool {
+	return slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote && r.Action.Rolls() })
+}
