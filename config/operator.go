@@ -44,6 +44,18 @@ type Operator struct {
 	// Finalizer says whether parents get the operator's finalizer,
 	// "<Domain>/<Name>". Default: FinalizerAuto.
 	Finalizer FinalizerPolicy
+	// ReadyCondition has the engine keep the conditions Ready, Reconciling and Stalled in the
+	// status of each parent, by the conventions of kstatus, whatever status the handler
+	// returns, nil included. Ready is True only if the last pass over the parent has succeeded, nothing
+	// is left to write, every desired child is Current (see handler/readiness; a Pod that has
+	// failed isn't), and the handler's own Ready, if it returns one, is True. The message of
+	// Ready names the first thing in the way. Reconciling is True while the engine goes on by
+	// itself, Stalled while somebody has to act.
+	//
+	// The conditions are part of the one status write of a pass, and a pass that fails writes them, too.
+	// status.observedGeneration is always that of the parent that was looked at. The parent's
+	// type needs a status subresource, and conditions in its schema. Default: false.
+	ReadyCondition bool
 	// Teardown says in which order the children of a parent that is being deleted go. Default:
 	// TeardownGC.
 	Teardown TeardownPolicy

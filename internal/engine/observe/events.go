@@ -45,6 +45,7 @@ const (
 	ReasonNameConflict     = "NameConflict"
 	ReasonConflictLoop     = "ConflictLoop"
 	ReasonWaiting          = "Waiting"
+	ReasonPaused           = "Paused"
 )
 
 // Tell records an Event on an object: of type kind, which is Normal or Warning, with

@@ -118,6 +118,9 @@ type ParentMemory struct {
 	// recreating are the children that the operator has deleted to create them anew, until
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
+	readiness  readinessMemory
+	// paused: the last pass has found the parent paused.
+	paused bool
 	// undecided are the children of types with config.Roll of which the last pass couldn't find
 	// out whether they differ. Nil: there are none.
 	undecided map[object.Ref]struct{}
@@ -274,6 +277,13 @@ func (p *ParentMemory) Recreate(d *Desired) {
 func (p *ParentMemory) recreates(ref object.Ref) bool {
 	_, ok := p.recreating[ref]
 	return ok
+}
+
+// Pause remembers whether the parent is paused. It says whether that is news.
+func (p *ParentMemory) Pause(paused bool) (news bool) {
+	news = paused != p.paused
+	p.paused = paused
+	return news
 }
 
 // Undecided remembers the children of types with config.Roll of which a pass couldn't find out

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -142,9 +143,7 @@ func shipLive(t *testing.T, i int, value string, ready, deleting bool) *resource
 	t.Helper()
 	d := shipOf(i, value)
 	meta := d["metadata"].(map[string]any)
-	for k, v := range map[string]any{"namespace": "ns", "uid": fmt.Sprint("uid-", i), "resourceVersion": "7", "generation": 1, "ownerReferences": []any{ownerOfP()}} {
-		meta[k] = v
-	}
+	maps.Copy(meta, map[string]any{"namespace": "ns", "uid": fmt.Sprint("uid-", i), "resourceVersion": "7", "generation": 1, "ownerReferences": []any{ownerOfP()}})
 	if deleting {
 		meta["deletionTimestamp"], meta["finalizers"] = "2026-01-01T00:00:00Z", []any{"a/b"}
 	}

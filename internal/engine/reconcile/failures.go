@@ -112,40 +112,58 @@ func heldText(held []plan.Failure) string {
 	return fmt.Sprintf("%d %s held back until the Namespace %s is a child of this parent: nothing is written into a namespace that isn't its own", len(held), noun, joinNames(namespaces))
 }
 
-// waitTexts says, as texts, what the pass waits for, and whether a child isn't as
-// desired since it waits. A newer state of a child that a watch is about to deliver
-// isn't told of the first time.
-func (p *pass) waitTexts(planned *plan.Plan) (texts []string, waits bool) {
+// waitTexts says, as texts, what the pass waits for. waits are the texts about desired children
+// that aren't as desired since they wait. A newer state of a child that a watch is about to
+// deliver is among waits alone the first time.
+func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	for _, w := range planned.Waits {
 		texts = append(texts, w.String())
-		waits = waits || w.Desired
+		if w.Desired {
+			waits = append(waits, w.String())
+		}
 	}
-	var names []string
+	var names, awaited []string
 	failed := false
 	for i := range p.results {
 		r := &p.results[i]
 		failed = failed || r.Err != nil
-		waits = waits || r.Await && !r.Wrote || r.HeldBack
 		if r.Parked || r.Await && !r.Wrote && p.memory.Tries(r.Action) > 1 {
 			names = append(names, p.nameOf(r.Action.Ref))
 		}
-	}
-	for _, k := range p.Types.Children {
-		if names := p.unserved(planned, k); len(names) > 0 && k.Child.Optional {
-			texts = append(texts, fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names)))
-			waits = true
+		if r.Await && !r.Wrote {
+			awaited = append(awaited, p.nameOf(r.Action.Ref))
 		}
 	}
-	texts = append(texts, p.gateTexts(planned)...)
-	texts = append(texts, p.rollTexts(planned)...)
-	waits = waits || len(planned.Gated)+len(planned.Queued) > 0
-	if len(names) > 0 {
-		texts = append(texts, "waiting for the end or a newer state of what has the name of "+joinNames(names))
+	var others []string
+	for _, k := range p.Types.Children {
+		if names := p.unserved(planned, k); len(names) > 0 && k.Child.Optional {
+			others = append(others, fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names)))
+		}
 	}
-	if held := p.heldBack(); len(held) > 0 && !failed {
-		texts = append(texts, heldText(held))
+	others = append(others, p.gateTexts(planned)...)
+	others = append(others, p.rollTexts(planned)...)
+	texts, waits = append(texts, others...), append(waits, others...)
+	if len(planned.Queued) > 0 && len(waits) == 0 {
+		waits = append(waits, "more children are updated by the next pass")
+	}
+	if len(names) > 0 {
+		texts = append(texts, awaitText(names))
+	}
+	if len(awaited) > 0 {
+		waits = append(waits, awaitText(awaited))
+	}
+	if held := p.heldBack(); len(held) > 0 {
+		waits = append(waits, heldText(held))
+		if !failed {
+			texts = append(texts, heldText(held))
+		}
 	}
 	return texts, waits
+}
+
+// awaitText says that the end or a newer state of objects with these names is awaited.
+func awaitText(names []string) string {
+	return "waiting for the end or a newer state of what has the name of " + joinNames(names)
 }
 
 // unserved returns the names of the desired children of a type that isn't served.

@@ -149,7 +149,11 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 			return schedule.Outcome{Err: true}, err
 		}
 	}
-	out, err := p.settleStatus(ctx, status, childrenState{prompted: true})
+	state := childrenState{prompted: true}
+	if status != nil {
+		state.standing = p.standWhileDeleting()
+	}
+	out, err := p.settleStatus(ctx, status, state)
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}

@@ -112,7 +112,7 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 	case err != nil:
 		resp = &handler.SyncResponse{Status: resp.Status}
 	}
-	_, planned, planErr := p.plan(resp)
+	desired, planned, planErr := p.plan(resp)
 	if planErr != nil {
 		return nil, planErr
 	}
@@ -127,7 +127,8 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 			out.Actions = append(out.Actions, step)
 		}
 	}
-	return out, errors.Join(err, p.planStatus(out, resp.Status))
+	standing := p.standOffline(&planned, desired, resp, len(out.Actions), err)
+	return out, errors.Join(err, p.planStatus(out, resp.Status, standing))
 }
 
 // planFinalize plans a pass over a parent that is being deleted.
@@ -177,22 +178,30 @@ func (o *Planned) foresee(actions ...[]plan.Action) {
 // unless err is nil.
 func (p *pass) planFailure(status any, err error) (*Planned, error) {
 	out := &Planned{}
-	return out, errors.Join(err, p.planStatus(out, status))
+	standing := p.standAfter(err)
+	if p.parent.IsDeleting() {
+		standing = p.standWhileDeleting()
+	}
+	return out, errors.Join(err, p.planStatus(out, status, standing))
 }
 
-// planStatus fills in Status and WritesStatus. status is the handler's.
-func (p *pass) planStatus(out *Planned, status any) error {
+// planStatus fills in Status and WritesStatus. status is the handler's, and standing says what
+// is in the way of the parent.
+func (p *pass) planStatus(out *Planned, status any, standing *plan.Standing) error {
 	want, err := p.desireStatus(status)
 	if err != nil {
 		return err
 	}
 	live, _ := p.parent.Field("status")
+	if standing != nil && (want != nil || !p.parent.IsDeleting()) {
+		want = p.orPresent(want)
+	}
 	if want == nil {
 		out.Status = live
 		return nil
 	}
 	live = jsonvalue.NullFree(live)
-	out.Status = p.completeStatus(want, live, false, time.Time{})
+	out.Status = p.completeStatus(want, live, completion{standing: standing})
 	out.WritesStatus = !jsonvalue.Equal(out.Status, live)
 	return nil
 }

@@ -47,6 +47,7 @@ type pass struct {
 	queries           []relate.Query          // by which the parent refers to related objects
 	memory            *plan.ParentMemory      // of this parent, from pass to pass
 	results           []apply.Result          // of the actions on children
+	stood             bool                    // the status that says what is in the way was written, if need be
 	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnRollout
 
 	edited    bool            // somebody has edited the parent since the last pass
@@ -127,12 +128,21 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	if p.parent.IsDeleting() {
 		return p.finalize(ctx)
 	}
+	if out, err = p.work(ctx); err != nil {
+		return p.tellFailure(ctx, out, err)
+	}
+	return out, nil
+}
+
+// work is run for a parent that isn't being deleted.
+func (p *pass) work(ctx context.Context) (schedule.Outcome, error) {
 	if p.edited = p.memory.Edited(p.parent); p.edited {
 		p.loops.Excuse(p.parent.UID())
 	}
 	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
-		return schedule.Outcome{}, nil
+		return p.pause(ctx)
 	}
+	p.memory.Pause(false)
 	if known, err := p.refer(ctx); !known {
 		return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
 	}
@@ -196,9 +206,11 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	}
 	texts, waits := p.waitTexts(&planned)
 	p.tellWaits(texts)
-	prompted := p.prompt != plan.ByOwnWrites
-	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: out.Again || p.failuresOver, failed: err != nil, waits: waits, prompted: prompted})
+	changed, prompted := out.Again || p.failuresOver, p.prompt != plan.ByOwnWrites
+	standing, expires := p.stand(outlook{planned: &planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: changed, err: err})
+	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0, prompted: prompted, standing: standing})
 	out = out.Merge(statusOut)
+	out.Resync = schedule.Soonest(out.Resync, expires)
 	out.Again = out.Again || p.failuresOver
 	out.Resync = schedule.Soonest(out.Resync, resp.Resync)
 	p.memory.Resync(time.Now(), resp.Resync)

@@ -307,9 +307,9 @@ func TestRoll_Property(t *testing.T) {
 
 func rollAtRandom(t *testing.T, random *rand.Rand) {
 	strategy := []config.UpdateStrategy{config.Replace, config.Recreate}[random.IntN(2)]
-	max := 1 + random.IntN(2)
-	cfg := rolling(config.Roll{MaxUnavailable: fmt.Sprint(max)}, strategy)
-	look := &lookout{max: max, live: map[string]*resource.Resource{}}
+	limit := 1 + random.IntN(2)
+	cfg := rolling(config.Roll{MaxUnavailable: fmt.Sprint(limit)}, strategy)
+	look := &lookout{max: limit, live: map[string]*resource.Resource{}}
 	server := serverOfDeployments()
 	server.SetHooks(fakeapi.Hooks{Changed: look.saw})
 	r := rig.Start(t, server, cfg, handler.SyncFunc(fleet))

@@ -24,11 +24,16 @@ type childrenState struct {
 	failed   bool // a child could not be written
 	waits    bool // a desired child isn't there, or isn't as desired, since something else has to come first
 	prompted bool // somebody else has changed the parent or a child
+
+	standing *plan.Standing // what is in the way of the parent; nil without config.Operator.ReadyCondition
 }
 
 // A desiredStatus is the status that a handler has returned, as JSON values. A nil
 // *desiredStatus leaves the status alone.
-type desiredStatus struct{ value any }
+type desiredStatus struct {
+	value any
+	kept  bool // it is the present one: the handler leaves it alone, but the engine may have conditions to write
+}
 
 // desireStatus reads the status that a handler has returned. The error says why it can't be
 // one.
@@ -44,9 +49,14 @@ func (p *pass) desireStatus(status any) (*desiredStatus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
 	}
-	want := &desiredStatus{jsonvalue.NullFree(wrapped["status"])}
+	want := &desiredStatus{value: jsonvalue.NullFree(wrapped["status"])}
 	if err := plan.CheckConditions(want.value); err != nil {
 		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+	}
+	if p.Config.ReadyCondition {
+		if err := plan.CheckKeepsConditions(want.value); err != nil {
+			return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+		}
 	}
 	return want, nil
 }
@@ -55,13 +65,17 @@ func (p *pass) desireStatus(status any) (*desiredStatus, error) {
 // handler's. A pass that has changed children leaves the status to the next pass,
 // which follows at once and sees the new children, but not twice in a row.
 func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children childrenState) (schedule.Outcome, error) {
+	if children.standing != nil {
+		p.stood = true
+		status = p.orPresent(status)
+	}
 	if status == nil {
 		p.memory.DeferStatus(false)
 		p.memory.ForgetRefusal()
 		return schedule.Outcome{}, nil
 	}
 	if !p.Types.Parent.HasStatus {
-		return schedule.Outcome{}, fmt.Errorf("%s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status",
+		return schedule.Outcome{}, fmt.Errorf("%s: status: the CustomResourceDefinition has no status subresource in version %s; add `subresources: {status: {}}` to it, or return a nil Status (and set no ReadyCondition)",
 			object.RefOf(p.parent), p.parent.Type().GroupVersionKind().Version)
 	}
 	if p.Config.DryRun && !children.failed && p.foreseesChildren() {
@@ -73,7 +87,7 @@ func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children
 	}
 	live, _ := p.parent.Field("status")
 	live = jsonvalue.NullFree(live)
-	want := p.completeStatus(status, live, incomplete, time.Now())
+	want := p.completeStatus(status, live, completion{incomplete, children.standing, time.Now()})
 	switch {
 	case jsonvalue.Equal(want, live), p.memory.KnowsStatus(want, live):
 		p.memory.ForgetRefusal()
@@ -136,25 +150,48 @@ func (p *pass) withStatus(status any) map[string]any {
 	return body
 }
 
+// orPresent returns the present status for a nil one.
+func (p *pass) orPresent(status *desiredStatus) *desiredStatus {
+	if status != nil {
+		return status
+	}
+	live, _ := p.parent.Field("status")
+	if plan.CheckKeepsConditions(jsonvalue.NullFree(live)) != nil {
+		live = map[string]any{} // there is none, or one that can't be this type's
+	}
+	return &desiredStatus{value: jsonvalue.NullFree(live), kept: true}
+}
+
+// A completion is what a status is completed by.
+type completion struct {
+	incomplete bool           // not all children are as desired
+	standing   *plan.Standing // what is in the way; nil: the engine keeps no conditions of its own
+	now        time.Time      // zero: conditions are given no time
+}
+
 // completeStatus returns the handler's status with what the handler leaves to the engine.
-// That is observedGeneration if the status is an object, and the times and generations of
-// its conditions. The generation is that of the parent that the handler was shown. If not all
-// children are as desired (incomplete), observedGeneration stays what it is, but not that of
-// the conditions. live is the present status. A zero now gives no condition a time.
-func (p *pass) completeStatus(status *desiredStatus, live any, incomplete bool, now time.Time) any {
+// That is observedGeneration if the status is an object, the times and generations of
+// its conditions, and the conditions that the engine keeps itself. The generation is that of
+// the parent that the handler was shown. If the completion is incomplete, observedGeneration stays
+// what it is, but not that of the conditions. Where the conditions tell what is in the way, it
+// needn't. live is the present status.
+func (p *pass) completeStatus(status *desiredStatus, live any, by completion) any {
 	fields, ok := status.value.(map[string]any)
 	if !ok {
 		return status.value
 	}
 	delete(fields, "observedGeneration")
-	if !incomplete {
+	if !by.incomplete || by.standing != nil {
 		if g := p.parent.Generation(); g > 0 {
 			fields["observedGeneration"] = g
 		}
 	} else if old, ok := p.parent.Field("status", "observedGeneration"); ok {
 		fields["observedGeneration"] = old
 	}
-	p.memory.CompleteConditions(fields, live, p.parent.Generation(), now)
+	if by.standing != nil {
+		plan.SetStanding(fields, *by.standing, live, p.parent.Generation(), !status.kept)
+	}
+	p.memory.CompleteConditions(fields, live, p.parent.Generation(), by.now)
 	return fields
 }
 

@@ -1,0 +1,246 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// The conditions Ready, Reconciling and Stalled that the engine keeps in the status of a parent:
+// see config.Operator.ReadyCondition.
+
+// A Standing says what is in the way of a parent, if anything is.
+type Standing struct {
+	// State is Current if nothing is in the way, Failed if somebody has to act, and InProgress
+	// if the engine goes on by itself.
+	State   readiness.State
+	Reason  string // one of those below
+	Message string
+}
+
+// The reasons of a Standing.
+const (
+	ReasonReady           = "Ready"           // nothing is in the way
+	ReasonProgressing     = "Progressing"     // children were written, and the next pass follows
+	ReasonChildNotReady   = "ChildNotReady"   // a child isn't Current
+	ReasonChildFailed     = "ChildFailed"     // a child is Failed
+	ReasonWaiting         = "Waiting"         // something has to come first
+	ReasonWriteFailed     = "WriteFailed"     // a write has failed and is tried again
+	ReasonWriteRefused    = "WriteRefused"    // the API server has refused a write
+	ReasonHandlerFailed   = "HandlerFailed"   // the handler has failed, or the pass before it
+	ReasonInvalidResponse = "InvalidResponse" // the handler has returned what can't be
+	ReasonConflictLoop    = "ConflictLoop"    // somebody undoes what the engine writes
+	ReasonPaused          = "Paused"          // the parent is paused
+	ReasonDeleting        = "Deleting"        // the parent is being deleted
+)
+
+// The conditions, by their indexes in what is said of all of them, in the order in which they are
+// added to a status.
+const (
+	atReady = iota
+	atReconciling
+	atStalled
+	keptConditions // how many there are
+)
+
+// keptName returns the name of the condition at an index.
+func keptName(i int) string { return [...]string{"Ready", "Reconciling", "Stalled"}[i] }
+
+// keptAt returns the index of a condition, -1 if it is none of those.
+func keptAt(name string) int {
+	for i := range keptConditions {
+		if keptName(i) == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// CheckKeepsConditions says why SetStanding can't write to a handler's status, nil if it can.
+func CheckKeepsConditions(status any) error {
+	fields, ok := status.(map[string]any)
+	if !ok {
+		return errors.New("is no object, so ReadyCondition has nowhere to keep its conditions")
+	}
+	if list, has := fields["conditions"]; has {
+		if _, ok := list.([]any); !ok {
+			return errors.New("conditions: is no list, so ReadyCondition has nowhere to keep its conditions")
+		}
+	}
+	return nil
+}
+
+// SetStanding writes the conditions of a parent at this generation to its new status, which
+// CheckKeepsConditions must have allowed. live is the present status. handlers says that the
+// new status is the handler's. Then its own Ready, Reconciling and Stalled count as well: what
+// it says is in the way, and, if nothing is, in which words it says so.
+func SetStanding(status map[string]any, s Standing, live any, generation int64, handlers bool) {
+	var own [keptConditions]stated
+	if handlers {
+		own = ownConditions(status, live)
+	}
+	list, _ := status["conditions"].([]any)
+	out := make([]any, 0, len(list)+keptConditions)
+	var done [keptConditions]bool
+	now := s.conditions(own)
+	for _, item := range list {
+		i := keptIndex(item)
+		switch {
+		case i < 0:
+			out = append(out, item)
+		case !done[i]:
+			out, done[i] = append(out, now[i].fields(keptName(i), generation)), true
+		}
+	}
+	for i := range keptConditions {
+		if !done[i] {
+			out = append(out, now[i].fields(keptName(i), generation))
+		}
+	}
+	status["conditions"] = out
+}
+
+// A stated is what a condition says. The zero stated says nothing.
+type stated struct{ status, reason, message string }
+
+func (c stated) fields(name string, generation int64) map[string]any {
+	out := map[string]any{"type": name, "status": c.status, "reason": c.reason, "message": c.message}
+	if generation > 0 {
+		out["observedGeneration"] = generation
+	}
+	return out
+}
+
+// conditions returns what the conditions say. own are those of the handler.
+func (s Standing) conditions(own [keptConditions]stated) (out [keptConditions]stated) {
+	out[atReady] = stated{"False", s.Reason, s.Message}
+	for i, in := range map[int]readiness.State{atReconciling: readiness.InProgress, atStalled: readiness.Failed} {
+		out[i] = stated{"False", s.Reason, ""}
+		switch {
+		case s.State == in:
+			out[i] = stated{"True", s.Reason, s.Message}
+		case own[i].status == "True":
+			out[i] = own[i]
+		}
+	}
+	if s.State != readiness.Current {
+		return out
+	}
+	switch {
+	case own[atStalled].status == "True":
+		out[atReady] = stated{"False", own[atStalled].reason, "stalled: " + own[atStalled].message}
+	case own[atReconciling].status == "True":
+		out[atReady] = stated{"False", own[atReconciling].reason, "reconciling: " + own[atReconciling].message}
+	case own[atReady].status != "":
+		out[atReady] = own[atReady]
+	default:
+		out[atReady].status = "True"
+	}
+	return out
+}
+
+// ownConditions returns what the conditions of a handler's status say that the engine keeps.
+// Many handlers start from the present status. So what the engine has written there itself,
+// and is returned as it was, isn't the handler's. The engine's own Ready says the same as
+// Reconciling or Stalled does. One that it has from the handler says more, or is beside none
+// of these.
+func ownConditions(status, live any) (own [keptConditions]stated) {
+	was := statedIn(live)
+	var engines [keptConditions]bool
+	for _, i := range []int{atReconciling, atStalled} {
+		if was[i].status == "True" && was[atReady] == (stated{"False", was[i].reason, was[i].message}) {
+			engines[i], engines[atReady] = true, true
+		}
+	}
+	own = statedIn(status)
+	for i := range own {
+		if engines[i] && own[i] == was[i] {
+			own[i] = stated{}
+		}
+	}
+	return own
+}
+
+// statedIn returns what the conditions of a status say that the engine keeps.
+func statedIn(status any) (out [keptConditions]stated) {
+	for _, c := range conditionsOf(status) {
+		if i := keptAt(c.name); c.fields != nil && i >= 0 && c.nth == 0 {
+			out[i] = c.stated()
+		}
+	}
+	return out
+}
+
+func (c condition) stated() stated {
+	reason, _ := c.fields["reason"].(string)
+	message, _ := c.fields["message"].(string)
+	return stated{c.status, reason, message}
+}
+
+// keptIndex returns the index of the condition that an item of a list of conditions is, -1 if it is
+// none of those.
+func keptIndex(item any) int {
+	fields, _ := item.(map[string]any)
+	name, _ := fields["type"].(string)
+	return keptAt(name)
+}
+
+// IsPaused says whether a status tells that its parent is paused.
+func IsPaused(status any) bool {
+	says := statedIn(status)[atStalled]
+	return says.status == "True" && says.reason == ReasonPaused
+}
+
+// A readinessMemory remembers the readiness of children, by the resourceVersion at which they
+// had it, since to find it out costs more than all else of a pass that changes nothing. The zero
+// value is empty.
+type readinessMemory struct {
+	of, next map[types.UID]knownReadiness
+}
+
+type knownReadiness struct {
+	version string
+	is      readiness.Readiness
+}
+
+// Readiness returns the readiness of a child, and in how long that may change by itself, zero if
+// it doesn't.
+func (p *ParentMemory) Readiness(child *resource.Resource, now time.Time) (is readiness.Readiness, expires time.Duration) {
+	m := &p.readiness
+	known, ok := m.of[child.UID()]
+	if !ok || known.version != child.ResourceVersion() {
+		known = knownReadiness{child.ResourceVersion(), ReadinessOf(child)}
+		if expires = untilUnschedulable(child, known.is, now); expires > 0 {
+			return known.is, expires
+		}
+	}
+	if m.next == nil {
+		m.next = make(map[types.UID]knownReadiness, len(m.of))
+	}
+	m.next[child.UID()] = known
+	return known.is, 0
+}
+
+// ForgetReadiness forgets the children for which Readiness wasn't called since the last call.
+func (p *ParentMemory) ForgetReadiness() { p.readiness = readinessMemory{of: p.readiness.next} }
+
+// untilUnschedulable returns in how long a Pod that no node can take becomes Failed. That is 15
+// seconds after its creation by the rules of kstatus, the only ones that read the clock.
+func untilUnschedulable(child *resource.Resource, is readiness.Readiness, now time.Time) time.Duration {
+	if is.State != readiness.InProgress || child.Type().GroupVersionKind().GroupKind() != k8s.Pod.GroupVersionKind().GroupKind() {
+		return 0
+	}
+	text, _ := child.Field("metadata", "creationTimestamp")
+	created, err := time.Parse(time.RFC3339, fmt.Sprint(text))
+	if age := now.Sub(created); err == nil && age < kstatus.ScheduleWindow {
+		return kstatus.ScheduleWindow - age + time.Second // times are given in whole seconds
+	}
+	return 0
+}

@@ -1,0 +1,187 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// What is in the way of a parent, as the conditions Ready, Reconciling and Stalled tell it: see
+// config.Operator.ReadyCondition.
+
+// maxStanding bounds the message of a condition, in bytes.
+const maxStanding = 1024
+
+// An outlook is what a pass leaves behind.
+type outlook struct {
+	planned *plan.Plan
+	desired []*plan.Desired
+	kept    bool     // the response left all children as they are
+	waits   []string // what the children that aren't as desired wait for, as texts
+	again   bool     // the next pass follows at once
+	err     error    // what could not be written
+}
+
+// stand returns what is in the way of the parent, nil without config.Operator.ReadyCondition. It
+// also returns in how long that may change by itself, zero if it doesn't.
+func (p *pass) stand(o outlook) (*plan.Standing, time.Duration) {
+	if !p.Config.ReadyCondition {
+		return nil, 0
+	}
+	child, expires := p.standOfChildren(o)
+	loop := p.loops.Active(time.Now(), p.parent.UID())
+	switch {
+	case loop:
+		return standing(readiness.Failed, plan.ReasonConflictLoop, "somebody undoes what the operator writes; the Event ConflictLoop says which field"), expires
+	case o.err != nil && apierror.OnlyRefusals(o.err):
+		return standing(readiness.Failed, plan.ReasonWriteRefused, firstLine(o.err)), expires
+	case o.err != nil:
+		return standing(readiness.InProgress, plan.ReasonWriteFailed, firstLine(o.err)), expires
+	case child != nil:
+		return child, expires
+	case len(o.waits) > 0:
+		return standing(readiness.InProgress, plan.ReasonWaiting, o.waits[0]), expires
+	case o.again:
+		return standing(readiness.InProgress, plan.ReasonProgressing, "what was written is being looked at"), expires
+	}
+	return standing(readiness.Current, plan.ReasonReady, "all children are as desired and ready"), expires
+}
+
+// standing returns a Standing with a message that isn't too long.
+func standing(state readiness.State, reason, message string) *plan.Standing {
+	return &plan.Standing{State: state, Reason: reason, Message: observe.Shorten(message, maxStanding)}
+}
+
+// firstLine returns the first line of an error.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// standOfChildren says which desired child isn't Current: the first that is Failed, otherwise the
+// first of all, nil if all are Current. It also returns in how long that may change by itself.
+func (p *pass) standOfChildren(o outlook) (first *plan.Standing, expires time.Duration) {
+	defer p.memory.ForgetReadiness()
+	look := func(ref object.Ref, live *resource.Resource) {
+		if live == nil {
+			return // it waits, or wasn't written, which other texts say
+		}
+		is, in := p.memory.Readiness(live, time.Now())
+		expires = schedule.Soonest(expires, in)
+		message := ref.String() + ": " + is.Message
+		switch {
+		case is.State == readiness.Current:
+		case is.State == readiness.Failed && (first == nil || first.State != readiness.Failed):
+			first = standing(readiness.Failed, plan.ReasonChildFailed, message)
+		case first == nil:
+			first = standing(readiness.InProgress, plan.ReasonChildNotReady, message)
+		}
+	}
+	if o.kept {
+		for _, live := range p.children {
+			look(object.RefOf(live), live)
+		}
+		return first, expires
+	}
+	written := p.written()
+	for ref := range plan.Refs(o.desired) {
+		live, wrote := written[ref]
+		if !wrote {
+			live, _ = p.req.Children.OfType(ref.Type).Get(ref.Key.Namespace, ref.Key.Name)
+		}
+		look(ref, live)
+	}
+	return first, expires
+}
+
+// written returns the children that the pass has written, as they are now; nil for one that is
+// being created anew.
+func (p *pass) written() map[object.Ref]*resource.Resource {
+	var out map[object.Ref]*resource.Resource
+	for i := range p.results {
+		if r := &p.results[i]; r.Wrote {
+			if out == nil {
+				out = map[object.Ref]*resource.Resource{}
+			}
+			out[r.Action.Ref] = r.Live
+		}
+	}
+	return out
+}
+
+// standOf returns what is in the way of a parent whose pass has failed before its children were
+// looked at.
+func standOf(err error) *plan.Standing {
+	switch _, invalid := errors.AsType[*plan.InvalidResponseError](err); {
+	case invalid:
+		return standing(readiness.Failed, plan.ReasonInvalidResponse, firstLine(err))
+	case isPermanent(err), apierror.OnlyRefusals(err):
+		return standing(readiness.Failed, plan.ReasonHandlerFailed, firstLine(err))
+	}
+	return standing(readiness.InProgress, plan.ReasonHandlerFailed, firstLine(err))
+}
+
+// standAfter returns what is in the way of a parent after its handler has failed with err, nil
+// without config.Operator.ReadyCondition.
+func (p *pass) standAfter(err error) *plan.Standing {
+	if !p.Config.ReadyCondition {
+		return nil
+	}
+	return standOf(err)
+}
+
+// tellFailure writes what is in the way of a parent whose pass has failed, unless the pass has
+// written the status.
+func (p *pass) tellFailure(ctx context.Context, out schedule.Outcome, err error) (schedule.Outcome, error) {
+	if !p.Config.ReadyCondition || p.stood || p.parent.IsDeleting() || ctx.Err() != nil || p.Config.DryRun {
+		return out, err
+	}
+	_, statusErr := p.settleStatus(ctx, nil, childrenState{failed: true, prompted: true, standing: standOf(err)})
+	out.Permanent = out.Permanent && statusErr == nil
+	return out, errors.Join(err, statusErr)
+}
+
+// pause ends a pass over a parent that is paused. The pause is told once.
+func (p *pass) pause(ctx context.Context) (schedule.Outcome, error) {
+	status, _ := p.parent.Field("status")
+	text := fmt.Sprintf("paused by the annotation %s; remove it to go on", p.Paused)
+	if p.memory.Pause(true) && !plan.IsPaused(status) {
+		p.Logger().InfoContext(ctx, "the parent is paused", "annotation", p.Paused)
+		p.event(p.parent, observe.Normal, observe.ReasonPaused, text)
+	}
+	if !p.Config.ReadyCondition || p.Config.DryRun {
+		return schedule.Outcome{}, nil
+	}
+	out, err := p.settleStatus(ctx, nil, childrenState{failed: true, prompted: true, standing: standing(readiness.Failed, plan.ReasonPaused, text)})
+	out.Again, out.Err = false, err != nil
+	return out, err
+}
+
+// standWhileDeleting returns what the conditions of a parent tell that is being deleted.
+func (p *pass) standWhileDeleting() *plan.Standing {
+	if !p.Config.ReadyCondition {
+		return nil
+	}
+	return standing(readiness.InProgress, plan.ReasonDeleting, "the parent is being deleted")
+}
+
+// standOffline returns what the conditions would tell after a pass that takes these actions.
+func (p *pass) standOffline(planned *plan.Plan, desired []*plan.Desired, resp *handler.SyncResponse, actions int, err error) *plan.Standing {
+	if err != nil {
+		return p.standAfter(err)
+	}
+	_, waits := p.waitTexts(planned)
+	out, _ := p.stand(outlook{planned: planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: actions > 0})
+	return out
+}
