@@ -293,8 +293,8 @@ func neverMoreDown(t *testing.T, entries []entry, limit int) (updates int) {
 // A guillotine is a way to the API server that ends at one of the operator's writes, as if the
 // process had been killed: before the request arrives, or before its answer does.
 type guillotine struct {
-	at       int64 // the number of the write, from 1 on; 0: none
-	answered bool  // the request arrives
+	at       atomic.Int64 // the number of the write, from 1 on; 0: none
+	answered bool         // the request arrives
 	writes   atomic.Int64
 	fell     atomic.Bool
 }
@@ -317,7 +317,7 @@ func (g *guillotine) pass(next http.RoundTripper, req *http.Request) (*http.Resp
 	if req.Method == http.MethodGet || req.URL.Query().Has("dryRun") || strings.Contains(req.URL.Path, "/events") || strings.Contains(req.URL.Path, "/selfsubject") {
 		return next.RoundTrip(req)
 	}
-	if g.writes.Add(1) != g.at {
+	if g.writes.Add(1) != g.at.Load() {
 		return next.RoundTrip(req)
 	}
 	g.fell.Store(true)
@@ -343,10 +343,20 @@ func killedAtEach(t *testing.T, story func(t *testing.T, name string, g *guillot
 			name := fmt.Sprintf("%d-%t", at, answered)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				story(t, name, &guillotine{at: at, answered: answered})
+				g := &guillotine{answered: answered}
+				g.at.Store(at)
+				story(t, name, g)
 			})
 		}
 	}
+}
+
+// spare lets the operator live while do is done, which isn't part of the story.
+func (g *guillotine) spare(do func()) {
+	at := g.at.Swap(0)
+	do()
+	g.writes.Store(0)
+	g.at.Store(at)
 }
 
 // reborn waits until the operator was killed or the story has come to its end without that, and
@@ -358,7 +368,7 @@ func (g *guillotine) reborn(t *testing.T, kit *testkit.Kit, cfg config.Operator,
 		return
 	}
 	kit.Stop()
-	g.at = 0
+	g.at.Store(0)
 	g.fell.Store(false)
 	kit.Restart(cfg, h)
 	eventually(t, "it is over", over)
