@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,17 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/roperator/roperator/internal/testing/kubelet"
 )
 
 const (
 	demoNamespace = "demo"
 	nodeName      = "demo-node"
 )
-
-// kubeletStages tell kwok what to play.
-//
-//go:embed kubelet.yaml
-var kubeletStages []byte
 
 // startKubelet starts kwok, which plays the kubelet.
 func (c *cluster) startKubelet() error {
@@ -30,7 +26,7 @@ func (c *cluster) startKubelet() error {
 		return err
 	}
 	stages := filepath.Join(c.dir, "kubelet.yaml")
-	if err := os.WriteFile(stages, kubeletStages, 0o600); err != nil {
+	if err := os.WriteFile(stages, kubelet.Stages(), 0o600); err != nil {
 		return fmt.Errorf("kwok: %w", err)
 	}
 	return c.keeper.start("kwok", c.bin["kwok"], "--kubeconfig="+config, "--config="+stages,

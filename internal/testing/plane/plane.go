@@ -109,7 +109,7 @@ func (p *Plane) Stop() {
 
 // StartEtcd starts etcd, with the data of the one before. It doesn't wait.
 func (p *Plane) StartEtcd() (err error) {
-	p.Etcd, err = start(p.path("etcd.log"), "etcd", "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+	p.Etcd, err = StartProgram(p.path("etcd.log"), "etcd", "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL, "--listen-peer-urls=http://127.0.0.1:0")
 	return err
 }
@@ -117,7 +117,7 @@ func (p *Plane) StartEtcd() (err error) {
 // StartServer starts kube-apiserver, and returns when it is ready.
 func (p *Plane) StartServer(ctx context.Context) (err error) {
 	key := p.path("sa.key")
-	p.Server, err = start(p.path("kube-apiserver.log"), "kube-apiserver", append([]string{
+	p.Server, err = StartProgram(p.path("kube-apiserver.log"), "kube-apiserver", append([]string{
 		"--etcd-servers=" + p.etcdURL, "--bind-address=127.0.0.1", "--secure-port=" + p.ServerPort, "--cert-dir=" + p.opts.Dir,
 		"--service-account-issuer=https://127.0.0.1", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
 		"--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
@@ -154,7 +154,7 @@ func (p *Plane) StartControllerManager() (err error) {
 	if err := WriteKubeconfig(file, p.Config()); err != nil {
 		return err
 	}
-	p.ControllerManager, err = start(p.path("kube-controller-manager.log"), "kube-controller-manager",
+	p.ControllerManager, err = StartProgram(p.path("kube-controller-manager.log"), "kube-controller-manager",
 		"--kubeconfig="+file, "--controllers=garbage-collector-controller", "--leader-elect=false", "--secure-port=0",
 		"--kube-api-qps=500", "--kube-api-burst=1000")
 	return err

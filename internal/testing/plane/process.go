@@ -36,8 +36,9 @@ func Binary(program string) (string, error) {
 	return path, nil
 }
 
-// start runs a program, whose output is appended to the file log.
-func start(log, program string, args ...string) (*Process, error) {
+// StartProgram runs a program of the control plane (see Binary), whose output is appended to the
+// file log. The caller must Kill it.
+func StartProgram(log, program string, args ...string) (*Process, error) {
 	binary, err := Binary(program)
 	if err != nil {
 		return nil, err
@@ -106,8 +107,11 @@ func (p *Process) signal(s syscall.Signal) error {
 	}
 }
 
-// Said returns the end of what the process has logged.
+// Said returns the end of what the process has logged. A nil Process has said nothing.
 func (p *Process) Said() string {
+	if p == nil {
+		return ""
+	}
 	text, err := os.ReadFile(p.log)
 	if err != nil {
 		return err.Error()
