@@ -198,13 +198,17 @@ func maxUnavailable(k *catalog.Kind, n int) int {
 	return max(1, scaled)
 }
 
-// isDown says whether a desired child isn't Current. One that isn't created, since it waits, is
-// not meant to be.
+// isDown says whether a desired child isn't Current. One that waits to be created isn't meant to
+// be there yet. But if it has nothing to wait for it may have been deleted to be created anew, before
+// this process began.
 func (in *Input) isDown(d *Desired) bool {
 	if i, ok := find(in.Children, d.ref, 0); ok {
 		return ReadinessOf(in.Children[i]).State != readiness.Current
 	}
-	return d.gate == nil || in.Memory.recreates(d.ref)
+	if d.gate == nil || in.Memory.recreates(d.ref) {
+		return true
+	}
+	return !d.gate.closed && !slices.ContainsFunc(d.gate.needs, func(n need) bool { return !in.isMet(n) })
 }
 
 // step makes the next step of a rollout. The writes of children that aren't Current make nothing

@@ -19,8 +19,9 @@ import (
 
 // The children of a rollout, by letters: o is outdated, n has the new desired state, d has it and
 // differs (somebody has changed it); a capital is Current. x doesn't exist, w doesn't, since it
-// waits, and t is being deleted. The result has the letters u of a child that is updated, c of one that is
-// created, q of one that is queued, and - of all others.
+// waits, a doesn't, which is created after the first, and t is being deleted. The result has the
+// letters u of a child that is updated, c of one that is created, q of one that is queued, and - of
+// all others.
 func TestBuild_Roll(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason   string
@@ -45,6 +46,9 @@ func TestBuild_Roll(t *testing.T) {
 		"Terminating":     {"it isn't Current", config.Roll{}, nil, "tO", "-q"},
 		"Missing":         {"it isn't Current when it is created", config.Roll{}, nil, "xO", "cq"},
 		"Gated":           {"it isn't meant to be there", config.Roll{}, nil, "wO", "-u"},
+		"NotGatedAnyMore": {"a restarted operator may have deleted it", config.Roll{}, nil, "NaO", "-cq"},
+		"GatedByBroken":   {"that one isn't Current", config.Roll{}, nil, "naO", "--q"},
+		"GatedByOutdated": {"it must not hold up what it waits for", config.Roll{}, nil, "oa", "u-"},
 		"Drift":           {"it is corrected at once, and counts", config.Roll{}, nil, "DO", "uq"},
 		"DriftUnlimited":  {"correcting isn't bounded", config.Roll{}, nil, "nDDO", "-uuq"},
 		"Partition":       {"the last ones", config.Roll{MaxUnavailable: "9", Partition: "spec.updated"}, 2, "OOOO", "--uu"},
@@ -77,22 +81,27 @@ func rolled(t *testing.T, roll config.Roll, updated any, children string) string
 	memory := &ParentMemory{}
 	desire := func(value string) []*Desired {
 		var returned []any
+		first := shipOf(0, value)
 		for i, c := range children {
 			var child any = shipOf(i, value)
 			if c == 'w' {
 				child = handler.When(child, false)
 			}
+			if c == 'a' {
+				child = handler.After(child, first)
+			}
 			returned = append(returned, child)
 		}
 		desired, err := Desire(s, parent, returned, memory)
 		require.NoError(t, err)
+		require.NoError(t, FindNeeds(s, parent, desired, returned, Needed{}))
 		return desired
 	}
 	former, desired := desire("old"), desire("new")
 	in := Input{Parent: parent, Desired: desired, Memory: memory, Now: time.Now()}
 	for i, c := range children {
 		switch c {
-		case 'x', 'w':
+		case 'x', 'w', 'a':
 			continue
 		case 'o', 'O':
 			in.Children = append(in.Children, shipLive(t, i, "old", c == 'O', false))
