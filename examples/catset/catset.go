@@ -33,10 +33,10 @@ type CatSetStatus struct {
 	ReadyReplicas int `json:"readyReplicas"`
 }
 
-// sync says which cats there shall be. They are in the response from the last to the first, since
+// syncCats says which cats there shall be. They are in the response from the last to the first, since
 // a rollout goes in that order. They are created from the first to the last: each after the one
 // before is ready.
-func sync(_ context.Context, set *CatSet, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+func syncCats(_ context.Context, set *CatSet, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	children := []any{set.service()}
 	children = append(children, set.claims(req.Children)...)
 	cats := set.surplus(req.Children)
@@ -76,7 +76,7 @@ func (c *CatSet) surplus(children handler.Children) []any {
 func (c *CatSet) keep(children handler.Children, ordinals []int) []any {
 	cats := []any{}
 	for _, i := range slices.Backward(ordinals) {
-		if live, ok := children.OfType(k8s.Pod).Get("", c.name(i)); ok {
+		if live, ok := children.OfType(k8s.Pod).Get(c.Namespace, c.name(i)); ok {
 			cats = append(cats, handler.Keep(live))
 		}
 	}

@@ -25,6 +25,6 @@ var operator = config.Operator{
 	ReadyCondition: true,
 }
 
-var catSets = handler.Typed(nil, handler.TypedFuncs[*CatSet]{SyncFunc: sync, FinalizeFunc: finalize})
+var catSets = handler.Typed(nil, handler.TypedFuncs[*CatSet]{SyncFunc: syncCats, FinalizeFunc: finalize})
 
 func main() { runner.Main(operator, catSets) }

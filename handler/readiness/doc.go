@@ -1,7 +1,7 @@
 // Package readiness says how far an object has come: whether a Deployment has rolled
 // out, a PersistentVolumeClaim is bound, or a custom resource's controller is done with it.
 //
-//	db, ok := req.Children.OfType(k8s.StatefulSet).Get("", "db")
+//	db, ok := req.Children.OfType(k8s.StatefulSet).Get(req.Parent.Namespace(), "db")
 //	if ok && readiness.Of(db).State == readiness.Current { … }
 //
 // The rules are those of kstatus, of the Kubernetes project cli-utils, by which kubectl
