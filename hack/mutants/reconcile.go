@@ -105,7 +105,7 @@ func inLifeOfParents() []mutant {
 		unit("a 404 isn't a release", "reconcile", "reconcile/release.go",
 			"	case err == nil, apierrors.IsNotFound(err) && e.hasLeft(ctx, live):", "	case err == nil, apierrors.IsNotFound(err):"),
 		unit("observedGeneration waits for the children", "reconcile", "reconcile/status.go",
-			"	if !incomplete {\n		if g", "	if true {\n		if g"),
+			"	if !by.incomplete || by.standing != nil {\n		if g", "	if true {\n		if g"),
 		unit("a conflict on the status that repeats is looked into", "reconcile", "reconcile/status.go",
 			"	case outdated && (!p.memory.AwaitsStatus(p.parent.ResourceVersion()) || !p.parentUnchanged(ctx)):", "	case outdated:"),
 		unit("a parent of the same name isn't the parent", "reconcile", "reconcile/owner_gone.go",
