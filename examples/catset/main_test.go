@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -27,37 +25,11 @@ import (
 // timeout only bounds a hang: it is for what takes an idle machine some seconds.
 const timeout = 5 * time.Minute
 
-var cluster *testkit.Cluster // nil with -short, and where Pods can't run
+var cluster *testkit.Cluster // nil where Pods can't run
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	if testing.Short() {
-		return m.Run(), nil
-	}
-	started, err := testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}, ControllerManager: true})
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, started.Stop()) }()
-	k, err := kubelet.Start(context.Background(), started.Kubeconfig())
-	switch {
-	case errors.Is(err, os.ErrNotExist) && os.Getenv("CI") != "true":
-		return m.Run(), nil
-	case err != nil:
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, k.Stop()) }()
-	cluster = started
-	return m.Run(), nil
+	opts := testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}
+	os.Exit(kubelet.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
 }
 
 // cats returns the CatSet of sample.yaml with other replicas and another image.

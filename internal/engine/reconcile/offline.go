@@ -44,7 +44,8 @@ type Planned struct {
 	Finalized bool
 	// Status is the parent's status after the pass.
 	Status any
-	// WritesStatus says that Status differs from the parent's present status.
+	// WritesStatus says that Status differs from the parent's present status, and that the handler has
+	// returned one.
 	WritesStatus bool
 }
 
@@ -202,6 +203,6 @@ func (p *pass) planStatus(out *Planned, status any, standing *plan.Standing) err
 	}
 	live = jsonvalue.NullFree(live)
 	out.Status = p.completeStatus(want, live, completion{standing: standing})
-	out.WritesStatus = !jsonvalue.Equal(out.Status, live)
+	out.WritesStatus = !want.kept && !jsonvalue.Equal(out.Status, live)
 	return nil
 }
