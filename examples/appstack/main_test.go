@@ -155,10 +155,9 @@ func TestAppStack(t *testing.T) {
 	require.Nil(t, k.Get(desired("1").migration()))
 
 	k.Update(shop("fails"))
-	k.Eventually(map[string]any{
-		"apiVersion": parent.APIVersion, "kind": parent.Kind, "metadata": map[string]any{"name": "shop"},
-		"status": map[string]any{"image": "example.com/shop:2", "conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": "ChildFailed"}}},
-	}, timeout)
+	says(t, k, "False", "ChildFailed")
+	image, _ := k.Get(shop("2")).Field("status", "image")
+	require.Equal(t, "example.com/shop:2", image)
 	k.Update(shop("2"))
 	runs(t, k, "2")
 
@@ -173,14 +172,21 @@ func TestAppStack(t *testing.T) {
 func runs(t *testing.T, k *testkit.Kit, image string) {
 	t.Helper()
 	k.Eventually(desired(image).app("example.com/shop:"+image, "192.0.2.1"), timeout)
-	require.Eventually(t, func() bool {
-		list, _ := k.Get(shop(image)).Field("status", "conditions")
-		conditions, _ := list.([]any)
-		ready, _ := conditions[0].(map[string]any)
-		return ready["status"] == "True" && ready["observedGeneration"] == k.Get(shop(image)).Generation()
-	}, timeout, 20*time.Millisecond)
+	says(t, k, "True", "Ready")
 	require.NoError(t, k.Settle(timeout))
 	require.Empty(t, k.HandlerErrors(shop(image)))
+}
+
+// says waits for what the condition Ready says of the newest generation.
+func says(t *testing.T, k *testkit.Kit, status, reason string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		live := k.Get(shop(""))
+		list, _ := live.Field("status", "conditions")
+		conditions, _ := list.([]any)
+		ready, _ := conditions[0].(map[string]any)
+		return ready["status"] == status && ready["reason"] == reason && ready["observedGeneration"] == live.Generation()
+	}, timeout, 20*time.Millisecond)
 }
 
 // deleted returns the kinds of what was deleted, in order.
