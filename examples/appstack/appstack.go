@@ -1,195 +1,141 @@
 package main
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/handler/readiness"
-	"github.com/roperator/roperator/resource"
-	"github.com/roperator/roperator/resource/k8s"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// An AppStack is what crd.yaml describes.
+const (
+	appContainer    = "app" // in the Pods of the app and in those of its migration
+	addressVariable = "DATABASE_ADDRESS"
+	databasePort    = 5432
+	appPort         = 8080
+)
+
+// An AppStack is what crd.yaml describes, as far as the operator reads it.
 type AppStack struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
 		Image    string `json:"image"`
+		Version  string `json:"version"`
 		Replicas int32  `json:"replicas"`
-		Database struct {
-			Image string `json:"image"`
-		} `json:"database"`
+		DBImage  string `json:"dbImage"`
 	} `json:"spec"`
 }
 
-// An AppStackStatus is the status of an AppStack. The engine adds observedGeneration, and the
-// conditions Ready, Reconciling and Stalled.
-type AppStackStatus struct {
-	Database string `json:"database,omitempty"` // the address of the database
-	Image    string `json:"image,omitempty"`    // what the app runs
-}
+// image returns what both the migration and the app run.
+func (a *AppStack) image() string { return a.Spec.Image + ":" + a.Spec.Version }
 
-// addressVariable is where the app finds the address of the database.
-const addressVariable = "DATABASE_HOST"
-
-// syncAppStack says what there shall be: the database and its Service, a Job that migrates the
-// database for the image of the app, and the app. The Job waits for the database. The app waits for
-// the Job and for the address of the database, which the cluster gives to the Service.
-func syncAppStack(_ context.Context, s *AppStack, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-	running, err := s.running(req.Children)
-	if err != nil {
-		return nil, err
-	}
-	address := s.address(req.Children)
-	if address == "" && running != nil {
-		address = running.address // an address that is missing for a moment is no reason to change the app
-	}
-	database, service := s.database(), s.service()
-	migration := handler.After(s.migration(), database)
-	image := s.Spec.Image
-	if running != nil && !s.migrated(req.Children) {
-		image = running.image // the app stays what it is until the database is ready for another one
-	}
-	app := handler.After(handler.When(s.app(image, address), address != ""), migration, service)
-	return &handler.SyncResponse{
-		Status:   s.status(address, running),
-		Children: []any{database, service, migration, app},
-	}, nil
-}
-
-func (s *AppStack) status(address string, running *app) AppStackStatus {
-	status := AppStackStatus{Database: address}
-	if running != nil {
-		status.Image = running.image
-	}
-	return status
-}
-
-// An app is what a live Deployment runs.
-type app struct{ image, address string }
-
-// running returns what the app runs, nil if there is no app yet.
-func (s *AppStack) running(children handler.Children) (*app, error) {
-	live, exists := children.OfType(k8s.Deployment).Get(s.Namespace, s.Name)
-	if !exists {
-		return nil, nil
-	}
-	d, err := resource.As[*appsv1.Deployment](live)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range d.Spec.Template.Spec.Containers {
-		if c.Name == "app" {
-			return &app{image: c.Image, address: variable(c.Env, addressVariable)}, nil
-		}
-	}
-	return nil, nil
-}
-
-func variable(env []corev1.EnvVar, name string) string {
-	for _, v := range env {
-		if v.Name == name {
-			return v.Value
-		}
-	}
-	return ""
-}
-
-// address returns the address that the cluster has given to the database's Service, "" if it
-// hasn't yet.
-func (s *AppStack) address(children handler.Children) string {
-	live, exists := children.OfType(k8s.Service).Get(s.Namespace, s.databaseName())
-	if !exists {
-		return ""
-	}
-	service, err := resource.As[*corev1.Service](live)
-	if err != nil || len(service.Status.LoadBalancer.Ingress) == 0 {
-		return ""
-	}
-	first := service.Status.LoadBalancer.Ingress[0]
-	if first.IP != "" {
-		return first.IP
-	}
-	return first.Hostname
-}
-
-// migrated says whether the migration for the image is complete.
-func (s *AppStack) migrated(children handler.Children) bool {
-	live, exists := children.OfType(k8s.Job).Get(s.Namespace, s.migration().Name)
-	if !exists || readiness.Of(live).State != readiness.Current {
-		return false
-	}
-	job, err := resource.As[*batchv1.Job](live)
-	return err == nil && job.Status.Succeeded > 0
-}
-
-func (s *AppStack) databaseName() string { return s.Name + "-db" }
-
-func (s *AppStack) labels(part string) map[string]string {
-	return map[string]string{"appstack": s.Name, "part": part}
-}
-
-func (s *AppStack) database() *appsv1.StatefulSet {
-	labels := s.labels("database")
-	return &appsv1.StatefulSet{
-		ObjectMeta: metav1.ObjectMeta{Name: s.databaseName()},
-		Spec: appsv1.StatefulSetSpec{
-			Replicas:    new(int32(1)),
-			ServiceName: s.databaseName(),
-			Selector:    &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "database", Image: s.Spec.Database.Image}}},
-			},
-		},
-	}
-}
-
-func (s *AppStack) service() *corev1.Service {
+// service returns the Service of the database. It finds the database in the
+// cluster by its name, and from outside by an address that the cluster gives it.
+func (a *AppStack) service() *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: s.databaseName()},
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name + "-db", Labels: a.labels("database")},
 		Spec: corev1.ServiceSpec{
-			Type: corev1.ServiceTypeLoadBalancer, Selector: s.labels("database"),
-			Ports: []corev1.ServicePort{{Port: 5432}},
+			Type:     corev1.ServiceTypeLoadBalancer,
+			Selector: a.labels("database"),
+			Ports:    []corev1.ServicePort{{Port: databasePort, TargetPort: intstr.FromInt32(databasePort)}},
 		},
 	}
 }
 
-// migration returns the Job that migrates the database for the image. Each image has a Job of its
-// own, by its name, since a Job runs once.
-func (s *AppStack) migration() *batchv1.Job {
-	sum := sha256.Sum256([]byte(s.Spec.Image))
-	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Name + "-migrate-" + hex.EncodeToString(sum[:4])},
-		Spec: batchv1.JobSpec{
-			BackoffLimit: new(int32(0)), // one that has failed half-way is for somebody to look at
-			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-				RestartPolicy: corev1.RestartPolicyNever,
-				Containers:    []corev1.Container{{Name: "migrate", Image: s.Spec.Image, Args: []string{"migrate"}}},
+// database returns the StatefulSet of the database. Its volume isn't a child:
+// the StatefulSet's controller makes it, and leaves it when the database goes.
+func (a *AppStack) database() *appsv1.StatefulSet {
+	container := container("database", a.Spec.DBImage, databasePort)
+	container.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: "/var/lib/data"}}
+	return &appsv1.StatefulSet{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name + "-db", Labels: a.labels("database")},
+		Spec: appsv1.StatefulSetSpec{
+			ServiceName: a.Name + "-db",
+			Replicas:    new(int32(1)),
+			Selector:    &metav1.LabelSelector{MatchLabels: a.labels("database")},
+			Template:    a.pod("database", container),
+			VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{
+				ObjectMeta: metav1.ObjectMeta{Name: "data"},
+				Spec: corev1.PersistentVolumeClaimSpec{
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+				},
 			}},
 		},
 	}
 }
 
-func (s *AppStack) app(image, address string) *appsv1.Deployment {
-	labels := s.labels("app")
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: s.Name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &s.Spec.Replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{{
-					Name: "app", Image: image, Env: []corev1.EnvVar{{Name: addressVariable, Value: address}},
-				}}},
-			},
+// migration returns the Job that brings the schema to a version. Its name has
+// the version, so each version has a Job of its own.
+func (a *AppStack) migration() *batchv1.Job {
+	pod := a.pod("migration", corev1.Container{
+		Name:  appContainer,
+		Image: a.image(),
+		Args:  []string{"migrate"},
+		Env:   []corev1.EnvVar{{Name: "DATABASE_HOST", Value: a.Name + "-db"}},
+	})
+	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   a.Name + "-migrate-" + strings.ReplaceAll(a.Spec.Version, ".", "-"),
+			Labels: a.labels("migration"),
 		},
+		Spec: batchv1.JobSpec{Template: pod},
+	}
+}
+
+// app returns the Deployment as it shall be by now. One that is there keeps its
+// image until the schema has been migrated for the new one, and the address that
+// it knows while the Service has none.
+func (a *AppStack) app(seen observed) *appsv1.Deployment {
+	image := a.image()
+	if !seen.migrated {
+		image = cmp.Or(seen.image, image)
+	}
+	return a.deployment(image, cmp.Or(seen.address, seen.toldAddress))
+}
+
+// deployment returns the Deployment of the app, which tells its users at which
+// address they reach the database.
+func (a *AppStack) deployment(image, address string) *appsv1.Deployment {
+	container := container(appContainer, image, appPort)
+	container.Env = []corev1.EnvVar{
+		{Name: "DATABASE_HOST", Value: a.Name + "-db"},
+		{Name: addressVariable, Value: address},
+	}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: a.Name, Labels: a.labels("app")},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(a.Spec.Replicas),
+			Selector: &metav1.LabelSelector{MatchLabels: a.labels("app")},
+			Template: a.pod("app", container),
+		},
+	}
+}
+
+func (a *AppStack) pod(component string, container corev1.Container) corev1.PodTemplateSpec {
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: a.labels(component)},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{container}},
+	}
+}
+
+func (a *AppStack) labels(component string) map[string]string {
+	return map[string]string{"app.kubernetes.io/instance": a.Name, "app.kubernetes.io/component": component}
+}
+
+// container returns one that is ready as soon as it listens at a port.
+func container(name, image string, port int32) corev1.Container {
+	return corev1.Container{
+		Name:  name,
+		Image: image,
+		Ports: []corev1.ContainerPort{{ContainerPort: port}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{
+			TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(port)},
+		}},
 	}
 }

@@ -1,200 +1,304 @@
 package main
 
 import (
+	"flag"
+	"fmt"
 	"os"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
-	"github.com/roperator/roperator/internal/testing/kubelet"
+	"github.com/roperator/roperator/internal/testing/transcript"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/testkit"
 )
 
-// timeout only bounds a hang: it is for what takes an idle machine some seconds.
+// timeout only bounds a hang: it is for what takes an idle machine a second.
 const timeout = 5 * time.Minute
 
-var cluster *testkit.Cluster // nil where Pods can't run
+var cluster *testkit.Cluster // nil with -short
 
 func TestMain(m *testing.M) {
-	opts := testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}
-	os.Exit(kubelet.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
-}
-
-func shop(image string) map[string]any {
-	return map[string]any{
-		"apiVersion": parent.APIVersion, "kind": parent.Kind, "metadata": map[string]any{"name": "shop"},
-		"spec": map[string]any{"image": "example.com/shop:" + image, "replicas": 1, "database": map[string]any{"image": "example.com/database:16"}},
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run())
 	}
-}
-
-// desired returns an AppStack for its functions.
-func desired(image string) *AppStack {
-	s := &AppStack{}
-	s.Name = "shop"
-	s.Spec.Image, s.Spec.Replicas, s.Spec.Database.Image = "example.com/shop:"+image, 1, "example.com/database:16"
-	return s
-}
-
-// ready returns the database as it is when it runs.
-func ready() *appsv1.StatefulSet {
-	d := desired("1").database()
-	d.Generation = 1
-	d.Status = appsv1.StatefulSetStatus{ObservedGeneration: 1, Replicas: 1, ReadyReplicas: 1, CurrentReplicas: 1, UpdatedReplicas: 1, CurrentRevision: "a", UpdateRevision: "a"}
-	return d
-}
-
-// reachable returns the Service as it is when it has an address.
-func reachable() *corev1.Service {
-	s := desired("1").service()
-	s.Spec.ClusterIP = "10.0.0.1"
-	s.Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: "192.0.2.1"}}
-	return s
-}
-
-// complete returns the migration for an image as it is in the end.
-func complete(image string) *batchv1.Job {
-	job := desired(image).migration()
-	job.Status.Succeeded, job.Status.StartTime = 1, new(metav1.Now())
-	job.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-	return job
-}
-
-// What the operator does, by what there is. Without a cluster.
-func TestSync(t *testing.T) {
-	first := desired("1")
-	app := func(image, address string) *appsv1.Deployment { return first.app("example.com/shop:"+image, address) }
-	says := map[string]any{"database": "192.0.2.1", "image": "example.com/shop:1"}
-	cases := map[string]struct {
-		reason string
-		image  string
-		live   []any
-		status map[string]any
-		want   func(*testkit.Plan)
-	}{
-		"First": {
-			reason: "The database comes first.",
-			image:  "1", status: map[string]any{},
-			want: func(p *testkit.Plan) {
-				p.WantCreate(first.database()).WantCreate(first.service())
-				p.WantWait(first.migration(), first.database()).WantWait(app("1", ""), first.migration(), first.service())
-			},
-		},
-		"Migrates": {
-			reason: "The database runs.",
-			image:  "1", status: map[string]any{}, live: []any{ready(), first.service()},
-			want: func(p *testkit.Plan) {
-				p.WantCreate(first.migration()).WantWait(app("1", ""), first.migration(), first.service())
-			},
-		},
-		"Runs": {
-			reason: "The database is migrated, and has an address.",
-			image:  "1", status: map[string]any{"database": "192.0.2.1"}, live: []any{ready(), reachable(), complete("1")},
-			want: func(p *testkit.Plan) { p.WantCreate(app("1", "192.0.2.1")) },
-		},
-		"NoAddress": {
-			reason: "An address that is missing for a moment is no reason to change the app.",
-			image:  "1", status: says, live: []any{ready(), first.service(), complete("1"), app("1", "192.0.2.1")},
-			want: func(*testkit.Plan) {},
-		},
-		"Moved": {
-			reason: "Another address is.",
-			image:  "1", status: says, live: []any{ready(), reachable(), complete("1"), app("1", "192.0.2.9")},
-			want: func(p *testkit.Plan) { p.WantUpdate(app("1", "192.0.2.1")) },
-		},
-		"Update": {
-			reason: "Another image migrates first. The app stays what it is.",
-			image:  "2", status: says, live: []any{ready(), reachable(), complete("1"), app("1", "192.0.2.1")},
-			want: func(p *testkit.Plan) { p.WantCreate(desired("2").migration()).WantDelete(first.migration()) },
-		},
-		"Migrating": {
-			reason: "A migration that runs isn't complete.",
-			image:  "2", status: says, live: []any{ready(), reachable(), desired("2").migration(), app("1", "192.0.2.1")},
-			want: func(*testkit.Plan) {},
-		},
-		"Updated": {
-			reason: "The migration is complete.",
-			image:  "2", status: says, live: []any{ready(), reachable(), complete("2"), app("1", "192.0.2.1")},
-			want: func(p *testkit.Plan) { p.WantUpdate(app("2", "192.0.2.1")) },
-		},
+	var err error
+	cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}, ControllerManager: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Log(tc.reason)
-			plan := testkit.Sync(t, operator, appStacks, shop(tc.image), tc.live...)
-			tc.want(plan)
-			plan.WantStatus(tc.status)
-		})
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
 	}
+	os.Exit(code)
 }
 
-// An AppStack comes up in order, by the work of Kubernetes' own controllers and a node; another
-// image migrates first; a migration that fails leaves the app alone; in the end all goes in the
-// reverse order.
-func TestAppStack(t *testing.T) {
-	if cluster == nil {
-		t.Skip("needs a node: kube-controller-manager, kube-scheduler and kwok beside kube-apiserver")
-	}
-	k := testkit.New(t, cluster, operator, appStacks)
-	k.Create(shop("1"))
-	k.EventuallyExists(desired("1").migration(), timeout)
-	require.NoError(t, k.Settle(timeout))
-	require.Nil(t, k.Get(desired("1").app("", "")), "there is no address")
-	address := desired("1").service()
-	address.Status = reachable().Status
-	k.UpdateStatus(address)
-	runs(t, k, "1")
-
-	k.Update(shop("2"))
-	runs(t, k, "2")
-	require.Nil(t, k.Get(desired("1").migration()))
-
-	k.Update(shop("fails"))
-	says(t, k, "False", "ChildFailed")
-	image, _ := k.Get(shop("2")).Field("status", "image")
-	require.Equal(t, "example.com/shop:2", image)
-	k.Update(shop("2"))
-	runs(t, k, "2")
-
-	before := len(k.Writes())
-	k.Delete(shop("2"))
-	k.EventuallyGone(shop("2"), timeout)
-	require.NoError(t, k.Settle(timeout))
-	require.Equal(t, []string{"Deployment", "Job", "StatefulSet", "Service"}, deleted(k.Writes()[before:]))
+// A world is an operator that runs for one test, with a kubelet that the test
+// directs, and the story of what happens.
+type world struct {
+	*testkit.Kit
+	*kubelet
+	*story
+	t *testing.T
 }
 
-// runs waits until an image runs, and everything has come to rest.
-func runs(t *testing.T, k *testkit.Kit, image string) {
+func newWorld(t *testing.T) world {
 	t.Helper()
-	k.Eventually(desired(image).app("example.com/shop:"+image, "192.0.2.1"), timeout)
-	says(t, k, "True", "Ready")
-	require.NoError(t, k.Settle(timeout))
-	require.Empty(t, k.HandlerErrors(shop(image)))
+	if cluster == nil || !cluster.HasControllerManager() {
+		t.Skip("needs kube-controller-manager, which makes Pods")
+	}
+	kit := testkit.New(t, cluster, operator, appStacks)
+	return world{kit, newKubelet(t, kit.Namespace), follow(t, kit.Namespace), t}
 }
 
-// says waits for what the condition Ready says of the newest generation.
-func says(t *testing.T, k *testkit.Kit, status, reason string) {
-	t.Helper()
-	require.Eventually(t, func() bool {
-		live := k.Get(shop(""))
-		list, _ := live.Field("status", "conditions")
-		conditions, _ := list.([]any)
-		ready, _ := conditions[0].(map[string]any)
-		return ready["status"] == status && ready["reason"] == reason && ready["observedGeneration"] == live.Generation()
-	}, timeout, 20*time.Millisecond)
+// settles waits until the operator has come to rest, and finds that it waits
+// for this alone.
+func (w world) settles(waits ...string) {
+	w.t.Helper()
+	require.NoError(w.t, w.Settle(timeout))
+	require.Equal(w.t, waits, w.Waits(object(shop(""))))
 }
 
-// deleted returns the kinds of what was deleted, in order.
-func deleted(writes []testkit.Write) (kinds []string) {
-	for _, w := range writes {
-		if w.Verb == "delete" {
-			kinds = append(kinds, w.Type.Kind)
+// isReady waits until an AppStack has arrived, and the operator is at rest.
+func (w world) isReady(a *AppStack) {
+	w.t.Helper()
+	w.says(a, "Ready")
+	w.settles()
+	require.Equal(w.t, a.image(), w.status().Image)
+	require.Empty(w.t, w.HandlerErrors(object(a)))
+}
+
+// says waits until a condition is True for the newest generation of an AppStack.
+func (w world) says(a *AppStack, name string) {
+	w.t.Helper()
+	generation := w.Get(object(a)).Generation()
+	require.Eventually(w.t, func() bool {
+		c := meta.FindStatusCondition(w.status().Conditions, name)
+		return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == generation
+	}, timeout, 50*time.Millisecond, "%s isn't True", name)
+}
+
+// status returns the live status.
+func (w world) status() AppStackStatus {
+	w.t.Helper()
+	var live struct {
+		Status AppStackStatus `json:"status"`
+	}
+	require.NoError(w.t, w.Get(object(shop(""))).Decode(&live))
+	return live.Status
+}
+
+// arrives brings an AppStack up from nothing.
+func (w world) arrives(a *AppStack) {
+	w.t.Helper()
+	w.gives(corev1.PodRunning, a.Spec.DBImage)
+	w.gives(corev1.PodSucceeded, a.image()+" migrate")
+	w.gives(corev1.PodRunning, a.image())
+	w.Create(object(a))
+	w.EventuallyExists(a.service(), timeout)
+	w.UpdateStatus(addressed(a.service()))
+	w.isReady(a)
+}
+
+// TestReadme runs what README.md shows: the operator as a process, and kubectl.
+func TestReadme(t *testing.T) {
+	if cluster == nil || !cluster.HasControllerManager() {
+		t.Skip("needs kube-controller-manager, which makes Pods")
+	}
+	programs, err := transcript.Programs(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "appstacks.example.roperator.com"))
+	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
+		Readme:  "README.md",
+		Files:   []string{"crd.yaml", "sample.yaml"},
+		Bin:     programs,
+		Env:     []string{"KUBECONFIG=" + cluster.Kubeconfig()},
+		Timeout: timeout,
+		Log:     func(command string) { t.Log("$ " + command) },
+	}))
+}
+
+// arrival is the story of an AppStack up to where it is Ready.
+func arrival() []string {
+	return []string{
+		"Service shop-db is ready",
+		"StatefulSet shop-db begins",
+		"StatefulSet shop-db is ready",
+		"Job shop-migrate-1-0 begins",
+		"Job shop-migrate-1-0 is ready",
+		"Deployment shop begins",
+		"Deployment shop is ready",
+	}
+}
+
+func TestOneAfterTheOther(t *testing.T) {
+	w, stack := newWorld(t), shop("1.0")
+	w.Create(object(stack))
+	w.settles(
+		"not creating Job shop-migrate-1-0 before StatefulSet shop-db is there and ready",
+		"not creating Deployment shop before Job shop-migrate-1-0 is there and ready",
+	)
+	w.gives(corev1.PodRunning, stack.Spec.DBImage)
+	w.EventuallyExists(stack.migration(), timeout)
+	w.settles("not creating Deployment shop before Job shop-migrate-1-0 is there and ready")
+	w.gives(corev1.PodSucceeded, stack.image()+" migrate")
+	w.says(stack, "Migrated")
+	w.settles("not creating Deployment shop before the handler's own condition for it is met")
+	w.UpdateStatus(addressed(stack.service()))
+	w.Eventually(stack.deployment(stack.image(), address), timeout)
+	w.gives(corev1.PodRunning, stack.image())
+	w.isReady(stack)
+	w.tells(t, arrival()...)
+}
+
+func TestNextVersionWaitsForItsMigration(t *testing.T) {
+	w, first, second := newWorld(t), shop("1.0"), shop("2.0")
+	w.arrives(first)
+
+	w.gives(corev1.PodRunning, second.image())
+	w.Update(object(second))
+	w.EventuallyExists(second.migration(), timeout)
+	w.settles()
+	require.Equal(t, first.image(), w.status().Image, "the app waits for the migration")
+
+	// Whatever else changes reaches the app at once.
+	second.Spec.Replicas = 3
+	w.Update(object(second))
+	scaled := first.deployment(first.image(), address)
+	scaled.Spec.Replicas, scaled.Status = new(int32(3)), appsv1.DeploymentStatus{Replicas: 3, ReadyReplicas: 3, UpdatedReplicas: 3, AvailableReplicas: 3}
+	w.Eventually(scaled, timeout)
+	w.settles()
+
+	w.gives(corev1.PodSucceeded, second.image()+" migrate")
+	w.isReady(second)
+	w.tells(t, append(arrival(),
+		"Job shop-migrate-2-0 begins",
+		"Job shop-migrate-1-0 is gone",
+		"Deployment shop begins",
+		"Deployment shop is ready",
+		"Job shop-migrate-2-0 is ready",
+		"Deployment shop begins",
+		"Deployment shop is ready",
+	)...)
+}
+
+func TestMigrationThatRunsIsntStopped(t *testing.T) {
+	w, first, second, third := newWorld(t), shop("1.0"), shop("2.0"), shop("3.0")
+	w.arrives(first)
+	w.Update(object(second))
+	w.EventuallyExists(second.migration(), timeout)
+	w.gives(corev1.PodSucceeded, third.image()+" migrate")
+	w.gives(corev1.PodRunning, third.image())
+	w.Update(object(third))
+	w.settles("not creating Job shop-migrate-3-0 before the handler's own condition for it is met")
+	require.NotNil(t, w.Get(second.migration()))
+
+	w.gives(corev1.PodSucceeded, second.image()+" migrate")
+	w.isReady(third)
+	require.Nil(t, w.Get(second.migration()))
+	for _, write := range w.Writes() {
+		if write.Type == k8s.Deployment && write.Object != nil {
+			deployment, err := resource.As[appsv1.Deployment](write.Object)
+			require.NoError(t, err)
+			image, _ := contentOf(deployment.Spec.Template)
+			require.NotEqual(t, second.image(), image, "the app goes on to what is wanted by now")
 		}
 	}
-	return slices.Compact(kinds)
+}
+
+func TestCorrectedImageMigratesAgain(t *testing.T) {
+	w, wrong, corrected := newWorld(t), shop("1.0"), shop("1.0")
+	corrected.Spec.Image = "registry.example.com/corrected"
+	w.gives(corev1.PodRunning, wrong.Spec.DBImage)
+	w.gives(corev1.PodSucceeded, corrected.image()+" migrate")
+	w.gives(corev1.PodRunning, corrected.image())
+	w.Create(object(wrong))
+	w.EventuallyExists(wrong.service(), timeout)
+	w.UpdateStatus(addressed(wrong.service()))
+	w.EventuallyExists(wrong.migration(), timeout)
+	w.settles("not creating Deployment shop before Job shop-migrate-1-0 is there and ready")
+	stuck := w.Get(wrong.migration())
+
+	w.Update(object(corrected))
+	w.EventuallyGone(stuck, timeout)
+	w.isReady(corrected)
+	require.NotEqual(t, stuck.UID(), w.Get(corrected.migration()).UID())
+}
+
+func TestAppSurvivesWhatItWaitedFor(t *testing.T) {
+	w, stack := newWorld(t), shop("1.0")
+	w.arrives(stack)
+	app := w.Get(stack.deployment("", ""))
+
+	w.UpdateStatus(addressless(stack.service()))
+	require.Eventually(t, func() bool { return w.status().DatabaseAddress == "" }, timeout, 50*time.Millisecond)
+	w.isReady(stack)
+	require.Equal(t, app.Generation(), w.Get(app).Generation(), "an address that is gone for a moment changes nothing")
+	w.UpdateStatus(addressed(stack.service()))
+	w.isReady(stack)
+	require.Equal(t, app.Generation(), w.Get(app).Generation())
+
+	w.Delete(stack.migration())
+	w.isReady(stack) // a Job of that version runs again
+	require.Equal(t, app.UID(), w.Get(app).UID())
+	require.Equal(t, app.Generation(), w.Get(app).Generation())
+}
+
+func TestDeletedInTheReverseOrder(t *testing.T) {
+	w, stack := newWorld(t), shop("1.0")
+	w.arrives(stack)
+	w.Delete(object(stack))
+	w.EventuallyGone(object(stack), timeout)
+	w.tells(t, append(arrival(),
+		"Deployment shop is gone",
+		"Job shop-migrate-1-0 is gone",
+		"StatefulSet shop-db is gone",
+		"Service shop-db is gone",
+	)...)
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	if cluster == nil {
+		t.Skip("needs an API server")
+	}
+	cases := map[string]struct {
+		reason string
+		change func(*AppStack)
+		want   string // "" if it is accepted
+	}{
+		"Complete": {"as in sample.yaml", func(*AppStack) {}, ""},
+		"Tag":      {"the version is the tag", func(a *AppStack) { a.Spec.Version = "1.0-rc" }, "spec.version: Invalid value"},
+		"NoTag":    {"nothing to migrate to", func(a *AppStack) { a.Spec.Version = "" }, "spec.version: Invalid value"},
+		"NoImage":  {"nothing to run", func(a *AppStack) { a.Spec.Image = "" }, "spec.image: Invalid value"},
+		"None":     {"delete it instead", func(a *AppStack) { a.Spec.Replicas = 0 }, "spec.replicas: Invalid value"},
+		"Name":     {"a Service can't have such a name", func(a *AppStack) { a.Name = "shop.example" }, "metadata.name: names of Services and Pods begin with it"},
+	}
+	client, err := dynamic.NewForConfig(cluster.RESTConfig())
+	require.NoError(t, err)
+	stacks := client.Resource(operator.Parent.GroupVersionKind().GroupVersion().WithResource("appstacks")).Namespace("default")
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			stack := shop("1.0")
+			tc.change(stack)
+			u := &unstructured.Unstructured{Object: object(stack)}
+			_, err := stacks.Create(t.Context(), u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+			if tc.want == "" {
+				require.NoError(t, err, tc.reason)
+			} else {
+				require.ErrorContains(t, err, tc.want, tc.reason)
+			}
+		})
+	}
 }

@@ -1,188 +1,234 @@
 package main
 
 import (
+	"flag"
+	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
 
-	"github.com/roperator/roperator/internal/testing/kubelet"
+	"github.com/roperator/roperator/internal/testing/transcript"
 	"github.com/roperator/roperator/testkit"
 )
 
-// timeout only bounds a hang: it is for what takes an idle machine some seconds.
+// timeout only bounds a hang: it is for what takes an idle machine a second.
 const timeout = 5 * time.Minute
 
-var cluster *testkit.Cluster // nil where Pods can't run
+var cluster *testkit.Cluster // nil with -short
 
 func TestMain(m *testing.M) {
-	opts := testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}
-	os.Exit(kubelet.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
+	flag.Parse()
+	if testing.Short() {
+		os.Exit(m.Run())
+	}
+	var err error
+	cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}, ControllerManager: true})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := cluster.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
-// available is a condition that kube-controller-manager gives a Deployment that has enough Pods.
-var available = appsv1.DeploymentCondition{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue}
+// A world is an operator that runs for one test, with a kubelet that the test
+// directs, and the story of what happens.
+type world struct {
+	*testkit.Kit
+	*kubelet
+	*story
+	t *testing.T
+}
 
-func shop(image string) map[string]any {
-	return map[string]any{
-		"apiVersion": parent.APIVersion, "kind": parent.Kind, "metadata": map[string]any{"name": "shop"},
-		"spec": map[string]any{"image": "example.com/shop:" + image, "replicas": 2, "port": 8080},
+func newWorld(t *testing.T) world {
+	t.Helper()
+	if cluster == nil || !cluster.HasControllerManager() {
+		t.Skip("needs kube-controller-manager, which makes Pods")
+	}
+	kit := testkit.New(t, cluster, operator, blueGreens)
+	return world{kit, newKubelet(t, kit.Namespace), follow(t, kit.Namespace), t}
+}
+
+// settles waits until the operator has come to rest, and finds that it waits
+// for this alone.
+func (w world) settles(waits ...string) {
+	w.t.Helper()
+	require.NoError(w.t, w.Settle(timeout))
+	require.Equal(w.t, waits, w.Waits(object(web(""))))
+}
+
+// isReady waits until a BlueGreen has arrived at a colour, and the operator is
+// at rest.
+func (w world) isReady(b *BlueGreen, c colour) {
+	w.t.Helper()
+	generation := w.Get(object(b)).Generation()
+	require.Eventually(w.t, func() bool {
+		ready := meta.FindStatusCondition(w.status().Conditions, "Ready")
+		return ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == generation
+	}, timeout, 50*time.Millisecond, "not Ready")
+	w.settles()
+	require.Equal(w.t, b.Spec.Image, w.status().Image)
+	require.Equal(w.t, string(c), w.status().Active)
+	require.NotNil(w.t, w.Get(b.deployment(c, "")))
+	w.EventuallyGone(b.deployment(c.other(), ""), timeout)
+	require.Empty(w.t, w.HandlerErrors(object(b)))
+}
+
+// status returns the live status.
+func (w world) status() BlueGreenStatus {
+	w.t.Helper()
+	var live struct {
+		Status BlueGreenStatus `json:"status"`
+	}
+	require.NoError(w.t, w.Get(object(web(""))).Decode(&live))
+	return live.Status
+}
+
+// runs says that Pods of these versions become ready.
+func (w world) runs(versions ...string) {
+	for _, version := range versions {
+		w.gives(corev1.PodRunning, image(version))
 	}
 }
 
-// desired returns a BlueGreen for its functions.
-func desired(image string) *BlueGreen {
-	b := &BlueGreen{}
-	b.Name = "shop"
-	b.Spec.Image, b.Spec.Replicas, b.Spec.Port = "example.com/shop:"+image, 2, 8080
-	return b
+// TestReadme runs what README.md shows: the operator as a process, and kubectl.
+func TestReadme(t *testing.T) {
+	if cluster == nil || !cluster.HasControllerManager() {
+		t.Skip("needs kube-controller-manager, which makes Pods")
+	}
+	programs, err := transcript.Programs(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, transcript.Forget(t.Context(), cluster.RESTConfig(), operator.Parent.Kind, "bluegreens.example.roperator.com"))
+	require.NoError(t, transcript.Run(t.Context(), transcript.Options{
+		Readme:  "README.md",
+		Files:   []string{"crd.yaml", "sample.yaml"},
+		Bin:     programs,
+		Env:     []string{"KUBECONFIG=" + cluster.Kubeconfig()},
+		Timeout: timeout,
+		Log:     func(command string) { t.Log("$ " + command) },
+	}))
 }
 
-// rolledOut returns a live Deployment whose newest generation is rolled out, or isn't.
-func rolledOut(colour, image string, replicas int32, ready bool) any {
-	d := desired(image).deployment(colour, "example.com/shop:"+image, replicas)
-	d.Generation, d.Status.ObservedGeneration = 1, 1
-	d.Status.Replicas, d.Status.UpdatedReplicas = replicas, replicas
-	if ready {
-		d.Status.ReadyReplicas, d.Status.AvailableReplicas = replicas, replicas
-	}
-	d.Status.Conditions = append(d.Status.Conditions, available)
-	return d
+func TestTrafficFollowsWhatIsReady(t *testing.T) {
+	w := newWorld(t)
+	w.Create(object(web("1")))
+	w.settles("not creating Service web before Deployment web-blue is there and ready")
+	w.runs("1")
+	w.isReady(web("1"), blue)
+
+	w.Update(object(web("2")))
+	w.EventuallyExists(web("").deployment(green, ""), timeout)
+	w.settles()
+	require.Equal(t, image("1"), w.status().Image)
+	w.runs("2")
+	w.isReady(web("2"), green)
+
+	w.runs("3")
+	w.Update(object(web("3")))
+	w.isReady(web("3"), blue)
+	w.tells(t,
+		"blue 1 begins", "blue 1 is ready", "traffic to blue",
+		"green 2 begins", "green 2 is ready", "traffic to green", "blue is gone",
+		"blue 3 begins", "blue 3 is ready", "traffic to blue", "green is gone",
+	)
 }
 
-// What becomes of the colours, by what there is. Without a cluster.
-func TestSync(t *testing.T) {
-	first := desired("1")
-	deployment := func(colour, image string, replicas int32) any {
-		return first.deployment(colour, "example.com/shop:"+image, replicas)
-	}
-	says := func(colour, image string) map[string]any {
-		return map[string]any{"active": colour, "image": "example.com/shop:" + image}
+func TestBrokenVersionGetsNoTraffic(t *testing.T) {
+	w := newWorld(t)
+	w.runs("1", "3")
+	w.Create(object(web("1")))
+	w.isReady(web("1"), blue)
+
+	w.Update(object(web("broken")))
+	w.Eventually(web("").deployment(green, image("broken")), timeout)
+	w.settles()
+	require.Equal(t, BlueGreenStatus{Active: "blue", Image: image("1")}, BlueGreenStatus{Active: w.status().Active, Image: w.status().Image})
+
+	// The next version takes the broken one's place, and one that serves is scaled meanwhile.
+	next := web("3")
+	next.Spec.Replicas = 3
+	w.Update(object(next))
+	w.isReady(next, green)
+	require.Equal(t, []string{"traffic to blue", "traffic to green"}, traffic(w.tell()))
+}
+
+func TestBackInTheMiddle(t *testing.T) {
+	w := newWorld(t)
+	w.runs("1")
+	w.Create(object(web("1")))
+	w.isReady(web("1"), blue)
+	serving := w.Get(web("").deployment(blue, ""))
+
+	w.Update(object(web("2")))
+	w.Eventually(web("").deployment(green, image("2")), timeout)
+	w.Update(object(web("1")))
+	w.isReady(web("1"), blue)
+	require.Equal(t, serving.UID(), w.Get(serving).UID())
+	require.Equal(t, serving.Generation(), w.Get(serving).Generation(), "what serves isn't touched")
+	w.tells(t, "blue 1 begins", "blue 1 is ready", "traffic to blue", "green 2 begins", "green is gone")
+}
+
+func TestServiceIsPutRight(t *testing.T) {
+	w := newWorld(t)
+	w.runs("1")
+	w.Create(object(web("1")))
+	w.isReady(web("1"), blue)
+	w.Update(pointing(green)) // there is no such Deployment
+	w.Eventually(pointing(blue), timeout)
+	w.Delete(pointing(blue))
+	w.Eventually(pointing(blue), timeout)
+	w.isReady(web("1"), blue)
+	w.Delete(object(web("1")))
+	w.EventuallyGone(pointing(blue), timeout)
+	w.EventuallyGone(web("").deployment(blue, ""), timeout)
+}
+
+// traffic returns where the Service has pointed to.
+func traffic(lines []string) []string {
+	return slices.DeleteFunc(lines, func(text string) bool { return !strings.HasPrefix(text, "traffic") })
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	if cluster == nil {
+		t.Skip("needs an API server")
 	}
 	cases := map[string]struct {
 		reason string
-		image  string
-		live   []any
-		active map[string]any // the status says so
-		want   func(*testkit.Plan)
+		change func(*BlueGreen)
+		want   string // "" if it is accepted
 	}{
-		"First": {
-			reason: "There is nothing to take over from. The Service comes when somebody can answer.",
-			image:  "1",
-			active: map[string]any{},
-			want: func(p *testkit.Plan) {
-				p.WantCreate(deployment(blue, "1", 2)).WantWait(first.service(blue), deployment(blue, "1", 2))
-			},
-		},
-		"Ready": {
-			reason: "The Service follows.",
-			image:  "1", live: []any{rolledOut(blue, "1", 2, true)},
-			active: map[string]any{},
-			want:   func(p *testkit.Plan) { p.WantCreate(first.service(blue)) },
-		},
-		"New": {
-			reason: "The other colour gets the new version.",
-			image:  "2", live: []any{rolledOut(blue, "1", 2, true), first.service(blue)},
-			active: says(blue, "1"),
-			want:   func(p *testkit.Plan) { p.WantCreate(deployment(green, "2", 2)) },
-		},
-		"NotYet": {
-			reason: "It isn't ready.",
-			image:  "2", live: []any{rolledOut(blue, "1", 2, true), rolledOut(green, "2", 2, false), first.service(blue)},
-			active: says(blue, "1"),
-			want:   func(*testkit.Plan) {},
-		},
-		"TakesOver": {
-			reason: "It is ready.",
-			image:  "2", live: []any{rolledOut(blue, "1", 2, true), rolledOut(green, "2", 2, true), first.service(blue)},
-			active: says(blue, "1"),
-			want:   func(p *testkit.Plan) { p.WantUpdate(first.service(green)) },
-		},
-		"Rests": {
-			reason: "The old version has no traffic any more.",
-			image:  "2", live: []any{rolledOut(blue, "1", 2, true), rolledOut(green, "2", 2, true), first.service(green)},
-			active: says(green, "2"),
-			want:   func(p *testkit.Plan) { p.WantUpdate(deployment(blue, "1", 0)) },
-		},
-		"Reverted": {
-			reason: "The old version is still the one with the traffic.",
-			image:  "1", live: []any{rolledOut(blue, "1", 2, true), rolledOut(green, "2", 2, false), first.service(blue)},
-			active: says(blue, "1"),
-			want:   func(p *testkit.Plan) { p.WantUpdate(deployment(green, "2", 0)) },
-		},
-		"Another": {
-			reason: "A new goal in the middle is the other colour's.",
-			image:  "3", live: []any{rolledOut(blue, "1", 2, true), rolledOut(green, "2", 2, false), first.service(blue)},
-			active: says(blue, "1"),
-			want:   func(p *testkit.Plan) { p.WantUpdate(deployment(green, "3", 2)) },
-		},
-		"Back": {
-			reason: "A colour that rests runs the version already, but in no Pod.",
-			image:  "1", live: []any{rolledOut(blue, "1", 0, true), rolledOut(green, "2", 2, true), first.service(green)},
-			active: says(green, "2"),
-			want:   func(p *testkit.Plan) { p.WantUpdate(deployment(blue, "1", 2)) },
-		},
+		"Complete": {"as in sample.yaml", func(*BlueGreen) {}, ""},
+		"NoImage":  {"nothing to run", func(b *BlueGreen) { b.Spec.Image = "" }, "spec.image: Invalid value"},
+		"None":     {"delete it instead", func(b *BlueGreen) { b.Spec.Replicas = 0 }, "spec.replicas: Invalid value"},
+		"Name":     {"a Service can't have such a name", func(b *BlueGreen) { b.Name = "1.web" }, "metadata.name: its Service has this name"},
 	}
+	client, err := dynamic.NewForConfig(cluster.RESTConfig())
+	require.NoError(t, err)
+	all := client.Resource(operator.Parent.GroupVersionKind().GroupVersion().WithResource("bluegreens")).Namespace("default")
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			t.Log(tc.reason)
-			plan := testkit.Sync(t, operator, blueGreens, shop(tc.image), tc.live...)
-			tc.want(plan)
-			plan.WantStatus(tc.active)
+			app := web("1")
+			tc.change(app)
+			u := &unstructured.Unstructured{Object: object(app)}
+			_, err := all.Create(t.Context(), u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+			if tc.want == "" {
+				require.NoError(t, err, tc.reason)
+			} else {
+				require.ErrorContains(t, err, tc.want, tc.reason)
+			}
 		})
 	}
-}
-
-// becomes waits until a version has the traffic, and everything has come to rest.
-func becomes(t *testing.T, k *testkit.Kit, colour, image string) {
-	t.Helper()
-	k.Eventually(map[string]any{
-		"apiVersion": parent.APIVersion, "kind": parent.Kind, "metadata": map[string]any{"name": "shop"},
-		"status": map[string]any{"active": colour, "image": "example.com/shop:" + image},
-	}, timeout)
-	require.Eventually(t, func() bool {
-		rests := k.Get(desired(image).deployment(other(colour), "", 0))
-		if rests == nil {
-			return true
-		}
-		replicas, _ := rests.Field("spec", "replicas")
-		return replicas == int64(0)
-	}, timeout, 20*time.Millisecond)
-	require.NoError(t, k.Settle(timeout))
-	require.Equal(t, colour, colourOf(k))
-	require.Empty(t, k.HandlerErrors(shop(image)))
-}
-
-// colourOf returns who has the traffic.
-func colourOf(k *testkit.Kit) any {
-	colour, _ := k.Get(&corev1.Service{ObjectMeta: desired("1").service(blue).ObjectMeta}).Field("spec", "selector", "colour")
-	return colour
-}
-
-// Versions take over from one another, with Kubernetes' own controllers and a node. One that
-// doesn't come up never has the traffic, and neither has one that is withdrawn before it is ready.
-func TestBlueGreen(t *testing.T) {
-	if cluster == nil {
-		t.Skip("needs a node: kube-controller-manager, kube-scheduler and kwok beside kube-apiserver")
-	}
-	k := testkit.New(t, cluster, operator, blueGreens)
-	k.Create(shop("1"))
-	becomes(t, k, blue, "1")
-	k.Update(shop("2"))
-	becomes(t, k, green, "2")
-
-	k.Update(shop("broken"))
-	k.Eventually(map[string]any{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "shop-blue"},
-		"status": map[string]any{"updatedReplicas": 2, "unavailableReplicas": 2},
-	}, timeout)
-	require.NoError(t, k.Settle(timeout))
-	require.Equal(t, green, colourOf(k), "it isn't ready")
-	k.Update(shop("2"))
-	becomes(t, k, green, "2")
-	k.Update(shop("1"))
-	becomes(t, k, blue, "1")
 }

@@ -35,7 +35,7 @@ func inRollouts() []mutant {
 			"	return !d.gate.closed && !slices.Contains", "	return false && !slices.Contains"),
 		unit("drift is corrected at once", "plan", "plan/decide.go",
 			"	a.outdated = was != givenThis && !a.Restores\n", "	a.outdated = true\n"),
-		unit("a need whose turn it isn't isn't ready", "plan", "plan/gates.go",
+		unit("a need that waits for its turn is not ready", "plan", "plan/gates.go",
 			"	for i := range p.Queued {\n		open[p.Queued[i].Ref] = struct{}{}\n	}\n", ""),
 		unit("the steps of a rollout are no conflict loop", "reconcile", "reconcile/conflicts.go",
 			"	if p.rolled() {\n", "	if p.rolled() && false {\n"),
