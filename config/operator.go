@@ -47,8 +47,8 @@ type Operator struct {
 	// ReadyCondition has the engine keep the conditions Ready, Reconciling and Stalled in the
 	// status of each parent, by the conventions of kstatus, whatever status the handler
 	// returns, nil included. Ready is True only if the last pass over the parent has succeeded, nothing
-	// is left to write, every desired child is Current (see handler/readiness; a Pod that has
-	// failed isn't), and the handler's own Ready, if it returns one, is True. The message of
+	// is left to write, every desired child is Current (see handler/readiness; here a Job
+	// isn't while it runs, nor a Pod when it has failed), and the handler's own Ready, if it returns one, is True. The message of
 	// Ready names the first thing in the way. Reconciling is True while the engine goes on by
 	// itself, Stalled while somebody has to act.
 	//
@@ -157,8 +157,8 @@ type Child struct {
 }
 
 // A Roll bounds how many children of a type and of one parent an update makes unavailable. Those
-// that aren't Current count, whatever the reason is (see handler/readiness; here a Pod that has
-// failed isn't Current). A child that is being deleted isn't, and neither is a desired one that
+// that aren't Current count, whatever the reason is (see handler/readiness; here a Job
+// that runs and a Pod that has failed aren't). A child that is being deleted isn't, and neither is a desired one that
 // doesn't exist, unless its creation waits (handler.After and When).
 //
 // A child is outdated if its mark says that it was given another desired state. Outdated

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -46,18 +47,29 @@ type Wishes struct {
 }
 
 // Inner returns the child inside obj, which is obj itself unless that is Left or Gated,
-// and what these say of it.
+// and what these say of it. The lists are read only.
 func Inner(obj any) (child any, w Wishes) {
 	for {
 		switch o := obj.(type) {
 		case Left:
-			obj, w.Left = o.Child, append(w.Left, o.Paths...)
+			obj, w.Left = o.Child, joined(w.Left, o.Paths)
 		case Gated:
-			obj, w.Needs, w.Closed = o.Child, append(w.Needs, o.Needs...), w.Closed || o.Closed
+			obj, w.Needs, w.Closed = o.Child, joined(w.Needs, o.Needs), w.Closed || o.Closed
 		default:
 			return obj, w
 		}
 	}
+}
+
+// joined returns both lists as one, which may be one of them.
+func joined[T any](a, b []T) []T {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
+	}
+	return slices.Concat(a, b)
 }
 
 // Map returns a fresh copy of obj as in unstructured.Unstructured: objects are

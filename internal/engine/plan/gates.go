@@ -21,8 +21,9 @@ import (
 // A gate is what the creation of a child waits for: see handler.After and handler.When.
 type gate struct {
 	given  []any  // the needs as the handler gave them
-	needs  []need // the same, of OpenGates
+	needs  []need // the same, of FindNeeds
 	closed bool   // the handler's own condition isn't met
+	visit  visit  // of cycle
 }
 
 // A need is an object that has to be there and be ready.
@@ -82,6 +83,7 @@ func FindNeeds(s *catalog.Settings, parent *resource.Resource, desired []*Desire
 		if f == nil {
 			f = newNeedFinder(s, parent, desired, returned, in)
 		}
+		d.gate.needs = make([]need, 0, len(d.gate.given))
 		for n, given := range d.gate.given {
 			found, err := f.find(given)
 			if err != nil {
@@ -107,14 +109,14 @@ type needFinder struct {
 	settings *catalog.Settings
 	parent   *resource.Resource
 	in       Needed
-	byRef    map[object.Ref]*Desired
-	byValue  map[uintptr]*Desired // children that are pointers or maps: most needs are the very same
+	desired  []*Desired
+	byRef    map[object.Ref]*Desired // nil: no need was looked for by its reference
+	byValue  map[uintptr]*Desired    // children that are pointers or maps: most needs are the very same
 }
 
 func newNeedFinder(s *catalog.Settings, parent *resource.Resource, desired []*Desired, returned []any, in Needed) *needFinder {
-	f := &needFinder{settings: s, parent: parent, in: in, byRef: make(map[object.Ref]*Desired, len(desired)), byValue: make(map[uintptr]*Desired, len(desired))}
+	f := &needFinder{settings: s, parent: parent, in: in, desired: desired, byValue: make(map[uintptr]*Desired, len(desired))}
 	for i, d := range desired {
-		f.byRef[d.ref] = d
 		if at, ok := addressOf(returned[i]); ok {
 			f.byValue[at] = d
 		}
@@ -144,13 +146,24 @@ func (f *needFinder) find(given any) (need, error) {
 	if err != nil {
 		return need{}, err
 	}
-	if d := f.byRef[ref]; d != nil {
+	if d := f.returned(ref); d != nil {
 		return need{ref, d}, nil
 	}
 	if f.in.Refers == nil || !f.in.Refers(ref) {
 		return need{}, fmt.Errorf("%s is neither a child of this response nor what the parent refers to (config.Operator.Related)", ref)
 	}
 	return need{ref, nil}, nil
+}
+
+// returned returns the child that a reference leads to, nil if there is none.
+func (f *needFinder) returned(ref object.Ref) *Desired {
+	if f.byRef == nil {
+		f.byRef = make(map[object.Ref]*Desired, len(f.desired))
+		for _, d := range f.desired {
+			f.byRef[d.ref] = d
+		}
+	}
+	return f.byRef[ref]
 }
 
 // refOf returns the reference to a need. A panic of the need's type becomes an error.
@@ -193,33 +206,38 @@ func (f *needFinder) kindOf(t resource.Type) *catalog.Kind {
 	return f.settings.Types.RelatedTo(t)
 }
 
+// A visit is how far cycle has got with a child.
+type visit uint8
+
+const (
+	unvisited visit = iota
+	visiting
+	visited
+)
+
 // cycle returns children that need each other, from one to the same one again; nil if there
 // are none.
 func cycle(desired []*Desired) (around []string) {
-	done := map[*Desired]bool{} // false: it is being looked at
 	var trail []*Desired
-	var visit func(d *Desired) bool
-	visit = func(d *Desired) bool {
-		if over, begun := done[d]; begun {
-			return !over
+	var leads func(d *Desired) bool // to a cycle
+	leads = func(d *Desired) bool {
+		if d.gate == nil || d.gate.visit != unvisited {
+			return d.gate != nil && d.gate.visit == visiting
 		}
-		done[d] = false
-		trail = append(trail, d)
-		if d.gate != nil {
-			for _, n := range d.gate.needs {
-				if n.child != nil && visit(n.child) {
-					if around == nil {
-						around = namesFrom(trail, n.child)
-					}
-					return true
+		d.gate.visit, trail = visiting, append(trail, d)
+		for _, n := range d.gate.needs {
+			if n.child != nil && leads(n.child) {
+				if around == nil {
+					around = namesFrom(trail, n.child)
 				}
+				return true
 			}
 		}
-		done[d], trail = true, trail[:len(trail)-1]
+		d.gate.visit, trail = visited, trail[:len(trail)-1]
 		return false
 	}
 	for _, d := range desired {
-		if d.gate != nil && visit(d) {
+		if leads(d) {
 			return around
 		}
 	}
@@ -284,25 +302,30 @@ func (in *Input) isMet(n need) bool {
 }
 
 // isReady says whether others may rely on an object. It asks for more than that the object is
-// Current: to kstatus a Job is that while it runs.
+// Current: a Job that is suspended is that, too.
 func isReady(res *resource.Resource) bool {
-	if ReadinessOf(res).State != readiness.Current {
-		return false
-	}
-	return res.Type().GroupVersionKind().GroupKind() != k8s.Job.GroupVersionKind().GroupKind() || hasCondition(res, "Complete")
+	return ReadinessOf(res).State == readiness.Current && (!isOf(res, k8s.Job) || hasCondition(res, "Complete"))
 }
 
-// ReadinessOf returns the readiness of a child. It is that of kstatus, but that a Pod isn't
-// Current when it has failed.
+// ReadinessOf returns the readiness of a child. It is that of kstatus, but that a Job isn't
+// Current while it runs, nor a Pod when it has failed.
 func ReadinessOf(res *resource.Resource) readiness.Readiness {
 	is := readiness.Of(res)
-	if is.State != readiness.Current || res.Type().GroupVersionKind().GroupKind() != k8s.Pod.GroupVersionKind().GroupKind() {
-		return is
-	}
-	if phase, _ := res.Field("status", "phase"); phase == "Failed" {
-		return readiness.Readiness{State: readiness.Failed, Message: "the Pod has failed"}
+	switch {
+	case is.State != readiness.Current:
+	case isOf(res, k8s.Job) && !hasCondition(res, "Complete") && !hasCondition(res, "Suspended"):
+		is.State = readiness.InProgress
+	case isOf(res, k8s.Pod):
+		if phase, _ := res.Field("status", "phase"); phase == "Failed" {
+			return readiness.Readiness{State: readiness.Failed, Message: "the Pod has failed"}
+		}
 	}
 	return is
+}
+
+// isOf says whether an object is of a kind, in whatever version.
+func isOf(res *resource.Resource, t resource.Type) bool {
+	return res.Type().GroupVersionKind().GroupKind() == t.GroupVersionKind().GroupKind()
 }
 
 // hasCondition says whether a condition of an object is True.

@@ -156,6 +156,7 @@ func TestBuild_Gates(t *testing.T) {
 		"Bound":       {"it is ready", claim, live(k8s.PersistentVolumeClaim, bound), true, true},
 		"Differs":     {"it is to be written", other, live(k8s.PersistentVolumeClaim, bound), false, false},
 		"JobRuns":     {"it isn't done", job, live(k8s.Job, map[string]any{"startTime": "2026-01-01T00:00:00Z", "active": 1}), true, false},
+		"JobRests":    {"it is suspended", job, live(k8s.Job, conditionNamed("Suspended")), true, false},
 		"JobFailed":   {"it won't be done", job, live(k8s.Job, conditionNamed("Failed")), true, false},
 		"JobComplete": {"it is done", job, live(k8s.Job, conditionNamed("Complete")), true, true},
 		"PodFailed":   {"it has come to nothing", pod, live(k8s.Pod, map[string]any{"phase": "Failed"}), true, false},

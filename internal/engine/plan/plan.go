@@ -190,6 +190,17 @@ func (p *Plan) due(in Input, a Action) (Action, bool) {
 	return a, true
 }
 
+// Live returns the object of a list that is in the order of handler.Children, nil if it isn't in
+// the list. hint is where the object may be; Live changes it to where the next one may be.
+func Live(sorted []*resource.Resource, ref object.Ref, hint *int) *resource.Resource {
+	i, ok := find(sorted, ref, *hint)
+	if !ok {
+		return nil
+	}
+	*hint = i + 1
+	return sorted[i]
+}
+
 // find returns the position of an object in a list that is in the order of
 // handler.Children, false if the object isn't in the list. find looks at the
 // position hint first.

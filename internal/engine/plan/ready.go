@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -192,6 +193,9 @@ func keptIndex(item any) int {
 	return keptAt(name)
 }
 
+// KeepsStanding says whether a status has what SetStanding has written to it.
+func KeepsStanding(status any) bool { return statedIn(status)[atReady].status != "" }
+
 // IsPaused says whether a status tells that its parent is paused.
 func IsPaused(status any) bool {
 	says := statedIn(status)[atStalled]
@@ -202,39 +206,50 @@ func IsPaused(status any) bool {
 // had it, since to find it out costs more than all else of a pass that changes nothing. The zero
 // value is empty.
 type readinessMemory struct {
-	of, next map[types.UID]knownReadiness
+	of    map[types.UID]knownReadiness
+	pass  uint64 // counts the calls of ForgetReadiness
+	asked int    // how many of the children were asked for since the last one
 }
 
 type knownReadiness struct {
 	version string
 	is      readiness.Readiness
+	pass    uint64 // in which the child was asked for last
 }
 
 // Readiness returns the readiness of a child, and in how long that may change by itself, zero if
-// it doesn't.
+// it doesn't. It is asked for a child once a pass.
 func (p *ParentMemory) Readiness(child *resource.Resource, now time.Time) (is readiness.Readiness, expires time.Duration) {
 	m := &p.readiness
 	known, ok := m.of[child.UID()]
 	if !ok || known.version != child.ResourceVersion() {
-		known = knownReadiness{child.ResourceVersion(), ReadinessOf(child)}
+		known = knownReadiness{version: child.ResourceVersion(), is: ReadinessOf(child)}
 		if expires = untilUnschedulable(child, known.is, now); expires > 0 {
 			return known.is, expires
 		}
 	}
-	if m.next == nil {
-		m.next = make(map[types.UID]knownReadiness, len(m.of))
+	if m.of == nil {
+		m.of = map[types.UID]knownReadiness{}
 	}
-	m.next[child.UID()] = known
+	known.pass = m.pass
+	m.of[child.UID()] = known
+	m.asked++
 	return known.is, 0
 }
 
 // ForgetReadiness forgets the children for which Readiness wasn't called since the last call.
-func (p *ParentMemory) ForgetReadiness() { p.readiness = readinessMemory{of: p.readiness.next} }
+func (p *ParentMemory) ForgetReadiness() {
+	m := &p.readiness
+	if len(m.of) > m.asked {
+		maps.DeleteFunc(m.of, func(_ types.UID, k knownReadiness) bool { return k.pass != m.pass })
+	}
+	m.pass, m.asked = m.pass+1, 0
+}
 
 // untilUnschedulable returns in how long a Pod that no node can take becomes Failed. That is 15
 // seconds after its creation by the rules of kstatus, the only ones that read the clock.
 func untilUnschedulable(child *resource.Resource, is readiness.Readiness, now time.Time) time.Duration {
-	if is.State != readiness.InProgress || child.Type().GroupVersionKind().GroupKind() != k8s.Pod.GroupVersionKind().GroupKind() {
+	if is.State != readiness.InProgress || !isOf(child, k8s.Pod) {
 		return 0
 	}
 	text, _ := child.Field("metadata", "creationTimestamp")

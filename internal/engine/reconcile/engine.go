@@ -80,6 +80,7 @@ type Engine struct {
 	unsure   chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
 	looking  atomic.Bool   // for departed parents, for the first time
 	standby  atomic.Bool   // no pass is made: see Standby
+	dropped  atomic.Bool   // it was told that the API server drops conditions: see noteDropped
 	stuck    stuckCalls
 	passes   passesUnderWay
 	// histories counts how often a type has started over with a new history of

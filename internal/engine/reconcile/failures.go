@@ -176,6 +176,14 @@ func (p *pass) unserved(planned *plan.Plan, k *catalog.Kind) (names []string) {
 	return names
 }
 
+// areReady says of this many children what is waited for.
+func areReady(count int) string {
+	if count == 1 {
+		return " is there and ready"
+	}
+	return " are there and ready"
+}
+
 // gateTexts says for the children that aren't created yet what they wait for. Those that wait
 // for the same have one text.
 func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
@@ -189,7 +197,7 @@ func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
 			for _, n := range g.Needs {
 				needs = append(needs, p.nameOf(n))
 			}
-			reason = joinNames(needs) + " is there and ready"
+			reason = joinNames(needs) + areReady(len(needs))
 		}
 		if children[reason] == nil {
 			order = append(order, reason)

@@ -79,13 +79,12 @@ func (p *pass) standOfChildren(o outlook) (first *plan.Standing, expires time.Du
 		}
 		is, in := p.memory.Readiness(live, time.Now())
 		expires = schedule.Soonest(expires, in)
-		message := ref.String() + ": " + is.Message
 		switch {
 		case is.State == readiness.Current:
 		case is.State == readiness.Failed && (first == nil || first.State != readiness.Failed):
-			first = standing(readiness.Failed, plan.ReasonChildFailed, message)
+			first = standing(readiness.Failed, plan.ReasonChildFailed, ref.String()+": "+is.Message)
 		case first == nil:
-			first = standing(readiness.InProgress, plan.ReasonChildNotReady, message)
+			first = standing(readiness.InProgress, plan.ReasonChildNotReady, ref.String()+": "+is.Message)
 		}
 	}
 	if o.kept {
@@ -94,11 +93,11 @@ func (p *pass) standOfChildren(o outlook) (first *plan.Standing, expires time.Du
 		}
 		return first, expires
 	}
-	written := p.written()
+	written, hint := p.written(), 0
 	for ref := range plan.Refs(o.desired) {
 		live, wrote := written[ref]
 		if !wrote {
-			live, _ = p.req.Children.OfType(ref.Type).Get(ref.Key.Namespace, ref.Key.Name)
+			live = plan.Live(p.children, ref, &hint)
 		}
 		look(ref, live)
 	}
@@ -166,6 +165,14 @@ func (p *pass) pause(ctx context.Context) (schedule.Outcome, error) {
 	out, err := p.settleStatus(ctx, nil, childrenState{failed: true, prompted: true, standing: standing(readiness.Failed, plan.ReasonPaused, text)})
 	out.Again, out.Err = false, err != nil
 	return out, err
+}
+
+// noteDropped warns, once, if the API server has dropped the conditions from a status that was
+// written.
+func (p *pass) noteDropped(made any) {
+	if p.Config.ReadyCondition && !plan.KeepsStanding(made) && p.dropped.CompareAndSwap(false, true) {
+		p.Logger().Warn("ReadyCondition: the API server drops status.conditions; add them to the schema of the CustomResourceDefinition", "type", p.parent.Type().String())
+	}
 }
 
 // standWhileDeleting returns what the conditions of a parent tell that is being deleted.

@@ -391,6 +391,28 @@ func TestReady_NoPlace(t *testing.T) {
 	})
 }
 
+// A schema without conditions is told of, once, and silent from then on.
+func TestReady_Dropped(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		server.SetHooks(fakeapi.Hooks{Admit: func(_ fakeapi.Request, object map[string]any) error {
+			if status, ok := object["status"].(map[string]any); ok {
+				delete(status, "conditions")
+			}
+			return nil
+		}})
+		cfg := rig.Config()
+		cfg.ReadyCondition = true
+		r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
+		r.Create("a", "1")
+		r.Create("b", "1")
+		rig.Elapse(time.Hour)
+		require.Equal(t, 1, strings.Count(r.Logs.String(), "the API server drops status.conditions"))
+		require.Equal(t, 2, statusWrites(server))
+		r.Stop()
+	})
+}
+
 // A watchman checks each state of a parent: it is Ready only if all its children are.
 type watchman struct {
 	sync.Mutex

@@ -68,8 +68,8 @@ func allReady(t *testing.T, r *rig.Rig) {
 		if r.Get(k8s.Deployment, shipName(i)) != nil {
 			setReady(t, r.Server, shipName(i), true)
 		}
+		rig.Elapse(time.Second) // it may be another's turn now, which Recreate deletes
 	}
-	rig.Elapse(time.Second)
 }
 
 // A rollout goes child by child, each once the one before is ready.

@@ -26,7 +26,7 @@ func (p *pass) rollTexts(planned *plan.Plan) (texts []string) {
 		if names == nil {
 			continue // the next pass follows at once
 		}
-		text := fmt.Sprintf("not updating another %s before %s is there and ready", q.Ref.Type.Kind, joinNames(names))
+		text := fmt.Sprintf("not updating another %s before %s%s", q.Ref.Type.Kind, joinNames(names), areReady(len(names)))
 		if !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}

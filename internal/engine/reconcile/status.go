@@ -131,6 +131,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	p.store.Wrote(answer)
 	made, _ := answer.Field("status")
 	p.memory.AcceptStatus(want, jsonvalue.NullFree(made))
+	p.noteDropped(made)
 	if redundant {
 		return schedule.Outcome{}, nil
 	}
