@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -236,12 +237,8 @@ func cycle(desired []*Desired) (around []string) {
 		d.gate.visit, trail = visited, trail[:len(trail)-1]
 		return false
 	}
-	for _, d := range desired {
-		if leads(d) {
-			return around
-		}
-	}
-	return nil
+	slices.ContainsFunc(desired, leads)
+	return around
 }
 
 // namesFrom names the children of a trail from one on, and that one once more.
