@@ -237,8 +237,10 @@ func cycle(desired []*Desired) (around []string) {
 		d.gate.visit, trail = visited, trail[:len(trail)-1]
 		return false
 	}
-	slices.ContainsFunc(desired, leads)
-	return around
+	if slices.ContainsFunc(desired, leads) {
+		return around
+	}
+	return nil
 }
 
 // namesFrom names the children of a trail from one on, and that one once more.
