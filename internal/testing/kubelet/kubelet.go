@@ -1,4 +1,4 @@
-// Package kubelet gives a cluster for tests a node on which Pods run, as far as their status
+// Package kubelet gives a cluster for tests two nodes on which Pods run, as far as their status
 // tells: kube-scheduler, and kwok, which plays the kubelet.
 package kubelet
 
@@ -7,14 +7,18 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/roperator/roperator/internal/testing/plane"
@@ -23,7 +27,11 @@ import (
 // startTimeout bounds the start. A few seconds are usual.
 const startTimeout = time.Minute
 
-const nodeName = "kwok"
+// ownLabel is on the nodes that are ours. kwok plays no others.
+const ownLabel = "kubelet.roperator.com/own"
+
+// ErrForeignNodes means that a cluster has nodes that Start hasn't added.
+var ErrForeignNodes = errors.New("the cluster has nodes of its own")
 
 //go:embed stages.yaml
 var stages []byte
@@ -31,14 +39,14 @@ var stages []byte
 // Stages returns what kwok plays, as its configuration file.
 func Stages() []byte { return append([]byte(nil), stages...) }
 
-// Broken is how the image of a container ends whose Pod never becomes Ready, and Fails that of one
-// whose Job fails.
+// A Pod never becomes Ready if the image of a container of it contains Broken, and a Job fails if
+// one of its Pods' contains Fails.
 const (
 	Broken = "broken"
 	Fails  = "fails"
 )
 
-// A Kubelet is a node and the processes behind it.
+// A Kubelet is two nodes and the processes behind them.
 type Kubelet struct {
 	dir             string
 	scheduler, kwok *plane.Process
@@ -46,8 +54,8 @@ type Kubelet struct {
 
 // Start returns when Pods can run on the cluster of a kubeconfig, which must allow everything. Its
 // kube-controller-manager must be running. The programs are those in the folder that
-// KUBEBUILDER_ASSETS names. An error that is os.ErrNotExist: one isn't there. The caller must call
-// Stop.
+// KUBEBUILDER_ASSETS names. An error that is os.ErrNotExist: one isn't there. A cluster that has
+// nodes of its own is left as it is: the error is ErrForeignNodes. The caller must call Stop.
 func Start(ctx context.Context, kubeconfig string) (k *Kubelet, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -62,7 +70,58 @@ func Start(ctx context.Context, kubeconfig string) (k *Kubelet, err error) {
 	return k, nil
 }
 
-func (k *Kubelet) start(ctx context.Context, kubeconfig string) (err error) {
+func (k *Kubelet) start(ctx context.Context, kubeconfig string) error {
+	client, release, err := connect(kubeconfig)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := refuseForeign(ctx, client); err != nil {
+		return err
+	}
+	if err := k.startPrograms(kubeconfig); err != nil {
+		return err
+	}
+	names := []string{"kwok-1", "kwok-2"}
+	for _, name := range names {
+		if err := addNode(ctx, client, name); err != nil {
+			return err
+		}
+	}
+	return k.await(ctx, client, names)
+}
+
+// connect returns a client that shares its connections with no other, and what closes them.
+func connect(kubeconfig string) (client *kubernetes.Clientset, release func(), err error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, nil, err
+	}
+	cfg.Dial = (&net.Dialer{}).DialContext
+	transport, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	if client, err = kubernetes.NewForConfigAndClient(cfg, transport); err != nil {
+		return nil, nil, err
+	}
+	return client, func() { utilnet.CloseIdleConnectionsFor(transport.Transport) }, nil
+}
+
+// refuseForeign returns ErrForeignNodes if there is a node that isn't ours: a second scheduler
+// would place the Pods that are meant for it.
+func refuseForeign(ctx context.Context, client kubernetes.Interface) error {
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "!" + ownLabel, Limit: 1})
+	if err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
+	if len(nodes.Items) > 0 {
+		return fmt.Errorf("%w: %s", ErrForeignNodes, nodes.Items[0].Name)
+	}
+	return nil
+}
+
+func (k *Kubelet) startPrograms(kubeconfig string) (err error) {
 	config := filepath.Join(k.dir, "stages.yaml")
 	if err := os.WriteFile(config, stages, 0o600); err != nil {
 		return err
@@ -73,48 +132,76 @@ func (k *Kubelet) start(ctx context.Context, kubeconfig string) (err error) {
 		return err
 	}
 	k.kwok, err = plane.StartProgram(filepath.Join(k.dir, "kwok.log"), "kwok",
-		"--kubeconfig="+kubeconfig, "--config="+config, "--manage-all-nodes=true", "--node-lease-duration-seconds=40")
-	if err != nil {
-		return err
-	}
-	return addNode(ctx, kubeconfig)
+		"--kubeconfig="+kubeconfig, "--config="+config, "--manage-nodes-with-label-selector="+ownLabel, "--node-lease-duration-seconds=40")
+	return err
 }
 
-// addNode returns when there is a node that is ready.
-func addNode(ctx context.Context, kubeconfig string) error {
-	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	client, err := kubernetes.NewForConfig(cfg)
-	if err != nil {
-		return err
-	}
+// addNode creates a node of ours, if it isn't left from an earlier Start.
+func addNode(ctx context.Context, client kubernetes.Interface, name string) error {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("1000"),
 	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{corev1.LabelHostname: nodeName}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, ownLabel: ""}},
 		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 	}
-	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("node: %w", err)
+	_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("node %s: %w", name, err)
 	}
-	return plane.Until(ctx, startTimeout, func() error {
-		node, err := client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		for _, c := range node.Status.Conditions {
-			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0 {
-				return nil
-			}
-		}
-		return errors.New("the node isn't ready")
-	})
+	return nil
 }
 
-// Stop ends the processes. The node stays.
+// await returns when Pods can run on the nodes, or a program has ended.
+func (k *Kubelet) await(ctx context.Context, client kubernetes.Interface, names []string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := plane.Until(ctx, startTimeout, func() error {
+		if err := k.alive(); err != nil {
+			cancel(err)
+			return err
+		}
+		for _, name := range names {
+			if err := isReady(ctx, client, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
+	return nil
+}
+
+// alive returns an error if a program has ended.
+func (k *Kubelet) alive() error {
+	select {
+	case <-k.scheduler.Done():
+		return errors.New("kube-scheduler has ended")
+	case <-k.kwok.Done():
+		return errors.New("kwok has ended")
+	default:
+		return nil
+	}
+}
+
+// isReady returns nil if a node is ready and its taint of not being so has gone.
+func isReady(ctx context.Context, client kubernetes.Interface, name string) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && len(node.Spec.Taints) == 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s isn't ready", name)
+}
+
+// Stop ends the processes, and returns when they have ended. The nodes stay, and Start may follow.
+// A second call does nothing.
 func (k *Kubelet) Stop() error {
 	k.kwok.Kill()
 	k.scheduler.Kill()
