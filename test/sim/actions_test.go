@@ -91,6 +91,16 @@ func writeScript(seed uint64) *script {
 		s.Options = append(s.Options, withRelated)
 		s.Actions = append(s.Actions, relatedActions(rng, parents, length)...)
 	}
+	rng = rand.New(rand.NewPCG(seed, 4))
+	if rng.IntN(2) == 0 {
+		s.Options = append(s.Options, withReadiness)
+		s.Actions = append(s.Actions, readinessActions(rng, parents, length)...)
+	}
+	for _, option := range []string{twoAtOnce, withTeardown} {
+		if rng.IntN(3) == 0 {
+			s.Options = append(s.Options, option)
+		}
+	}
 	if s.is(inNamespaces) { // one that isn't theirs
 		s.Actions = append(s.Actions, action{Verb: "create", Args: []string{"p4", value(), "2"}})
 	}
@@ -178,6 +188,8 @@ func (w *world) act(a action) {
 		}
 	case "set":
 		w.change("Parent/"+args[0], func(o map[string]any) { maps.Copy(nested(o, "spec"), spec(args[1], args[2])) })
+	case "fail", "recover", "break", "unbreak", "freeze", "thaw":
+		w.actOnReadiness(a.Verb, args)
 	case "refer", "put", "drop", "redo":
 		w.actOnRelated(a.Verb, a.Args[0], a.Args[1:])
 	case "clear-status":
@@ -190,7 +202,8 @@ func (w *world) act(a action) {
 // changes says whether an action is one that has an effect only if it changes
 // an object.
 func (w *world) changes(verb string) bool {
-	return !slices.Contains([]string{"break-watches", "bookmark", "outage", "cut-lease", "kill", "stop", "lag", "catch-up"}, verb)
+	return !slices.Contains([]string{"break-watches", "bookmark", "outage", "cut-lease", "kill", "stop", "lag", "catch-up",
+		"fail", "recover", "break", "unbreak", "freeze", "thaw"}, verb)
 }
 
 func spec(value, count string) map[string]any {
@@ -360,6 +373,7 @@ func (w *world) mend() {
 	w.mu.Unlock()
 	w.server.Release()
 	w.mendRefs()
+	w.mendReadiness()
 	w.checkForeign()
 	for _, r := range w.live() {
 		arg := r.Type().Kind + "/" + r.Name()

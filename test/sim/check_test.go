@@ -24,6 +24,7 @@ import (
 func (w *world) changed(was, is map[string]any) {
 	before, after := briefOf(was), briefOf(is)
 	w.past.Note(was, is)
+	w.checkTimes(was, is)
 	w.mu.Lock()
 	w.noteChangeLocked(before, after, is == nil)
 	had, has := slices.Contains(before.Metadata.Finalizers, foreignFinalizer), slices.Contains(after.Metadata.Finalizers, foreignFinalizer)
@@ -37,6 +38,7 @@ func (w *world) changed(was, is map[string]any) {
 	}
 	w.noteLeaderLocked(is)
 	w.noteEndLocked(before, after, is == nil)
+	w.noteCurrentLocked(is)
 	if was == nil {
 		w.mu.first[after.Metadata.UID] = is
 	}
@@ -162,6 +164,7 @@ func (p *process) checkWrite(req *http.Request, name string, body []byte) {
 		p.mu.Lock()
 		p.mu.deleting[*opts.Preconditions.UID] = struct{}{}
 		p.mu.Unlock()
+		p.checkTeardown(name, *opts.Preconditions.UID)
 	}
 }
 
@@ -185,8 +188,17 @@ func (p *process) checkRefused(req *http.Request, name string) {
 	if of, ok := strings.CutSuffix(name, "/status"); ok {
 		parent = lastOf(of)
 	}
+	if p.script.is(withReadiness) && strings.HasSuffix(name, "/status") {
+		return // which says what is in the way
+	}
+	live := p.server.Get(parentType(), inNamespace(parent))
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if live != nil {
+		if _, tearing := p.mu.finalized[live.UID()]; tearing {
+			return // no handler has a say any more
+		}
+	}
 	if pass := p.mu.passes[parent]; pass != nil && pass.none {
 		p.violated("%s: %s after a handler that failed", p.replica, name)
 	}
@@ -308,7 +320,7 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 		first = r.UID()
 	}
 	related := digest(w.relatedTo(parent))
-	want := desired(parent, first, related)
+	want := w.desired(parent, first, related)
 	for _, d := range want {
 		meta, _ := d["metadata"].(map[string]any)
 		kind, _ := d["kind"].(string)
@@ -325,10 +337,15 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 	for _, c := range children {
 		w.violated("%s of %s isn't wanted", c, parent)
 	}
-	status, _ := parent.Field("status")
+	held, _ := parent.Field("status")
+	status, _ := held.(map[string]any)
+	if w.script.is(withReadiness) {
+		w.checkConditions(parent)
+		delete(status, "conditions")
+	}
 	expected := statusOf(parent, len(want), related)
 	expected["observedGeneration"] = parent.Generation()
-	if !reflect.DeepEqual(status, any(expected)) {
+	if !reflect.DeepEqual(status, expected) {
 		w.violated("%s has the status %v, not %v", parent, status, expected)
 	}
 }

@@ -186,6 +186,7 @@ func noted() []string {
 		"unmark child", "replace child", "revert child", "occupy child", "copy child",
 		"compact", "break-watches", "bookmark", "outage", "kill", "stop", "lag", "catch-up",
 		"put", "drop", "redo", "refer", sawUnrelated,
+		"fail child", "recover child", "break", "unbreak", "freeze", "thaw", sawStep, sawGate, sawReady, sawTeardown,
 	}
 }
 
@@ -199,6 +200,10 @@ const (
 	sawHandover    = "leader change"
 	sawStandby     = "two processes"
 	sawUnrelated   = "change of what nobody refers to"
+	sawStep        = "step of a rollout"
+	sawGate        = "creation behind a gate"
+	sawReady       = "parent that is ready"
+	sawTeardown    = "deletion in order"
 )
 
 // What a request may meet besides an API error.

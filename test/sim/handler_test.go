@@ -38,7 +38,7 @@ func secret(parent, value string, first types.UID) map[string]any {
 }
 
 // part is of a parent with these related objects.
-func part(parent, value string, count int, related string) map[string]any {
+func part(name, value string, count int, related string) map[string]any {
 	items := make([]any, 0, count)
 	for i := range count {
 		items = append(items, map[string]any{"name": fmt.Sprint("item-", i), "value": value})
@@ -47,14 +47,17 @@ func part(parent, value string, count int, related string) map[string]any {
 	if related != "" {
 		spec["related"] = related
 	}
-	return map[string]any{"apiVersion": partType().APIVersion, "kind": partType().Kind, "metadata": map[string]any{"name": parent}, "spec": spec}
+	return map[string]any{"apiVersion": partType().APIVersion, "kind": partType().Kind, "metadata": map[string]any{"name": name}, "spec": spec}
 }
 
 // desired is what a parent shall have, given its first ConfigMap's UID, and a digest of what
 // it refers to.
-func desired(parent *resource.Resource, first types.UID, related string) []map[string]any {
+func (w *world) desired(parent *resource.Resource, first types.UID, related string) []map[string]any {
 	value, count := specOf(parent)
-	out := []map[string]any{part(parent.Name(), value, count, related)}
+	var out []map[string]any
+	for _, name := range w.script.partNames(parent.Name(), count) {
+		out = append(out, part(name, value, count, related))
+	}
 	for i := range count {
 		out = append(out, configMap(parent.Name(), i, value))
 	}
@@ -111,11 +114,11 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	if held, ok := req.Children.OfType(k8s.ConfigMap).Get(req.Parent.Namespace(), req.Parent.Name()+"-0"); ok {
 		first = held.UID()
 	}
-	var children []any
-	next := &pass{failed: map[string]struct{}{}}
+	next := &pass{failed: map[string]struct{}{}, stepped: map[string]struct{}{}}
 	related := digest(slices.Collect(req.Related.All()))
-	for _, child := range desired(req.Parent, first, related) {
-		children = append(children, child)
+	children := o.desired(req.Parent, first, related)
+	next.showParts(req, children, o.onDelete(partType().Kind))
+	for _, child := range children {
 		meta, _ := child["metadata"].(map[string]any)
 		name, _ := meta["name"].(string)
 		kind, _ := child["kind"].(string)
@@ -125,7 +128,11 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	if f.Outcome == killAfter {
 		o.kill()
 	}
-	return &handler.SyncResponse{Status: statusOf(req.Parent, req.Children.Len(), related), Children: children}, nil
+	status := statusOf(req.Parent, req.Children.Len(), related)
+	if o.script.is(withReadiness) {
+		status["conditions"] = []any{map[string]any{"type": "Synced", "status": "True", "reason": "Simulated"}}
+	}
+	return &handler.SyncResponse{Status: status, Children: o.gated(children)}, nil
 }
 
 // Finalize is handler.Handler's.
@@ -157,6 +164,7 @@ func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*han
 		return nil, errDead
 	}
 	o.release(uid)
+	o.finalizing(req)
 	if f.Outcome == killAfter {
 		o.kill()
 	}

@@ -20,11 +20,14 @@ type script struct {
 
 // What a run may be set to.
 const (
-	inNamespaces = "namespaces" // the operators see "ns" and "ns2" alone
-	withSelector = "selector"   // parents that are put aside by a label aren't theirs
-	byLists      = "lists"      // the server can't stream a list
-	inPages      = "pages"      // nor send more than two objects of it at once
-	withRelated  = "related"    // parents refer to objects that aren't their children
+	inNamespaces  = "namespaces"  // the operators see "ns" and "ns2" alone
+	withSelector  = "selector"    // parents that are put aside by a label aren't theirs
+	byLists       = "lists"       // the server can't stream a list
+	inPages       = "pages"       // nor send more than two objects of it at once
+	withRelated   = "related"     // parents refer to objects that aren't their children
+	withReadiness = "readiness"   // parents have Parts that others say to be ready
+	twoAtOnce     = "two-at-once" // of which two may be unavailable
+	withTeardown  = "teardown"    // children of a parent that ends are deleted type by type
 )
 
 func (s *script) is(option string) bool { return slices.Contains(s.Options, option) }

@@ -34,22 +34,27 @@ type process struct {
 
 	mu struct {
 		sync.Mutex
-		told     map[string]seen        // newest state that an answer to a write has told, by kind and key
-		deleting map[types.UID]struct{} // it has asked for that
-		deleted  map[types.UID]struct{} // told to be gone
-		syncing  map[types.UID]struct{}
-		shown    map[types.UID]struct{} // parents and children
-		lists    map[string]int         // by name
-		passes   map[string]*pass       // the last of each parent, by its name
-		watches  map[past.Ref]int       // of related objects that are open
+		told           map[string]seen        // newest state that an answer to a write has told, by kind and key
+		deleting       map[types.UID]struct{} // it has asked for that
+		deleted        map[types.UID]struct{} // told to be gone
+		syncing        map[types.UID]struct{}
+		shown          map[types.UID]struct{} // parents and children
+		finalized      map[types.UID]struct{} // parents that the handler has let go
+		deletedSecrets map[string]struct{}    // by name, that weren't created since
+		lists          map[string]int         // by name
+		passes         map[string]*pass       // the last of each parent, by its name
+		watches        map[past.Ref]int       // of related objects that are open
 	}
 }
 
 // A pass is what came of a call of Sync.
 type pass struct {
-	wanted []string            // children, as resource/name
-	none   bool                // it came to nothing, so nothing may follow
-	failed map[string]struct{} // writes
+	wanted  []string            // children, as resource/name
+	none    bool                // it came to nothing, so nothing may follow
+	failed  map[string]struct{} // writes
+	parent  types.UID
+	parts   map[string]shownPart // those that are wanted, in runs with readiness
+	stepped map[string]struct{}  // those that the pass has made unavailable
 }
 
 // seen is what a state is told from another by.
@@ -140,10 +145,13 @@ func (p *process) roundTrip(req *http.Request) (_ *http.Response, name string, _
 		return refusal(req, f.Outcome), name, nil
 	}
 	p.checkWrite(req, name, body)
+	part, parent := p.partIn(req, name), p.parentIn(req, name)
 	resp, err := p.server.RoundTrip(req)
 	if err != nil {
 		return nil, name, err
 	}
+	p.checkDone(req, name, part, resp.StatusCode)
+	p.checkLetGo(name, parent)
 	p.notice(req, name, resp.StatusCode)
 	if err := p.sleep(req.Context(), f.Delay-f.Delay/2); err != nil {
 		resp.Body.Close()

@@ -66,6 +66,8 @@ type world struct {
 		requests   []string
 		seen       map[string]int // faults that aren't drawn, by kind
 		led        string         // who held the lease last
+		ill        illness
+		written    map[string]writtenPart // Parts, by name
 		logs       bytes.Buffer
 	}
 }
@@ -83,7 +85,7 @@ type report struct {
 // must be called in a bubble.
 func run(s *script, f *faults) *report {
 	w := &world{script: s, faults: f, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
-	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases(),
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), parts(), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases(),
 		fakeapi.Custom(sourceType(), "sources"), fakeapi.Kind{Type: zoneType(), Plural: "zones", ClusterScoped: true, Status: true, Generation: true})
 	if s.is(byLists) {
 		w.server.RefuseWatchLists()
@@ -100,6 +102,8 @@ func run(s *script, f *faults) *report {
 	w.mu.first = map[types.UID]map[string]any{}
 	w.mu.ending, w.mu.followed = map[types.UID]struct{}{}, map[string]types.UID{}
 	w.mu.foreign, w.mu.theirs = map[types.UID]string{}, map[types.UID]struct{}{}
+	w.mu.ill.parts, w.mu.ill.values = map[types.NamespacedName]string{}, map[string]struct{}{}
+	w.mu.written = map[string]writtenPart{}
 
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -107,6 +111,9 @@ func run(s *script, f *faults) *report {
 		wg.Go(func() { w.replica(ctx, fmt.Sprint("replica-", i)) })
 	}
 	wg.Go(func() { w.collectGarbage(ctx) })
+	if s.is(withReadiness) {
+		wg.Go(func() { w.observeParts(ctx) })
+	}
 	for _, a := range s.Actions {
 		<-time.After(time.Until(w.begin.Add(a.At)))
 		w.note("%s", strings.TrimPrefix(a.String(), fmt.Sprintf("at %v ", a.At)))
@@ -167,8 +174,12 @@ func (w *world) config() config.Operator {
 		Children: []config.Child{
 			{Type: k8s.ConfigMap, Strategy: strategy(0)},
 			{Type: k8s.Secret, Strategy: strategy(1)},
-			{Type: partType(), Strategy: strategy(2)},
+			{Type: partType(), Strategy: strategy(2), Roll: w.script.roll()},
 		},
+		ReadyCondition: w.script.is(withReadiness),
+	}
+	if w.script.is(withTeardown) {
+		cfg.Teardown = config.TeardownOrdered
 	}
 	if w.script.is(withRelated) {
 		cfg.Related = relatedConfig()
@@ -191,6 +202,7 @@ func (w *world) replica(ctx context.Context, name string) {
 		p.mu.deleting = map[types.UID]struct{}{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
 		p.mu.watches = map[past.Ref]int{}
+		p.mu.finalized, p.mu.deletedSecrets = map[types.UID]struct{}{}, map[string]struct{}{}
 		p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
 		w.mu.Lock()
 		w.mu.processes[name] = p

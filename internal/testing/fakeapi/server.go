@@ -26,6 +26,8 @@ type Kind struct {
 	ClusterScoped bool
 	Status        bool // has a status subresource
 	Generation    bool // metadata.generation counts changes of the rest
+	// NewStatus is the status of a new object, as a schema's default says it. May be nil.
+	NewStatus map[string]any
 }
 
 // Custom returns the namespaced kind of a CustomResourceDefinition with a

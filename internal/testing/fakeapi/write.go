@@ -173,6 +173,9 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	if k.scope("") == writeMain {
 		delete(object, "status")
 	}
+	if k.NewStatus != nil {
+		object["status"] = runtime.DeepCopyJSON(k.NewStatus)
+	}
 	if k.Generation {
 		meta["generation"] = int64(1)
 	}
