@@ -286,8 +286,8 @@ func (p *ParentMemory) Pause(paused bool) (news bool) {
 	return news
 }
 
-// Undecided remembers the children of types with config.Roll of which a pass couldn't find out
-// whether they differ. It keeps the map.
+// Undecided remembers the children of which a pass couldn't find out whether they differ, as far
+// as others wait for them. It keeps the map.
 func (p *ParentMemory) Undecided(children map[object.Ref]struct{}) { p.undecided = children }
 
 // IsUndecided says whether a child is among those of Undecided.

@@ -143,8 +143,8 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	others = append(others, p.gateTexts(planned)...)
 	others = append(others, p.rollTexts(planned)...)
 	texts, waits = append(texts, others...), append(waits, others...)
-	if len(planned.Queued) > 0 && len(waits) == 0 {
-		waits = append(waits, "more children are updated by the next pass")
+	if len(planned.Queued)+len(planned.Gated) > 0 && len(waits) == 0 {
+		waits = append(waits, "more children are written by the next pass")
 	}
 	if len(names) > 0 {
 		texts = append(texts, awaitText(names))
@@ -195,7 +195,12 @@ func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
 		if len(g.Needs) > 0 {
 			needs := make([]string, 0, len(g.Needs))
 			for _, n := range g.Needs {
-				needs = append(needs, p.nameOf(n))
+				if _, ok := p.verified[n]; !ok {
+					needs = append(needs, p.nameOf(n))
+				}
+			}
+			if len(needs) == 0 {
+				continue // the next pass follows at once
 			}
 			reason = joinNames(needs) + areReady(len(needs))
 		}

@@ -3,7 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +145,53 @@ func TestGate_NeedIsWrittenFirst(t *testing.T) {
 		require.NotNil(t, r.Get(k8s.ConfigMap, "a"))
 		r.Stop()
 	})
+}
+
+// Whether a need is to be written may be unknown at first. Then it is found out before.
+func TestGate_NeedIsVerifiedFirst(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprint("refused=", refused), func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := serverOfDeployments()
+				var dryRuns, refusing atomic.Int64
+				server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+					if !req.DryRun {
+						return nil
+					}
+					dryRuns.Add(1)
+					if refusing.Load() > 0 {
+						return apierrors.NewInternalError(errors.New("no dry run"))
+					}
+					return nil
+				}})
+				r := rig.Start(t, server, deploymentsLater(), handler.SyncFunc(steps))
+				r.Create("a", "1")
+				rig.Elapse(time.Second)
+				setReady(t, server, "a", true)
+				rig.Elapse(time.Second)
+				require.NotNil(t, r.Get(k8s.ConfigMap, "a"))
+				r.Stop()
+
+				r.Change(k8s.Deployment, "a", func(object map[string]any) { object["spec"].(map[string]any)["paused"] = true })
+				setReady(t, server, "a", true)
+				require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("a")))
+				if refused {
+					refusing.Store(1)
+				}
+				dryRuns.Store(0)
+				r = rig.Start(t, server, deploymentsLater(), handler.SyncFunc(steps))
+				rig.Elapse(time.Minute)
+				require.Positive(t, dryRuns.Load())
+				if !refused {
+					require.Nil(t, r.Get(k8s.ConfigMap, "a"), "the Deployment is written first")
+					setReady(t, server, "a", true)
+					rig.Elapse(time.Second)
+				}
+				require.NotNil(t, r.Get(k8s.ConfigMap, "a"), "what nobody can find out holds up nothing")
+				r.Stop()
+			})
+		})
+	}
 }
 
 // What Recreate has deleted comes back at once, though its gate is closed.

@@ -22,7 +22,7 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	for i := range p.results {
 		out = out.Merge(p.learnOne(&p.results[i]))
 	}
-	out.Again = p.learnRollout(planned) || out.Again
+	out.Again = p.learnUndecided(planned) || out.Again
 	if p.Config.DryRun {
 		p.foreseeWaiting(planned)
 	}

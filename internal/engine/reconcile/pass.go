@@ -48,7 +48,7 @@ type pass struct {
 	memory            *plan.ParentMemory      // of this parent, from pass to pass
 	results           []apply.Result          // of the actions on children
 	stood             bool                    // the status that says what is in the way was written, if need be
-	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnRollout
+	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnUndecided
 
 	edited    bool            // somebody has edited the parent since the last pass
 	inputs    plan.Inputs     // what the handler was shown; the zero Inputs before findPrompt

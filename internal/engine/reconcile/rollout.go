@@ -34,15 +34,16 @@ func (p *pass) rollTexts(planned *plan.Plan) (texts []string) {
 	return texts
 }
 
-// learnRollout remembers the children of which the pass couldn't find out whether they differ.
-// While nobody knows whether a child will be written, it counts as unavailable, once. again
-// says that the next pass can go on, since there are no such children any more.
-func (p *pass) learnRollout(planned *plan.Plan) (again bool) {
+// learnUndecided remembers the children of which the pass couldn't find out whether they differ.
+// While nobody knows whether a child will be written, it counts as unavailable, once: for a
+// rollout, and for what is behind a gate. again says that the next pass can go on, since there
+// are no such children any more.
+func (p *pass) learnUndecided(planned *plan.Plan) (again bool) {
 	var undecided map[object.Ref]struct{}
 	for i := range p.results {
 		r := &p.results[i]
 		ref := r.Action.Ref
-		if r.Action.Kind.Child.Roll == nil || r.Wrote {
+		if r.Wrote || r.Action.Kind.Child.Roll == nil && len(planned.Gated) == 0 {
 			continue
 		}
 		if r.Action.Verb == plan.VerbVerify && !p.memory.IsUndecided(ref) {
@@ -53,7 +54,7 @@ func (p *pass) learnRollout(planned *plan.Plan) (again bool) {
 		}
 	}
 	p.memory.Undecided(undecided)
-	return len(p.verified) > 0 && len(planned.Queued) > 0
+	return len(p.verified) > 0 && len(planned.Queued)+len(planned.Gated) > 0
 }
 
 // noted adds a child to a set, which it makes if there is none.
