@@ -24,6 +24,12 @@ func forSimulation() []mutant {
 		one("removal of dropped fields", "plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
 		one("old references are dropped", "relate/relations.go", "		if delete(of.parents, parent); len(of.parents) == 0 {\n			r.dropLocked(of)\n		}\n", "		_ = of\n"),
 		one("no pass before the lookup", "relate/relations.go", "		if from == nil {\n			known = false\n", "		if from == nil {\n			_ = known\n"),
+		one("the limit of a rollout", "plan/roll.go", "r.max-len(r.down), r.down)", "r.max-len(r.down)+1, r.down)"),
+		one("a creation behind its gate", "plan/gates.go", "		if a.Want.gate.closed || len(g.Needs) > 0 {", "		if a.Want.gate.closed {"),
+		one("readiness of an old generation", "plan/gates.go", "	is := readiness.Of(res)\n", "	is := readiness.Of(res)\n	if hasCondition(res, \"Ready\") {\n		is.State = readiness.Current\n	}\n"),
+		one("Ready before the children are", "reconcile/ready.go", "	case child != nil:\n", "	case child != nil && false:\n"),
+		one("the order of a teardown", "plan/teardown.go", "slices.Backward(s.Types.Children)", "slices.All(s.Types.Children)"),
+		one("the order of a teardown after a restart", "plan/teardown.go", "!t.end(in, k) {", "!t.end(in, k) && in.Memory.Children() > 0 {"),
 		one("retry of a failed pass", "reconcile/pass.go", "	out.Err = err != nil\n", ""),
 	}
 }

@@ -254,14 +254,13 @@ func namesFrom(trail []*Desired, from *Desired) []string {
 	return append(names, from.ref.String())
 }
 
-// admit adds those creations behind gates to writes whose gates are open, and notes the others
-// in Gated. All other actions of the plan are there by then.
-func (p *Plan) admit(in Input, writes *writesByType) {
-	creations := p.behindGates
-	if p.behindGates = nil; len(creations) == 0 {
-		return
+// unsettled returns the children to which something is left to write, as far as creations may
+// wait for them. All actions but those of roll and admit are in writes by then.
+func (p *Plan) unsettled(s *catalog.Settings, in Input, writes *writesByType) map[object.Ref]struct{} {
+	if len(p.behindGates) == 0 {
+		return nil
 	}
-	open := map[object.Ref]struct{}{} // the children to which something is left to write
+	open := map[object.Ref]struct{}{}
 	for _, actions := range writes.byOrder {
 		for i := range actions {
 			switch a := &actions[i]; {
@@ -275,13 +274,19 @@ func (p *Plan) admit(in Input, writes *writesByType) {
 	for _, r := range p.Refused {
 		open[r.Ref] = struct{}{}
 	}
-	for i := range p.Queued {
-		open[p.Queued[i].Ref] = struct{}{}
-	}
+	p.addOutdated(s, in, open)
+	return open
+}
+
+// admit adds those creations behind gates to writes whose gates are open, and notes the others
+// in Gated.
+func (p *Plan) admit(in Input, unsettled map[object.Ref]struct{}, writes *writesByType) {
+	creations := p.behindGates
+	p.behindGates = nil
 	for _, a := range creations {
 		g := Gated{Want: a.Want}
 		for _, n := range a.Want.gate.needs {
-			if _, unsettled := open[n.ref]; unsettled || !in.isMet(n) {
+			if !in.isSettled(n, unsettled) {
 				g.Needs = append(g.Needs, n.ref)
 			}
 		}
@@ -291,6 +296,12 @@ func (p *Plan) admit(in Input, writes *writesByType) {
 			writes.add(a)
 		}
 	}
+}
+
+// isSettled says whether a need is there and is ready, and nothing is left to write to it.
+func (in *Input) isSettled(n need, unsettled map[object.Ref]struct{}) bool {
+	_, open := unsettled[n.ref]
+	return !open && in.isMet(n)
 }
 
 // isMet says whether a need is there and is ready.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/handler/readiness"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -133,6 +134,26 @@ func ofStatus(t *testing.T, of resource.Type, name string, status any, meta map[
 
 func conditionNamed(name string) map[string]any {
 	return map[string]any{"conditions": []any{map[string]any{"type": name, "status": "True"}}, "startTime": "2026-01-01T00:00:00Z"}
+}
+
+// Jobs and Pods ask for more than kstatus does.
+func TestReadinessOf(t *testing.T) {
+	for name, tc := range map[string]struct {
+		of     resource.Type
+		status any
+		want   readiness.State
+	}{
+		"JobRuns":     {k8s.Job, map[string]any{"startTime": "2026-01-01T00:00:00Z", "active": 1}, readiness.InProgress},
+		"JobRests":    {k8s.Job, conditionNamed("Suspended"), readiness.Current},
+		"JobFailed":   {k8s.Job, conditionNamed("Failed"), readiness.Failed},
+		"JobComplete": {k8s.Job, conditionNamed("Complete"), readiness.Current},
+		"PodFailed":   {k8s.Pod, map[string]any{"phase": "Failed"}, readiness.Failed},
+		"PodDone":     {k8s.Pod, map[string]any{"phase": "Succeeded"}, readiness.Current},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, ReadinessOf(ofStatus(t, tc.of, "n", tc.status, nil)).State)
+		})
+	}
 }
 
 // A child is created once what it needs is there, is ready, and has nothing left to write.

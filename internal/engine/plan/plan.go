@@ -91,8 +91,9 @@ func Build(s *catalog.Settings, in Input) Plan {
 			}
 		}
 	}
-	p.roll(s, in, &writes)
-	p.admit(in, &writes)
+	unsettled := p.unsettled(s, in, &writes)
+	p.roll(s, in, unsettled, &writes)
+	p.admit(in, unsettled, &writes)
 	p.Writes = slices.Concat(writes.byOrder...)
 	return p
 }

@@ -94,13 +94,13 @@ func partition(k *catalog.Kind, parent *resource.Resource, all int) (int, error)
 
 // roll adds those writes of outdated children to writes whose turn it is, and notes the others
 // in Queued.
-func (p *Plan) roll(s *catalog.Settings, in Input, writes *writesByType) {
+func (p *Plan) roll(s *catalog.Settings, in Input, unsettled map[object.Ref]struct{}, writes *writesByType) {
 	outdated := p.outdated
 	if p.outdated = nil; len(outdated) == 0 {
 		return
 	}
 	for _, k := range s.Types.Children {
-		if r := newRollout(k, in, outdated, writes); r != nil {
+		if r := newRollout(k, in, outdated, unsettled, writes); r != nil {
 			p.step(in, r, writes)
 		}
 	}
@@ -116,8 +116,9 @@ type rollout struct {
 }
 
 // newRollout returns the rollout of a type, nil if there is none. outdated are the writes of all
-// outdated children, and others the other writes of this pass.
-func newRollout(k *catalog.Kind, in Input, outdated []Action, others *writesByType) *rollout {
+// outdated children, others the other writes of this pass, and unsettled the children that may be
+// written.
+func newRollout(k *catalog.Kind, in Input, outdated []Action, unsettled map[object.Ref]struct{}, others *writesByType) *rollout {
 	writes := map[object.Ref]*Action{}
 	for i := range outdated {
 		if outdated[i].Ref.Type == k.Type {
@@ -128,7 +129,17 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action, others *writesByTy
 		return nil
 	}
 	mended := others.disruptive(k, in.Memory)
-	var all []*Desired
+	all, updated := in.ofType(k)
+	r := &rollout{max: maxUnavailable(k, len(all))}
+	for i, d := range all {
+		_, written := mended[d.ref]
+		r.add(d.ref, writes[d.ref], written || in.isDown(d, unsettled), i >= len(all)-updated)
+	}
+	return r
+}
+
+// ofType returns the desired children of a type, the last of which, updated many, are to be updated.
+func (in *Input) ofType(k *catalog.Kind) (all []*Desired, updated int) {
 	for _, d := range in.Desired {
 		if d.ref.Type == k.Type {
 			all = append(all, d)
@@ -138,12 +149,26 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action, others *writesByTy
 	if err != nil {
 		updated = 0 // CheckPartitions tells
 	}
-	r := &rollout{max: maxUnavailable(k, len(all))}
-	for i, d := range all {
-		_, written := mended[d.ref]
-		r.add(d.ref, writes[d.ref], written || in.isDown(d), i >= len(all)-updated)
+	return all, updated
+}
+
+// addOutdated adds the outdated children that are updated sooner or later to a set.
+func (p *Plan) addOutdated(s *catalog.Settings, in Input, to map[object.Ref]struct{}) {
+	outdated := map[object.Ref]struct{}{}
+	for i := range p.outdated {
+		outdated[p.outdated[i].Ref] = struct{}{}
 	}
-	return r
+	for _, k := range s.Types.Children {
+		if len(outdated) == 0 || k.Child.Roll == nil {
+			continue
+		}
+		all, updated := in.ofType(k)
+		for _, d := range all[len(all)-updated:] {
+			if _, ok := outdated[d.ref]; ok {
+				to[d.ref] = struct{}{}
+			}
+		}
+	}
 }
 
 // disruptive returns the children of a type whose writes may make them unavailable. Nobody knows
@@ -199,16 +224,16 @@ func maxUnavailable(k *catalog.Kind, n int) int {
 }
 
 // isDown says whether a desired child isn't Current. One that waits to be created isn't meant to
-// be there yet. But if it has nothing to wait for it may have been deleted to be created anew, before
-// this process began.
-func (in *Input) isDown(d *Desired) bool {
+// be there yet: it may wait for one that this rollout is to update. But if it has nothing to wait
+// for it may have been deleted to be created anew, before this process began.
+func (in *Input) isDown(d *Desired, unsettled map[object.Ref]struct{}) bool {
 	if i, ok := find(in.Children, d.ref, 0); ok {
 		return ReadinessOf(in.Children[i]).State != readiness.Current
 	}
 	if d.gate == nil || in.Memory.recreates(d.ref) {
 		return true
 	}
-	return !d.gate.closed && !slices.ContainsFunc(d.gate.needs, func(n need) bool { return !in.isMet(n) })
+	return !d.gate.closed && !slices.ContainsFunc(d.gate.needs, func(n need) bool { return !in.isSettled(n, unsettled) })
 }
 
 // step makes the next step of a rollout. The writes of children that aren't Current make nothing

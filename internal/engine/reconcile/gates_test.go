@@ -147,23 +147,43 @@ func TestGate_NeedIsWrittenFirst(t *testing.T) {
 	})
 }
 
+// watchDryRuns counts the dry runs from now on, which a policy may refuse.
+func watchDryRuns(server *fakeapi.Server, refused bool) *atomic.Int64 {
+	var dryRuns atomic.Int64
+	server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+		if !req.DryRun {
+			return nil
+		}
+		dryRuns.Add(1)
+		if refused {
+			return apierrors.NewBadRequest("no dry runs here")
+		}
+		return nil
+	}})
+	return &dryRuns
+}
+
+// pauseByHand changes a Deployment as a user does, of whom managedFields tell.
+func pauseByHand(r *rig.Rig, name string) {
+	r.Change(k8s.Deployment, name, func(object map[string]any) {
+		object["spec"].(map[string]any)["paused"] = true
+		entry := func(manager, field string) any {
+			return map[string]any{
+				"manager": manager, "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
+				"fieldsV1": map[string]any{"f:spec": map[string]any{field: map[string]any{}}},
+			}
+		}
+		object["metadata"].(map[string]any)["managedFields"] = []any{entry("op", "f:replicas"), entry("kubectl-edit", "f:paused")}
+	})
+}
+
 // Whether a need is to be written may be unknown at first. Then it is found out before.
 func TestGate_NeedIsVerifiedFirst(t *testing.T) {
 	for _, refused := range []bool{false, true} {
 		t.Run(fmt.Sprint("refused=", refused), func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
 				server := serverOfDeployments()
-				var dryRuns, refusing atomic.Int64
-				server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
-					if !req.DryRun {
-						return nil
-					}
-					dryRuns.Add(1)
-					if refusing.Load() > 0 {
-						return apierrors.NewInternalError(errors.New("no dry run"))
-					}
-					return nil
-				}})
+				dryRuns := watchDryRuns(server, refused)
 				r := rig.Start(t, server, deploymentsLater(), handler.SyncFunc(steps))
 				r.Create("a", "1")
 				rig.Elapse(time.Second)
@@ -172,13 +192,9 @@ func TestGate_NeedIsVerifiedFirst(t *testing.T) {
 				require.NotNil(t, r.Get(k8s.ConfigMap, "a"))
 				r.Stop()
 
-				r.Change(k8s.Deployment, "a", func(object map[string]any) { object["spec"].(map[string]any)["paused"] = true })
+				pauseByHand(r, "a")
 				setReady(t, server, "a", true)
 				require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("a")))
-				if refused {
-					refusing.Store(1)
-				}
-				dryRuns.Store(0)
 				r = rig.Start(t, server, deploymentsLater(), handler.SyncFunc(steps))
 				rig.Elapse(time.Minute)
 				require.Positive(t, dryRuns.Load())

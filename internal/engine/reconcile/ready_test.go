@@ -229,6 +229,7 @@ func TestReady_Paused(t *testing.T) {
 		r = rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
 		rig.Elapse(time.Hour)
 		require.Len(t, server.Writes(), before)
+		require.Len(t, said(server, message), 1, "by the process before")
 		pause("false")
 		rig.Elapse(time.Second)
 		conditions, _, _ = stands(t, r, "a")

@@ -162,6 +162,40 @@ func TestRoll_Drift(t *testing.T) {
 	})
 }
 
+// A restarted operator finds out whether a child differs. Until it knows, the child counts as one
+// that is unavailable. One of which it can't find out doesn't hold up the others.
+func TestRoll_Verified(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprint("refused=", refused), func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := serverOfDeployments()
+				r := rig.Start(t, server, rolling(config.Roll{}, config.Replace), handler.SyncFunc(fleet))
+				launch(t, r, "1")
+				r.SetSpec("a", "2")
+				rig.Elapse(time.Second)
+				setReady(t, server, shipName(0), true)
+				rig.Elapse(time.Second)
+				require.Equal(t, []string{"2", "2", "1", "1", "1"}, values(r))
+				r.Stop()
+				pauseByHand(r, shipName(0))
+				setReady(t, server, shipName(0), true)
+				setReady(t, server, shipName(1), true)
+				dryRuns := watchDryRuns(server, refused)
+				r = rig.Start(t, server, rolling(config.Roll{}, config.Replace), handler.SyncFunc(fleet))
+				rig.Elapse(time.Minute)
+				require.Positive(t, dryRuns.Load())
+				if !refused {
+					require.Equal(t, []string{"2", "2", "1", "1", "1"}, values(r), "the first one was written again")
+					setReady(t, server, shipName(0), true)
+					rig.Elapse(time.Second)
+				}
+				require.Equal(t, []string{"2", "2", "2", "1", "1"}, values(r))
+				r.Stop()
+			})
+		})
+	}
+}
+
 // The parent says how many children are updated at all.
 func TestRoll_Partition(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
