@@ -96,7 +96,7 @@ func writeScript(seed uint64) *script {
 		s.Options = append(s.Options, withReadiness)
 		s.Actions = append(s.Actions, readinessActions(rng, parents, length)...)
 	}
-	for _, option := range []string{twoAtOnce, withTeardown} {
+	for _, option := range []string{twoAtOnce, withTeardown, inChain} {
 		if rng.IntN(3) == 0 {
 			s.Options = append(s.Options, option)
 		}

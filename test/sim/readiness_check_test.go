@@ -38,9 +38,10 @@ func (p *process) checkDone(req *http.Request, name string, was *resource.Resour
 	}
 	switch kind := path.Base(path.Dir(strings.TrimSuffix(name, "/status"))); {
 	case kind == "parts":
+		p.checkGate(req.Method, name, partType().Kind)
 		p.checkStep(req.Method, name, was, p.partIn(req, name))
 	case kind == "secrets":
-		p.checkGate(req.Method, name)
+		p.checkGate(req.Method, name, "Secret")
 	case kind == "parents" && strings.HasSuffix(name, "/status"):
 		p.checkReady(lastOf(strings.TrimSuffix(name, "/status")))
 	}
@@ -65,10 +66,7 @@ func (p *process) checkStep(method, name string, was, is *resource.Resource) {
 	drift := w.mu.written[part].isAt(pass.parent, shown.goal)
 	others := w.othersPendingLocked(pass, part, !shown.current)
 	if method == http.MethodPost || !drift { // a deletion is for the sake of what follows
-		w.mu.written[part] = writtenPart{pass.parent, shown.goal, true}
-	}
-	if is != nil && isCurrent(is.Unstructured().Object) {
-		delete(w.mu.written, part)
+		w.mu.written[part] = writtenPart{pass.parent, shown.goal, is == nil || !isCurrent(is.Unstructured().Object)}
 	}
 	w.mu.Unlock()
 	limit := p.script.maxUnavailable()
@@ -82,25 +80,25 @@ func (p *process) checkStep(method, name string, was, is *resource.Resource) {
 	if len(others) >= limit {
 		p.violated("%s: %s while %q aren't ready since they were written", p.replica, name, others)
 	}
-	if n := pass.down() + len(pass.stepped); shown.current && n > limit {
+	if n := pass.down(p.script) + len(pass.stepped); shown.current && n > limit {
 		p.violated("%s: %s makes it %d unavailable Parts", p.replica, name, n)
 	}
 }
 
-// checkGate sees to it that a Secret is created after the first Part was ready, unless the process
-// has deleted it to create it anew.
-func (p *process) checkGate(method, name string) {
+// checkGate sees to it that a child is created after the Part that it needs was ready, unless the
+// process has deleted it to create it anew.
+func (p *process) checkGate(method, name, kind string) {
+	needed := p.script.needOf(kind, lastOf(name))
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	secret := lastOf(name)
-	switch _, again := p.mu.deletedSecrets[secret]; {
+	switch _, again := p.mu.anew[childOf(name)]; {
 	case method == http.MethodDelete:
-		p.mu.deletedSecrets[secret] = struct{}{}
+		p.mu.anew[childOf(name)] = struct{}{}
 		return
 	case method != http.MethodPost:
 		return
-	case again:
-		delete(p.mu.deletedSecrets, secret)
+	case again, needed == "":
+		delete(p.mu.anew, childOf(name))
 		return
 	}
 	pass := p.mu.passes[parentOf(name)]
@@ -108,7 +106,13 @@ func (p *process) checkGate(method, name string) {
 		p.violated("%s: %s after no answer of the handler", p.replica, name)
 		return
 	}
-	if need := pass.parts[parentOf(name)]; !need.current || !need.atGoal {
+	need := pass.parts[needed]
+	p.world.mu.Lock()
+	drift := p.world.mu.written[needed].isAt(pass.parent, need.goal)
+	p.world.mu.Unlock()
+	_, stepped := pass.stepped[needed]
+	queued := p.script.maxUnavailable() > 0 && !drift && !stepped // its turn comes later
+	if !need.current || !need.atGoal && !queued {
 		p.violated("%s: %s before the Part was ready: %+v", p.replica, name, need)
 	}
 	p.count(sawGate)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -214,22 +216,49 @@ func conditionsOf(o map[string]any) map[string]map[string]any {
 	return out
 }
 
-// gated returns a desired child as the handler answers it: the Secret comes after the first Part.
+// gated returns desired children as the handler answers them: the Secret comes after the first
+// Part, and in a chain each Part after the one before.
 func (w *world) gated(children []map[string]any) (out []any) {
-	for _, child := range children {
-		if child["kind"] == "Secret" && w.script.is(withReadiness) {
+	for i, child := range children {
+		meta, _ := child["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		kind, _ := child["kind"].(string)
+		switch w.script.needOf(kind, name) {
+		case "":
+			out = append(out, child)
+		case partOf(name):
 			out = append(out, handler.After(child, children[0]))
-			continue
+		default:
+			out = append(out, handler.After(child, children[i-1]))
 		}
-		out = append(out, child)
 	}
 	return out
+}
+
+// needOf returns the name of the Part that a child needs, "" if it needs none.
+func (s *script) needOf(kind, name string) string {
+	first, at, isLater := strings.Cut(name, "-")
+	switch n, _ := strconv.Atoi(at); {
+	case !s.is(withReadiness):
+	case kind == "Secret", kind == partType().Kind && s.is(inChain) && n == 1:
+		return first
+	case kind == partType().Kind && s.is(inChain) && isLater:
+		return fmt.Sprintf("%s-%d", first, n-1)
+	}
+	return ""
+}
+
+// partOf returns the name of the first Part of the parent that a child is of.
+func partOf(name string) string {
+	first, _, _ := strings.Cut(name, "-")
+	return first
 }
 
 // A shownPart is what a pass knows of a Part: how it was shown to the handler, and how it is to
 // be.
 type shownPart struct {
-	current bool // was shown, and is ready
+	exists  bool
+	current bool // is ready
 	atGoal  bool // had all that is wanted, or is never changed
 	goal    map[string]any
 }
@@ -247,16 +276,19 @@ func (next *pass) showParts(req *handler.SyncRequest, wanted []map[string]any, o
 		shown := shownPart{goal: goal}
 		if held, ok := req.Children.OfType(partType()).Get(req.Parent.Namespace(), name); ok {
 			o := held.Unstructured().Object
+			shown.exists = true
 			shown.current, shown.atGoal = isCurrent(o), holds(o["spec"], goal) || onDelete
 		}
 		next.parts[name] = shown
 	}
 }
 
-// down returns how many Parts were shown to be unavailable.
-func (next *pass) down() (n int) {
-	for _, part := range next.parts {
-		if !part.current {
+// down returns how many Parts were shown to be unavailable. One that waits for another isn't meant
+// to be there yet.
+func (next *pass) down(s *script) (n int) {
+	for name, part := range next.parts {
+		need := s.needOf(partType().Kind, name)
+		if !part.current && (part.exists || need == "" || next.parts[need].current) {
 			n++
 		}
 	}

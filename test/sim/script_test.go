@@ -26,6 +26,7 @@ const (
 	inPages       = "pages"       // nor send more than two objects of it at once
 	withRelated   = "related"     // parents refer to objects that aren't their children
 	withReadiness = "readiness"   // parents have Parts that others say to be ready
+	inChain       = "chain"       // each of which needs the one before
 	twoAtOnce     = "two-at-once" // of which two may be unavailable
 	withTeardown  = "teardown"    // children of a parent that ends are deleted type by type
 )

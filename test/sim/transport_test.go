@@ -34,16 +34,16 @@ type process struct {
 
 	mu struct {
 		sync.Mutex
-		told           map[string]seen        // newest state that an answer to a write has told, by kind and key
-		deleting       map[types.UID]struct{} // it has asked for that
-		deleted        map[types.UID]struct{} // told to be gone
-		syncing        map[types.UID]struct{}
-		shown          map[types.UID]struct{} // parents and children
-		finalized      map[types.UID]struct{} // parents that the handler has let go
-		deletedSecrets map[string]struct{}    // by name, that weren't created since
-		lists          map[string]int         // by name
-		passes         map[string]*pass       // the last of each parent, by its name
-		watches        map[past.Ref]int       // of related objects that are open
+		told      map[string]seen        // newest state that an answer to a write has told, by kind and key
+		deleting  map[types.UID]struct{} // it has asked for that
+		deleted   map[types.UID]struct{} // told to be gone
+		syncing   map[types.UID]struct{}
+		shown     map[types.UID]struct{} // parents and children
+		finalized map[types.UID]struct{} // parents that the handler has let go
+		anew      map[string]struct{}    // children that it has deleted, and not created since
+		lists     map[string]int         // by name
+		passes    map[string]*pass       // the last of each parent, by its name
+		watches   map[past.Ref]int       // of related objects that are open
 	}
 }
 

@@ -202,7 +202,7 @@ func (w *world) replica(ctx context.Context, name string) {
 		p.mu.deleting = map[types.UID]struct{}{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
 		p.mu.watches = map[past.Ref]int{}
-		p.mu.finalized, p.mu.deletedSecrets = map[types.UID]struct{}{}, map[string]struct{}{}
+		p.mu.finalized, p.mu.anew = map[types.UID]struct{}{}, map[string]struct{}{}
 		p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
 		w.mu.Lock()
 		w.mu.processes[name] = p

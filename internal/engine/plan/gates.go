@@ -255,8 +255,10 @@ func namesFrom(trail []*Desired, from *Desired) []string {
 }
 
 // unsettled returns the children to which something is left to write, as far as creations may
-// wait for them. All actions but those of roll and admit are in writes by then.
-func (p *Plan) unsettled(s *catalog.Settings, in Input, writes *writesByType) map[object.Ref]struct{} {
+// wait for them; nil if none does. All actions but those of roll and admit are in writes by then. An
+// outdated child that waits for its turn in a rollout is what it is until then, so it isn't among them:
+// otherwise it and a missing child that needs it would wait for each other.
+func (p *Plan) unsettled(in Input, writes *writesByType) map[object.Ref]struct{} {
 	if len(p.behindGates) == 0 {
 		return nil
 	}
@@ -274,7 +276,6 @@ func (p *Plan) unsettled(s *catalog.Settings, in Input, writes *writesByType) ma
 	for _, r := range p.Refused {
 		open[r.Ref] = struct{}{}
 	}
-	p.addOutdated(s, in, open)
 	return open
 }
 

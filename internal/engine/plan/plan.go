@@ -91,7 +91,7 @@ func Build(s *catalog.Settings, in Input) Plan {
 			}
 		}
 	}
-	unsettled := p.unsettled(s, in, &writes)
+	unsettled := p.unsettled(in, &writes)
 	p.roll(s, in, unsettled, &writes)
 	p.admit(in, unsettled, &writes)
 	p.Writes = slices.Concat(writes.byOrder...)

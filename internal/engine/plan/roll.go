@@ -101,7 +101,7 @@ func (p *Plan) roll(s *catalog.Settings, in Input, unsettled map[object.Ref]stru
 	}
 	for _, k := range s.Types.Children {
 		if r := newRollout(k, in, outdated, unsettled, writes); r != nil {
-			p.step(in, r, writes)
+			p.step(in, r, unsettled, writes)
 		}
 	}
 }
@@ -129,17 +129,7 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action, unsettled map[obje
 		return nil
 	}
 	mended := others.disruptive(k, in.Memory)
-	all, updated := in.ofType(k)
-	r := &rollout{max: maxUnavailable(k, len(all))}
-	for i, d := range all {
-		_, written := mended[d.ref]
-		r.add(d.ref, writes[d.ref], written || in.isDown(d, unsettled), i >= len(all)-updated)
-	}
-	return r
-}
-
-// ofType returns the desired children of a type, the last of which, updated many, are to be updated.
-func (in *Input) ofType(k *catalog.Kind) (all []*Desired, updated int) {
+	var all []*Desired
 	for _, d := range in.Desired {
 		if d.ref.Type == k.Type {
 			all = append(all, d)
@@ -149,26 +139,12 @@ func (in *Input) ofType(k *catalog.Kind) (all []*Desired, updated int) {
 	if err != nil {
 		updated = 0 // CheckPartitions tells
 	}
-	return all, updated
-}
-
-// addOutdated adds the outdated children that are updated sooner or later to a set.
-func (p *Plan) addOutdated(s *catalog.Settings, in Input, to map[object.Ref]struct{}) {
-	outdated := map[object.Ref]struct{}{}
-	for i := range p.outdated {
-		outdated[p.outdated[i].Ref] = struct{}{}
+	r := &rollout{max: maxUnavailable(k, len(all))}
+	for i, d := range all {
+		_, written := mended[d.ref]
+		r.add(d.ref, writes[d.ref], written || in.isDown(d, unsettled), i >= len(all)-updated)
 	}
-	for _, k := range s.Types.Children {
-		if len(outdated) == 0 || k.Child.Roll == nil {
-			continue
-		}
-		all, updated := in.ofType(k)
-		for _, d := range all[len(all)-updated:] {
-			if _, ok := outdated[d.ref]; ok {
-				to[d.ref] = struct{}{}
-			}
-		}
-	}
+	return r
 }
 
 // disruptive returns the children of a type whose writes may make them unavailable. Nobody knows
@@ -224,8 +200,8 @@ func maxUnavailable(k *catalog.Kind, n int) int {
 }
 
 // isDown says whether a desired child isn't Current. One that waits to be created isn't meant to
-// be there yet: it may wait for one that this rollout is to update. But if it has nothing to wait
-// for it may have been deleted to be created anew, before this process began.
+// be there yet. But if it has nothing to wait for it may have been deleted to be created anew, before
+// this process began.
 func (in *Input) isDown(d *Desired, unsettled map[object.Ref]struct{}) bool {
 	if i, ok := find(in.Children, d.ref, 0); ok {
 		return ReadinessOf(in.Children[i]).State != readiness.Current
@@ -239,18 +215,21 @@ func (in *Input) isDown(d *Desired, unsettled map[object.Ref]struct{}) bool {
 // step makes the next step of a rollout. The writes of children that aren't Current make nothing
 // unavailable. Still only so many of them are made at once, since the new desired state may
 // be one that breaks them.
-func (p *Plan) step(in Input, r *rollout, writes *writesByType) {
-	p.take(in, writes, r.broken, r.max-len(r.upToDate), r.upToDate)
-	p.take(in, writes, r.current, r.max-len(r.down), r.down)
+func (p *Plan) step(in Input, r *rollout, unsettled map[object.Ref]struct{}, writes *writesByType) {
+	p.take(in, unsettled, writes, r.broken, r.max-len(r.upToDate), r.upToDate)
+	p.take(in, unsettled, writes, r.current, r.max-len(r.down), r.down)
 }
 
 // take adds the first n of actions to writes, and notes the others in Queued: they wait for
 // those, and for the children in unavailable.
-func (p *Plan) take(in Input, writes *writesByType, actions []*Action, n int, unavailable []object.Ref) {
+func (p *Plan) take(in Input, unsettled map[object.Ref]struct{}, writes *writesByType, actions []*Action, n int, unavailable []object.Ref) {
 	n = max(0, min(n, len(actions)))
 	awaited := slices.Clip(unavailable)
 	for _, a := range actions[:n] {
 		awaited = append(awaited, a.Ref)
+		if unsettled != nil {
+			unsettled[a.Ref] = struct{}{}
+		}
 		if due, ok := p.due(in, *a); ok {
 			writes.add(due)
 		}
