@@ -186,7 +186,8 @@ func Leave(child any, paths ...string) any {
 // invalid, and so do children that need each other.
 //
 // An object is ready if package readiness says that it is Current, and if the engine has nothing
-// left to write to it. A Job must be complete besides, and a Pod must not have failed.
+// left to write to it. One that waits for its turn in a rolling update (see config.Roll) counts as
+// it is until then. A Job must be complete besides, and a Pod must not have failed.
 //
 // Only the creation of child waits. A child that is there is treated as ever, whatever becomes of
 // its needs: it is neither deleted nor frozen. A child that the strategy Recreate has

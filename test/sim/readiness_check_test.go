@@ -64,7 +64,7 @@ func (p *process) checkStep(method, name string, was, is *resource.Resource) {
 	shown := pass.parts[part]
 	w.mu.Lock()
 	drift := w.mu.written[part].isAt(pass.parent, shown.goal)
-	others := w.othersPendingLocked(pass, part, !shown.current)
+	others := p.othersPendingLocked(pass, part, !shown.current)
 	if method == http.MethodPost || !drift { // a deletion is for the sake of what follows
 		w.mu.written[part] = writtenPart{pass.parent, shown.goal, is == nil || !isCurrent(is.Unstructured().Object)}
 	}

@@ -306,11 +306,19 @@ func (w writtenPart) isAt(parent types.UID, goal map[string]any) bool {
 	return w.parent == parent && reflect.DeepEqual(w.goal, goal)
 }
 
-// othersPending returns the Parts of a pass that operators have made unavailable, without one.
-// With atGoal only those that are as they are to be count.
-func (w *world) othersPendingLocked(of *pass, but string, atGoal bool) (names []string) {
+// othersPendingLocked returns the Parts of a pass that operators have made unavailable, without one.
+// With atGoal only those that are as they are to be count. A Part that is missing and isn't to be
+// created yet doesn't count, unless the process has deleted it itself: nobody can know that it was there.
+func (p *process) othersPendingLocked(of *pass, but string, atGoal bool) (names []string) {
+	w := p.world
 	for name, part := range of.parts {
 		held, ok := w.mu.written[name]
+		need := w.script.needOf(partType().Kind, name)
+		_, anew := p.mu.anew["parts/"+name]
+		mayCome := need == "" || of.parts[need].current && of.parts[need].atGoal
+		if !part.exists && !anew && !mayCome {
+			continue
+		}
 		if ok && name != but && held.pending && held.parent == of.parent && (!atGoal || held.isAt(of.parent, part.goal)) {
 			names = append(names, name)
 		}

@@ -312,6 +312,10 @@ func (p *ParentMemory) KnowsStatus(desired, live any) bool {
 	return p.status.desired == jsonvalue.Sum(desired) && p.status.live == jsonvalue.Sum(live)
 }
 
+// LeftStatus says whether live is what the API server made of the desired status that was last
+// accepted, whatever that was.
+func (p *ParentMemory) LeftStatus(live any) bool { return p.status.live == jsonvalue.Sum(live) }
+
 // AcceptStatus remembers that live is what the API server made of a desired status.
 func (p *ParentMemory) AcceptStatus(desired, live any) {
 	p.status = statusMemory{desired: jsonvalue.Sum(desired), live: jsonvalue.Sum(live)}

@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -200,6 +202,30 @@ func KeepsStanding(status any) bool { return statedIn(status)[atReady].status !=
 func IsPaused(status any) bool {
 	says := statedIn(status)[atStalled]
 	return says.status == "True" && says.reason == ReasonPaused
+}
+
+// OnlyTellsOfLoop says whether two statuses differ only in what the engine keeps, and one of them tells
+// of a conflict loop.
+func OnlyTellsOfLoop(one, other any) bool {
+	tells := func(status any) bool { return statedIn(status)[atStalled].reason == ReasonConflictLoop }
+	return tells(one) != tells(other) && jsonvalue.Equal(handlersPart(one), handlersPart(other))
+}
+
+// handlersPart returns a status without what the engine keeps in it.
+func handlersPart(status any) any {
+	fields, ok := status.(map[string]any)
+	if !ok {
+		return status
+	}
+	out := maps.Clone(fields)
+	delete(out, "observedGeneration")
+	list, _ := fields["conditions"].([]any)
+	if list = slices.DeleteFunc(slices.Clone(list), func(item any) bool { return keptIndex(item) >= 0 }); len(list) > 0 {
+		out["conditions"] = list
+	} else {
+		delete(out, "conditions")
+	}
+	return out
 }
 
 // A readinessMemory remembers the readiness of children, by the resourceVersion at which they

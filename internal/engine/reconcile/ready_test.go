@@ -267,6 +267,37 @@ func TestReady_ConflictLoop(t *testing.T) {
 	})
 }
 
+// A handler that fails at every second call has the conditions change again and again, which is
+// slowed down. Once it doesn't fail any more, that ends: what is said of the loop is no reason for
+// the next one.
+func TestReady_FailsNowAndThen(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		cfg := rig.Config()
+		cfg.ReadyCondition, cfg.MaxErrorBackoff = true, 20*time.Second
+		var calls atomic.Int64
+		var healed atomic.Bool
+		r := rig.Start(t, server, cfg, handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			if n := calls.Add(1); !healed.Load() && n%2 == 0 {
+				return nil, fmt.Errorf("simulated %d", n%3)
+			}
+			return rig.Copier(ctx, req)
+		}))
+		r.Create("a", "1")
+		rig.Elapse(10 * time.Minute)
+		require.Less(t, calls.Load(), int64(500), "it is slowed down")
+		require.NotEmpty(t, r.Manager.Engine().Loops())
+		healed.Store(true)
+		rig.Elapse(time.Hour)
+		conditions, _, _ := stands(t, r, "a")
+		require.Equal(t, isReady, conditions)
+		before, passes := len(server.Writes()), r.Passes()
+		rig.Elapse(time.Hour)
+		require.Equal(t, []int{before, passes}, []int{len(server.Writes()), r.Passes()}, "silence")
+		r.Stop()
+	})
+}
+
 // A Pod that no node can take is Failed after 15 seconds, though nothing changes.
 func TestReady_Unschedulable(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {

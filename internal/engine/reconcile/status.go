@@ -129,6 +129,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 		return schedule.Outcome{}, err
 	}
 	p.store.Wrote(answer)
+	told := p.memory.LeftStatus(live) && plan.OnlyTellsOfLoop(want, live) // to count that would make it a loop of its own
 	made, _ := answer.Field("status")
 	p.memory.AcceptStatus(want, jsonvalue.NullFree(made))
 	p.noteDropped(made)
@@ -137,7 +138,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	p.wrote("update status")
 	out := schedule.Outcome{Again: true}
-	if !prompted {
+	if !prompted && !told {
 		out.Throttled = p.suspectStatus(want, live)
 	}
 	p.parent = answer
