@@ -24,6 +24,16 @@
 // the children tell of them as they are, what nobody refers to wakes nobody,
 // and no watch is left that no parent needs (related_check_test.go).
 //
+// In half of the runs parents have several Parts, which a controller of the world
+// says to be ready every three seconds, or not: Parts fail, values break them, the
+// controller sleeps (readiness_test.go). A Secret comes after the first Part, and in a
+// chain each Part after the one before. New desired states go over the Parts one or two
+// at a time. Each write is held against what its pass was shown, and against what
+// operators have written that hasn't been ready since. The engine keeps the conditions
+// of the parents: none is said to be ready before its Parts are, times change with the
+// status of a condition alone, and in the end all are ready. In some runs children are
+// torn down in an order (readiness_check_test.go).
+//
 // In which order goroutines run isn't the seed's to decide. So a run notes down
 // what happened, as a script that plays the same faults again:
 //
