@@ -401,6 +401,36 @@ func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 	require.True(t, known)
 }
 
+// A list has arrived, but the watch that would keep it up to date is refused. The parent fails
+// for want of it, and is due as soon as there is a watch, without another event.
+func TestSource_WatchIsRefusedForAWhile(t *testing.T) {
+	s := newStage(t)
+	var due []types.UID
+	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) { due = append(due, c.Parents...) }
+	s.refer("p", []Query{named("x")})
+	from := s.source(named("x"))
+	require.Equal(t, []types.UID{"p"}, s.list(from, 10, s.secret("x", 9, "")).Parents)
+	_, known, err := s.Refer("p", []Query{named("x")})
+	require.NoError(t, err)
+	require.True(t, known)
+
+	from.refused(errors.New("no watch"))
+	require.Equal(t, []types.UID{"p"}, due, "what it was told is kept up to date no more")
+	_, _, err = s.Refer("p", []Query{named("x")})
+	require.ErrorContains(t, err, "no watch")
+
+	due = nil
+	from.established()
+	require.Equal(t, []types.UID{"p"}, due)
+	found, known, err := s.Refer("p", []Query{named("x")})
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Len(t, found, 1)
+	due = nil
+	from.established()
+	require.Empty(t, due, "it has failed no more")
+}
+
 // Very many new references are looked up by one list.
 func TestSource_ManyLookups(t *testing.T) {
 	s := newStage(t) // MostWatches is 1
