@@ -19,7 +19,7 @@ func TestCommandLineBadConfiguration(t *testing.T) {
 		contexts: [{name: c, context: {cluster: c}}], current-context: c}`), 0o600))
 	for _, subcommand := range []string{"run", "plan", "manifests", "release-finalizers"} {
 		var stdout, stderr strings.Builder
-		code := program(config.Operator{}, handler.SyncFunc(nil)).Do([]string{subcommand, "--kubeconfig=" + kubeconfig}, &stdout, &stderr)
+		code := Program{Operators: []Spec{{config.Operator{}, handler.SyncFunc(nil)}}}.Execute(t.Context(), []string{subcommand, "--kubeconfig=" + kubeconfig}, &stdout, &stderr)
 		require.NotZero(t, code)
 		require.Contains(t, stderr.String(), "Name", subcommand)
 		require.Empty(t, stdout.String())

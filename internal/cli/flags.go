@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 
 // flags holds the values of the flags, of whichever subcommand.
 type flags struct {
+	defaults                       Defaults
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
 	dryRun, leaderElect            bool
@@ -23,6 +25,9 @@ func (f *flags) common(fs *flag.FlagSet) {
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "path of a kubeconfig (default: in-cluster, else $KUBECONFIG, else ~/.kube/config)")
 	fs.StringVar(&f.context, "context", "", "context of the kubeconfig to use (default: its current one)")
 	fs.StringVar(&f.namespace, "namespace", "", "restrict the operator to this namespace (default: as configured)")
+	if f.defaults.Logger != nil {
+		return
+	}
 	fs.TextVar(&f.logLevel, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 }
@@ -33,7 +38,7 @@ func (f *flags) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
 		return fmt.Errorf("unknown argument %q", rest[0])
-	case f.logFormat != "text" && f.logFormat != "json":
+	case f.defaults.Logger == nil && f.logFormat != "text" && f.logFormat != "json":
 		return fmt.Errorf("--log-format: %q is neither text nor json", f.logFormat)
 	case f.maxConcurrentSyncs < 0:
 		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
@@ -52,3 +57,9 @@ func (f *flags) apply(cfg config.Operator) config.Operator {
 	cfg.DryRun = cfg.DryRun || f.dryRun
 	return cfg
 }
+
+// metricsAddress returns the default of the flag.
+func (d *Defaults) metricsAddress() string { return cmp.Or(d.MetricsAddress, ":8080") }
+
+// healthAddress returns the default of the flag.
+func (d *Defaults) healthAddress() string { return cmp.Or(d.HealthAddress, ":8081") }

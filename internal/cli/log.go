@@ -13,8 +13,11 @@ import (
 // flushTimeout is how long a process that ends waits until its log is written.
 const flushTimeout = 3 * time.Second
 
-// logger returns a logger that writes to w as the flags say.
+// logger returns the program's own Logger, else one that writes to w as the flags say.
 func (f *flags) logger(w io.Writer) *slog.Logger {
+	if f.defaults.Logger != nil {
+		return f.defaults.Logger
+	}
 	opts := &slog.HandlerOptions{Level: f.logLevel}
 	if f.logFormat == "json" {
 		return slog.New(slog.NewJSONHandler(w, opts))
@@ -26,8 +29,11 @@ func (f *flags) logger(w io.Writer) *slog.Logger {
 // nobody reads it. What the program itself writes to the same place by packages log and
 // slog, without having chosen another one for them, goes the same way. written must be
 // called before the process ends. It returns when all lines are out, or after
-// flushTimeout.
+// flushTimeout. A Logger of the program's own stays as it is.
 func (c *command) bufferLog() (written func()) {
+	if c.flags.defaults.Logger != nil {
+		return func() {}
+	}
 	w := logbuffer.New(c.stderr, c.flags.dropped)
 	c.log, c.lost = c.flags.logger(w), w.Dropped
 	if log.Writer() == c.stderr {

@@ -13,9 +13,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/roperator/roperator/config"
-	"github.com/roperator/roperator/internal/testing/sample"
 )
 
 // A clogged log takes a line only when it gets a token.
@@ -65,17 +62,18 @@ func TestRunLogs(t *testing.T) {
 	before := log.Writer()
 	defer log.SetOutput(before)
 	log.SetOutput(&stderr)
-	p := &Program{Config: sample.Operator(), Run: func(_ context.Context, _ config.Operator, opts Options) error {
+	p := sampleProgram()
+	p.Run = func(_ context.Context, _ []Operator, opts Options) error {
 		log.Print("of package log")
 		slog.Info("of package slog")
 		opts.Logger.Info("of the engine")
 		require.Zero(t, opts.LogLinesDropped())
 		return errors.New("the last words")
-	}}
+	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
 		contexts: [{name: c, context: {cluster: c}}], current-context: c}`), 0o600))
-	require.Equal(t, exitError, p.Do([]string{"run", "--kubeconfig=" + kubeconfig}, &strings.Builder{}, &stderr))
+	require.Equal(t, exitError, p.Do(t.Context(), []string{"run", "--kubeconfig=" + kubeconfig}, &strings.Builder{}, &stderr))
 	require.Same(t, &stderr, log.Writer(), "as it was before")
 	for _, want := range []string{"of package log", "of package slog", `msg="of the engine"`, "the last words"} {
 		require.Contains(t, stderr.String(), want)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,37 +11,49 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
-// manifestOptions are the flags of the subcommand manifests.
+// manifestOptions are the flags of the subcommand manifests, and what the program
+// says about its installation.
 type manifestOptions struct {
-	namespace      string // to install the operator in
+	name           string // the program's
+	namespace      string // to install the operators in
 	image          string
 	replicas       int
 	serviceMonitor bool     // whether to add a ServiceMonitor and its Service
-	args           []string // of the operator's container, besides --leader-elect
+	args           []string // of the container, besides --leader-elect
+	// lease is the one of the election. Without a name it has the first operator's,
+	// without a namespace it is where the operators are installed.
+	lease types.NamespacedName
 }
 
-// An installation is what the objects of an operator have in common.
+// An installation is what the objects of a program have in common.
 type installation struct {
 	manifestOptions
-	operator string // the operator's name
-	labels   map[string]string
+	labels map[string]string
 }
 
-// printManifests prints as YAML the objects that run an operator in a cluster. Its
-// CustomResourceDefinition and its namespace aren't among them. It asks no API
+// printManifests prints as YAML the objects that run operators in a cluster. Their
+// CustomResourceDefinitions and namespace aren't among them. It asks no API
 // server. Warnings go to stderr.
-func printManifests(cfg config.Operator, o manifestOptions, stdout, stderr io.Writer) error {
-	if err := cfg.Validate(); err != nil {
-		return err
+func printManifests(operators []Operator, o manifestOptions, stdout, stderr io.Writer) error {
+	for i := range operators {
+		cfg := &operators[i].Config
+		if err := cfg.Validate(); err != nil {
+			return err
+		}
+		*cfg = defaults.Apply(*cfg)
 	}
-	objects, warnings, err := manifests(defaults.Apply(cfg), o)
+	if len(validation.IsDNS1123Subdomain(o.name)) > 0 || len(o.name) > validation.LabelValueMaxLength {
+		return fmt.Errorf("runner.Program: Name: %q can't be the name of a Deployment; it must consist of at most %d lower case letters, digits, '-' and '.'", o.name, validation.LabelValueMaxLength)
+	}
+	objects, warnings, err := manifests(operators, o)
 	if err != nil {
 		return err
 	}
@@ -48,7 +61,7 @@ func printManifests(cfg config.Operator, o manifestOptions, stdout, stderr io.Wr
 		fmt.Fprintf(stderr, "manifests: warning: %s\n", w)
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# The operator %s, to be applied once its CustomResourceDefinition and the namespace %s are there.\n", cfg.Name, o.namespace)
+	out.WriteString(manifestsHeader(operators, o.namespace))
 	for _, object := range objects {
 		doc, err := manifestYAML(object)
 		if err != nil {
@@ -61,27 +74,42 @@ func printManifests(cfg config.Operator, o manifestOptions, stdout, stderr io.Wr
 	return err
 }
 
+// manifestsHeader returns the comment that says what the objects are.
+func manifestsHeader(operators []Operator, namespace string) string {
+	if len(operators) == 1 {
+		return fmt.Sprintf("# The operator %s, to be applied once its CustomResourceDefinition and the namespace %s are there.\n", operators[0].Config.Name, namespace)
+	}
+	names := make([]string, 0, len(operators))
+	for _, o := range operators {
+		names = append(names, o.Config.Name)
+	}
+	return fmt.Sprintf("# The operators %s, to be applied once their CustomResourceDefinitions and the namespace %s are there.\n", strings.Join(names, ", "), namespace)
+}
+
 // manifests returns the objects in the order in which they are to be created, and
 // warnings about what can't be known without an API server.
-func manifests(cfg config.Operator, o manifestOptions) (objects []any, warnings []string, err error) {
-	in := installation{manifestOptions: o, operator: cfg.Name, labels: map[string]string{
-		"app.kubernetes.io/name":      cfg.Name,
+func manifests(operators []Operator, o manifestOptions) (objects []any, warnings []string, err error) {
+	in := installation{manifestOptions: o, labels: map[string]string{
+		"app.kubernetes.io/name":      o.name,
 		"app.kubernetes.io/component": "operator",
 	}}
-	needed, everywhere, warnings, err := rules(cfg)
+	needed, warnings, err := rightsOf(operators)
 	if err != nil {
 		return nil, nil, err
 	}
-	objects = append(objects, &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: in.meta(in.operator)})
-	if len(cfg.Namespaces) == 0 {
-		objects = append(objects, in.clusterRole(in.roleName(), withMore(needed, everywhere))...)
-	} else if len(everywhere) > 0 {
-		objects = append(objects, in.clusterRole(in.roleName()+"-related", everywhere)...)
+	objects = append(objects, &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: in.meta(in.name)})
+	if len(needed.everywhere) > 0 {
+		name := in.roleName()
+		if needed.related {
+			name += "-related"
+		}
+		objects = append(objects, in.clusterRole(name, needed.everywhere)...)
 	}
-	for _, ns := range cfg.Namespaces {
-		objects = append(objects, in.role(ns, in.roleName(), needed)...)
+	for _, ns := range needed.namespaces {
+		objects = append(objects, in.role(ns, in.roleName(), needed.in[ns])...)
 	}
-	objects = append(objects, in.role(in.namespace, in.roleName()+"-leader-election", catalog.LeaseRules(in.operator))...)
+	election := catalog.LeaseRules(cmp.Or(o.lease.Name, operators[0].Config.Name))
+	objects = append(objects, in.role(cmp.Or(o.lease.Namespace, in.namespace), in.roleName()+"-leader-election", election)...)
 	if o.serviceMonitor {
 		objects = append(objects, in.metricsService())
 	}
@@ -102,13 +130,13 @@ func (in *installation) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: in.namespace, Labels: in.labels}
 }
 
-// roleName returns a name for the operator's roles that no built-in ClusterRole,
+// roleName returns a name for the program's roles that no built-in ClusterRole,
 // such as admin, has.
 func (in *installation) roleName() string {
-	if strings.HasSuffix(in.operator, "-operator") {
-		return in.operator
+	if strings.HasSuffix(in.name, "-operator") {
+		return in.name
 	}
-	return in.operator + "-operator"
+	return in.name + "-operator"
 }
 
 // clusterRole returns a ClusterRole with these rules, and its binding to the
@@ -141,7 +169,7 @@ func (in *installation) role(namespace, name string, needed []rbacv1.PolicyRule)
 
 // subjects returns the operator's ServiceAccount.
 func (in *installation) subjects() []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: in.operator, Namespace: in.namespace}}
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: in.name, Namespace: in.namespace}}
 }
 
 // manifestYAML returns an object as YAML, without its status and its empty fields.

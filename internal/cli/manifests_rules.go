@@ -42,19 +42,68 @@ func rules(cfg config.Operator) (rules, everywhere []rbacv1.PolicyRule, warnings
 	return rules, everywhere, warnings, errors.Join(errs...)
 }
 
-// withMore returns rules and those of more that add something to them.
+// withMore returns rules and what more adds to them: verbs to a rule for the same
+// objects, and further rules. The order is that of the first mention.
 func withMore(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	out := slices.Clone(rules)
 	for _, r := range more {
-		given := slices.ContainsFunc(rules, func(other rbacv1.PolicyRule) bool {
-			return slices.Equal(other.APIGroups, r.APIGroups) && slices.Equal(other.Resources, r.Resources) &&
-				!slices.ContainsFunc(r.Verbs, func(verb string) bool { return !slices.Contains(other.Verbs, verb) })
+		i := slices.IndexFunc(out, func(other rbacv1.PolicyRule) bool {
+			return slices.Equal(other.APIGroups, r.APIGroups) && slices.Equal(other.Resources, r.Resources) && slices.Equal(other.ResourceNames, r.ResourceNames)
 		})
-		if !given {
+		if i < 0 {
 			out = append(out, r)
+			continue
+		}
+		out[i].Verbs = slices.Clone(out[i].Verbs)
+		for _, verb := range r.Verbs {
+			if !slices.Contains(out[i].Verbs, verb) {
+				out[i].Verbs = append(out[i].Verbs, verb)
+			}
 		}
 	}
 	return out
+}
+
+// rights are the rules that a program needs.
+type rights struct {
+	everywhere []rbacv1.PolicyRule // in all namespaces
+	// related says that these are only of related objects: no operator works in all
+	// namespaces.
+	related    bool
+	namespaces []string                       // those of the operators that are restricted, in order
+	in         map[string][]rbacv1.PolicyRule // in each of them
+}
+
+// rightsOf returns the rules that several operators of one program need together, each
+// with its defaults. Warnings tell of what can't be known without an API server.
+func rightsOf(operators []Operator) (rights, []string, error) {
+	out := rights{related: true, in: map[string][]rbacv1.PolicyRule{}}
+	var warnings []string
+	var errs []error
+	for _, o := range operators {
+		needed, everywhere, warned, err := rules(o.Config)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, w := range warned {
+			if !slices.Contains(warnings, w) {
+				warnings = append(warnings, w)
+			}
+		}
+		if len(o.Config.Namespaces) == 0 {
+			out.related = false
+			out.everywhere = withMore(out.everywhere, needed)
+		}
+		out.everywhere = withMore(out.everywhere, everywhere)
+		for _, ns := range o.Config.Namespaces {
+			if _, known := out.in[ns]; !known {
+				out.namespaces = append(out.namespaces, ns)
+			}
+			out.in[ns] = withMore(out.in[ns], needed)
+		}
+	}
+	return out, warnings, errors.Join(errs...)
 }
 
 // warnedMapping returns how a type is served, and a warning if that is a guess.

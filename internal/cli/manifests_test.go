@@ -16,13 +16,13 @@ import (
 )
 
 func sampleOptions() manifestOptions {
-	return manifestOptions{namespace: "hello-system", image: "example.com/hello:v1", replicas: 1}
+	return manifestOptions{name: "hello", namespace: "hello-system", image: "example.com/hello:v1", replicas: 1}
 }
 
 func printed(t *testing.T, cfg config.Operator, o manifestOptions) (stdout, stderr string) {
 	t.Helper()
 	var out, warnings strings.Builder
-	require.NoError(t, printManifests(cfg, o, &out, &warnings))
+	require.NoError(t, printManifests([]Operator{{Config: cfg}}, o, &out, &warnings))
 	return out.String(), warnings.String()
 }
 
@@ -148,7 +148,7 @@ func TestRules(t *testing.T) {
 			got, everywhere, warnings, err := rules(cfg)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err, tc.reason)
-				require.ErrorContains(t, printManifests(cfg, sampleOptions(), io.Discard, io.Discard), "config")
+				require.ErrorContains(t, printManifests([]Operator{{Config: cfg}}, sampleOptions(), io.Discard, io.Discard), "config")
 				return
 			}
 			require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestManifestNames(t *testing.T) {
 		strings.Repeat("a", 63): {"name: " + strings.Repeat("a", 55) + "-metrics\n"},
 	} {
 		cfg, o := sample.Operator(), sampleOptions()
-		cfg.Name, o.serviceMonitor = name, true
+		cfg.Name, o.name, o.serviceMonitor = name, name, true
 		got, _ := printed(t, cfg, o)
 		for _, line := range want {
 			require.Contains(t, got, line)
@@ -187,5 +187,5 @@ func TestManifestNames(t *testing.T) {
 	require.Equal(t, "operator-3-example-system", defaultInstallNamespace("3.example"))
 	cfg := sample.Operator()
 	cfg.Name = ""
-	require.ErrorContains(t, printManifests(cfg, sampleOptions(), io.Discard, io.Discard), "Name")
+	require.ErrorContains(t, printManifests([]Operator{{Config: cfg}}, sampleOptions(), io.Discard, io.Discard), "Name")
 }

@@ -25,7 +25,7 @@ const (
 func (in *installation) deployment() *appsv1.Deployment {
 	replicas := int32(in.replicas)
 	return &appsv1.Deployment{
-		TypeMeta: typeMeta("apps/v1", "Deployment"), ObjectMeta: in.meta(in.operator),
+		TypeMeta: typeMeta("apps/v1", "Deployment"), ObjectMeta: in.meta(in.name),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: in.labels},
@@ -43,7 +43,7 @@ func (in *installation) deployment() *appsv1.Deployment {
 // pod returns the spec of the Deployment's Pods.
 func (in *installation) pod() corev1.PodSpec {
 	spec := corev1.PodSpec{
-		ServiceAccountName:            in.operator,
+		ServiceAccountName:            in.name,
 		NodeSelector:                  map[string]string{corev1.LabelOSStable: "linux"},
 		TerminationGracePeriodSeconds: new(terminationGracePeriod),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -101,7 +101,7 @@ func (in *installation) container() corev1.Container {
 func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 	one := intstr.FromInt32(1)
 	return &policyv1.PodDisruptionBudget{
-		TypeMeta: typeMeta("policy/v1", "PodDisruptionBudget"), ObjectMeta: in.meta(in.operator),
+		TypeMeta: typeMeta("policy/v1", "PodDisruptionBudget"), ObjectMeta: in.meta(in.name),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: &one,
 			Selector:       &metav1.LabelSelector{MatchLabels: in.labels},
@@ -112,7 +112,7 @@ func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 // metricsService returns the Service that monitor finds the replicas by.
 func (in *installation) metricsService() *corev1.Service {
 	return &corev1.Service{
-		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.operator, "-metrics")),
+		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.name, "-metrics")),
 		Spec: corev1.ServiceSpec{
 			Selector: in.labels,
 			Ports: []corev1.ServicePort{{
@@ -127,7 +127,7 @@ func (in *installation) metricsService() *corev1.Service {
 func (in *installation) monitor() map[string]any {
 	return map[string]any{
 		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
-		"metadata": in.meta(in.operator),
+		"metadata": in.meta(in.name),
 		"spec": map[string]any{
 			"selector":  map[string]any{"matchLabels": in.labels},
 			"endpoints": []any{map[string]any{"port": "metrics"}},

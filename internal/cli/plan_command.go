@@ -38,40 +38,63 @@ func planSubcommand() subcommand {
 		fs.Func("o", "output: text or json (default text)", outputFlag)
 		fs.Func("output", "the same as -o", outputFlag)
 		return func(ctx context.Context, c *command) int {
-			opts, err := c.options()
+			operators, opts, err := c.reach()
 			if err != nil {
 				printErrors(c.stderr, "plan", err)
 				return planError
 			}
-			changes, err := c.program.Plan(ctx, c.cfg, opts)
-			return c.printPlanned(changes, err, output)
+			return c.printPlanned(c.plan(ctx, operators, opts), output)
 		}
 	}}
 }
 
-// printPlanned prints a plan, as text unless output is "json", and returns the exit
-// code. Beside an error it prints the changes that could be planned.
-func (c *command) printPlanned(changes []plan.Change, err error, output string) int {
-	if err == nil || len(changes) > 0 {
-		var printErr error
-		if output == "json" {
-			printErr = printPlanJSON(c.stdout, changes)
-		} else {
-			printErr = printPlan(c.stdout, c.cfg.Parent.Kind, changes)
+// A planned is the plan of one operator.
+type planned struct {
+	operator Operator
+	changes  []plan.Change
+	err      error // there may be changes beside it
+}
+
+// plan plans for one operator after the other.
+func (c *command) plan(ctx context.Context, operators []Operator, opts Options) []planned {
+	out := make([]planned, 0, len(operators))
+	for _, o := range operators {
+		changes, err := c.program.Plan(ctx, o, opts)
+		if err != nil {
+			err = fmt.Errorf("%s%w", heading(operators, o), err)
 		}
-		if printErr != nil {
-			printErrors(c.stderr, "plan", printErr)
-			return planError
-		}
+		out = append(out, planned{o, changes, err})
 	}
-	switch {
-	case err != nil:
+	return out
+}
+
+// printPlanned prints the operators' plans, as text unless output is "json", and
+// returns the exit code. Beside errors it prints what could be planned.
+func (c *command) printPlanned(plans []planned, output string) int {
+	code := planNothing
+	var errs []error
+	var printable []planned
+	for _, p := range plans {
+		if p.err == nil || len(p.changes) > 0 {
+			printable = append(printable, p)
+		}
+		if len(p.changes) > 0 {
+			code = planChanges
+		}
+		errs = append(errs, p.err)
+	}
+	if len(printable) > 0 {
+		write := printPlans
+		if output == "json" {
+			write = printPlansJSON
+		}
+		errs = append(errs, write(c.stdout, printable, len(plans) > 1))
+	}
+	if err := errors.Join(errs...); err != nil {
 		printErrors(c.stderr, "plan", err)
 		return planError
-	case len(changes) > 0:
-		return planChanges
 	}
-	return planNothing
+	return code
 }
 
 // printErrors prints each line of an error, with the name of the subcommand before

@@ -43,8 +43,8 @@ func TestPlanCommand(t *testing.T) {
 				}
 				var stdout, stderr strings.Builder
 				changes, err := rig.Plan(server, rig.Config(), tc.sync)
-				c := &command{cfg: rig.Config(), stdout: &stdout, stderr: &stderr}
-				code := c.printPlanned(changes, err, tc.output)
+				c := &command{stdout: &stdout, stderr: &stderr}
+				code := c.printPlanned([]planned{{Operator{Config: rig.Config()}, changes, err}}, tc.output)
 				require.Equal(t, tc.code, code, tc.reason)
 				require.Contains(t, stdout.String(), tc.stdout, tc.reason)
 				require.Contains(t, stderr.String(), tc.stderr, tc.reason)
@@ -60,8 +60,8 @@ func TestPlanCommand(t *testing.T) {
 			server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return errors.New("connection refused") }})
 			var stdout, stderr strings.Builder
 			changes, err := rig.Plan(server, rig.Config(), handler.SyncFunc(rig.Copier))
-			c := &command{cfg: rig.Config(), stdout: &stdout, stderr: &stderr}
-			require.Equal(t, planError, c.printPlanned(changes, err, ""))
+			c := &command{stdout: &stdout, stderr: &stderr}
+			require.Equal(t, planError, c.printPlanned([]planned{{Operator{Config: rig.Config()}, changes, err}}, ""))
 			require.Empty(t, stdout.String())
 			require.Contains(t, stderr.String(), "connection refused")
 		})

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -16,39 +18,84 @@ import (
 	"github.com/roperator/roperator/internal/textdiff"
 )
 
-// printPlanJSON prints a plan as a JSON array.
-func printPlanJSON(w io.Writer, changes []plan.Change) error {
-	if changes == nil {
-		changes = []plan.Change{}
+// A change is one as the subcommand prints it.
+type change struct {
+	operator string // empty: the program has only one
+	plan.Change
+}
+
+// MarshalJSON returns the object of the plan.Change, with a first field operator if
+// that isn't empty.
+func (c change) MarshalJSON() ([]byte, error) {
+	raw, err := c.Change.MarshalJSON()
+	if err != nil || c.operator == "" {
+		return raw, err
+	}
+	name, err := json.Marshal(c.operator)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]byte(`{"operator":`), name, []byte(","), bytes.TrimPrefix(raw, []byte("{"))), nil
+}
+
+// printPlansJSON prints plans as one JSON array. Where the program has several
+// operators, each element names its own.
+func printPlansJSON(w io.Writer, plans []planned, several bool) error {
+	out := []change{}
+	for _, p := range plans {
+		operator := ""
+		if several {
+			operator = p.operator.Config.Name
+		}
+		for _, c := range p.changes {
+			out = append(out, change{operator, c})
+		}
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(changes)
+	return e.Encode(out)
+}
+
+// printPlans prints plans for people. Where the program has several operators, each
+// plan has a heading.
+func printPlans(w io.Writer, plans []planned, several bool) error {
+	var b strings.Builder
+	for i, p := range plans {
+		if several {
+			if i > 0 {
+				b.WriteByte('\n')
+			}
+			fmt.Fprintf(&b, "Operator %s\n\n", p.operator.Config.Name)
+		}
+		if err := printPlan(&b, p.operator.Config.Parent.Kind, p.changes); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // printPlan prints a plan for people. parent is the kind of the parents.
-func printPlan(w io.Writer, parent string, changes []plan.Change) error {
-	var b strings.Builder
+func printPlan(b *strings.Builder, parent string, changes []plan.Change) error {
 	for _, c := range changes {
-		fmt.Fprintf(&b, "%s: %s", object.Ref{Type: c.Type, Key: c.Object}, c.Verb)
+		fmt.Fprintf(b, "%s: %s", object.Ref{Type: c.Type, Key: c.Object}, c.Verb)
 		if c.Type.Kind != parent || c.Object != c.Parent {
-			fmt.Fprintf(&b, " (for %s %s)", parent, object.KeyText(c.Parent))
+			fmt.Fprintf(b, " (for %s %s)", parent, object.KeyText(c.Parent))
 		}
 		if c.Waits != "" {
 			b.WriteString(", " + c.Waits)
 		}
 		b.WriteByte('\n')
 		for _, f := range c.Fields {
-			if err := printField(&b, f); err != nil {
+			if err := printField(b, f); err != nil {
 				return fmt.Errorf("%s: %s: %w", object.Ref{Type: c.Type, Key: c.Object}, f.Path, err)
 			}
 		}
 		b.WriteByte('\n')
 	}
 	b.WriteString(summary(changes))
-	_, err := io.WriteString(w, b.String())
-	return err
+	return nil
 }
 
 // summary returns the last line of a plan.

@@ -103,7 +103,7 @@ func TestPrintPlanEscapes(t *testing.T) {
 
 func TestPrintPlanJSON(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, printPlanJSON(&b, samplePlan()))
+	require.NoError(t, printPlansJSON(&b, []planned{{changes: samplePlan()}}, false))
 	require.True(t, strings.HasPrefix(b.String(), `[
   {
     "parent": {
@@ -133,6 +133,6 @@ func TestPrintPlanJSON(t *testing.T) {
 	require.Equal(t, samplePlan()[4].Object, back[4].Object)
 	require.Equal(t, samplePlan()[1].Fields[0], back[1].Fields[0])
 	b.Reset()
-	require.NoError(t, printPlanJSON(&b, nil))
+	require.NoError(t, printPlansJSON(&b, []planned{{}}, false))
 	require.Equal(t, "[]\n", b.String())
 }

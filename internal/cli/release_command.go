@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 )
@@ -15,9 +16,9 @@ func releaseSubcommand() subcommand {
 	return subcommand{name: "release-finalizers", summary: "take the operator's finalizers off every parent", details: releaseDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		fs.BoolVar(&f.dryRun, "dry-run", false, "only say which would be taken off")
 		return func(ctx context.Context, c *command) int {
-			opts, err := c.options()
+			operators, opts, err := c.reach()
 			if err == nil {
-				err = c.release(ctx, opts)
+				err = c.release(ctx, operators, opts)
 			}
 			if err != nil {
 				printErrors(c.stderr, "release-finalizers", err)
@@ -28,15 +29,25 @@ func releaseSubcommand() subcommand {
 	}}
 }
 
-// release takes the operator's finalizers off every parent, whether the
+// release takes the finalizers of each operator off every parent. An operator that
+// fails doesn't keep the others' parents from being released: the error joins what
+// went wrong.
+func (c *command) release(ctx context.Context, operators []Operator, opts Options) error {
+	var errs []error
+	for _, o := range operators {
+		errs = append(errs, c.releaseOne(ctx, o, opts, heading(operators, o)))
+	}
+	return errors.Join(errs...)
+}
+
+// releaseOne takes an operator's finalizers off every parent, whether the
 // ParentSelector matches it or not, and prints a line for each. A parent that
 // fails doesn't keep the others from being released: the error joins what went
-// wrong.
-func (c *command) release(ctx context.Context, opts Options) error {
-	cfg := c.cfg
-	cfg.ParentSelector = "" // a parent that has left the selector may still have the finalizer
+// wrong. The last line begins with heading.
+func (c *command) releaseOne(ctx context.Context, o Operator, opts Options, heading string) error {
+	o.Config.ParentSelector = "" // a parent that has left the selector may still have the finalizer
 	count := 0
-	parents, err := c.program.Release(ctx, cfg, opts, func(text string) {
+	parents, err := c.program.Release(ctx, o, opts, func(text string) {
 		count++
 		fmt.Fprintln(c.stdout, text)
 	})
@@ -44,9 +55,18 @@ func (c *command) release(ctx context.Context, opts Options) error {
 		return err
 	}
 	would := ""
-	if cfg.DryRun {
+	if o.Config.DryRun {
 		would = "would be "
 	}
-	fmt.Fprintf(c.stdout, "%d of %s %sreleased.\n", count, counted(parents, "parent"), would)
+	fmt.Fprintf(c.stdout, "%s%d of %s %sreleased.\n", heading, count, counted(parents, "parent"), would)
 	return err
+}
+
+// heading returns what tells an operator's line from those of the others: nothing, if
+// there are no others.
+func heading(operators []Operator, o Operator) string {
+	if len(operators) == 1 {
+		return ""
+	}
+	return o.Config.Name + ": "
 }

@@ -20,18 +20,22 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-func release(server *fakeapi.Server, cfg config.Operator) (string, error) {
+func release(server *fakeapi.Server, cfgs ...config.Operator) (string, error) {
+	var operators []Operator
+	for _, cfg := range cfgs {
+		operators = append(operators, Operator{Config: cfg})
+	}
 	var out strings.Builder
-	c := &command{cfg: cfg, stdout: &out, program: &Program{
-		Release: func(ctx context.Context, cfg config.Operator, _ Options, say func(string)) (int, error) {
-			m, err := rig.NewOne(cfg, handler.SyncFunc(nil), manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog()})
+	c := &command{stdout: &out, program: &Program{
+		Release: func(ctx context.Context, o Operator, _ Options, say func(string)) (int, error) {
+			m, err := rig.NewOne(o.Config, handler.SyncFunc(nil), manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog()})
 			if err != nil {
 				return 0, err
 			}
 			return m.Release(ctx, say)
 		},
 	}}
-	err := c.release(context.Background(), Options{})
+	err := c.release(context.Background(), operators, Options{})
 	return out.String(), err
 }
 

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/client"
 )
 
@@ -28,7 +27,6 @@ type carryOut func(ctx context.Context, c *command) int
 // A command is a subcommand with the command line that called it.
 type command struct {
 	program        *Program
-	cfg            config.Operator // as the flags change it
 	flags          *flags
 	log            *slog.Logger
 	lost           func() uint64 // how many lines of log were dropped; nil: none are
@@ -43,11 +41,15 @@ func subcommands() []subcommand {
 // options returns the Options that the flags ask for. An error says why no API
 // server was found.
 func (c *command) options() (Options, error) {
-	rc, namespace, err := client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
-	return Options{
-		RESTConfig: rc, Namespace: namespace, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect,
+	opts := Options{
+		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
-	}, err
+	}
+	var err error
+	if opts.RESTConfig == nil || c.flags.kubeconfig != "" || c.flags.context != "" {
+		opts.RESTConfig, opts.Namespace, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
+	}
+	return opts, err
 }
 
 // listenAt returns the address that a flag names, "" if the flag is "0", which
@@ -62,69 +64,102 @@ func listenAt(flag string) string {
 // parse returns what the arguments ask for. Where that is only to print a help
 // text or a mistake, parse prints it, and returns a nil carryOut and the exit code.
 func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carryOut, int) {
-	cfg := p.Config
-	all := subcommands()
-	chosen, named := all[0], len(args) > 0 && !strings.HasPrefix(args[0], "-")
-	if named {
-		found := false
-		for _, s := range all {
-			if found = s.name == args[0]; found {
-				chosen = s
-				break
-			}
-		}
-		if !found {
-			fmt.Fprintf(stderr, "%s: unknown subcommand %q\n", cfg.Name, args[0])
-			printUsage(stderr, cfg, all[0], false)
-			return nil, nil, exitUsage
-		}
-		args = args[1:]
+	if err := p.check(); err != nil {
+		printErrors(stderr, p.name(), err)
+		return nil, nil, exitUsage
+	}
+	chosen, named, rest, err := choose(args)
+	if err != nil {
+		printErrors(stderr, p.name(), err)
+		p.printUsage(stderr, chosen, false)
+		return nil, nil, exitUsage
 	}
 	f := &flags{}
-	fs, do := chosen.flagSet(cfg.Name, f)
-	err := fs.Parse(args)
-	if err == nil {
+	fs, do, err := p.flagSet(&chosen, f)
+	if err != nil {
+		printErrors(stderr, p.name(), err)
+		return nil, nil, exitUsage
+	}
+	if err = fs.Parse(rest); err == nil {
 		err = f.check(fs.Args())
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		printUsage(stdout, cfg, chosen, named)
+		p.printUsage(stdout, chosen, named)
 		return nil, nil, exitOK
 	case err != nil:
-		fmt.Fprintf(stderr, "%s: %v\n", cfg.Name, err)
-		printUsage(stderr, cfg, chosen, named)
+		fmt.Fprintf(stderr, "%s: %v\n", p.name(), err)
+		p.printUsage(stderr, chosen, named)
 		return nil, nil, exitUsage
 	}
-	return &command{program: p, cfg: f.apply(cfg), flags: f, log: f.logger(stderr), stdout: stdout, stderr: stderr}, do, exitOK
+	return &command{program: p, flags: f, log: f.logger(stderr), stdout: stdout, stderr: stderr}, do, exitOK
 }
 
-// flagSet returns the flags of a subcommand, which write their values to f, and
-// what is to be done once they were read.
-func (s *subcommand) flagSet(operator string, f *flags) (*flag.FlagSet, carryOut) {
-	fs := flag.NewFlagSet(operator, flag.ContinueOnError)
+// choose returns the subcommand that the arguments begin with, and the arguments after
+// it; or the default, which they don't name.
+func choose(args []string) (chosen subcommand, named bool, rest []string, err error) {
+	all := subcommands()
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		return all[0], false, args, nil
+	}
+	for _, s := range all {
+		if s.name == args[0] {
+			return s, true, args[1:], nil
+		}
+	}
+	return all[0], false, args, fmt.Errorf("unknown subcommand %q", args[0])
+}
+
+// flagSet returns the flags of a subcommand and the program's own, which write their
+// values to f and the program, and what is to be done once they were read.
+func (p *Program) flagSet(s *subcommand, f *flags) (*flag.FlagSet, carryOut, error) {
+	fs := flag.NewFlagSet(p.name(), flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
+	f.defaults = p.Defaults
 	f.common(fs)
-	return fs, s.prepare(fs, f)
+	do := s.prepare(fs, f)
+	return fs, do, p.addOwnFlags(fs)
 }
 
 // printUsage prints the help of a subcommand, or, if the command line named none,
 // that of the program with the flags of the default.
-func printUsage(w io.Writer, cfg config.Operator, s subcommand, named bool) {
+func (p *Program) printUsage(w io.Writer, s subcommand, named bool) {
+	name := p.name()
 	if named {
-		fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s: %s.\n", cfg.Name, s.name, s.name, s.summary)
+		fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s: %s.\n", name, s.name, s.name, s.summary)
 		if s.details != "" {
 			fmt.Fprintf(w, "\n%s\n", s.details)
 		}
 	} else {
-		fmt.Fprintf(w, "Runs the operator %s: %s and its children.\n\nUsage: %s [subcommand] [flags]\n\nSubcommands:\n", cfg.Name, cfg.Parent, cfg.Name)
+		fmt.Fprintf(w, "%s\n\nUsage: %s [subcommand] [flags]\n\nSubcommands:\n", p.summary(), name)
 		for _, each := range subcommands() {
 			fmt.Fprintf(w, "  %-18s  %s\n", each.name, each.summary)
 		}
-		fmt.Fprintf(w, "\n%s SUBCOMMAND --help tells more of one.\n", cfg.Name)
+		fmt.Fprintf(w, "\n%s SUBCOMMAND --help tells more of one.\n", name)
+	}
+	fs, _, err := p.flagSet(&s, &flags{})
+	if err != nil {
+		return // said already
 	}
 	fmt.Fprint(w, "\nFlags:\n")
-	fs, _ := s.flagSet(cfg.Name, &flags{})
 	fs.SetOutput(w)
 	fs.PrintDefaults()
+}
+
+// summary returns a sentence that says what the program does.
+func (p *Program) summary() string {
+	switch len(p.Operators) {
+	case 0:
+		return fmt.Sprintf("Runs the operators of %s.", p.name())
+	case 1:
+		cfg := p.Operators[0].Config
+		return fmt.Sprintf("Runs the operator %s: %s and its children.", cfg.Name, cfg.Parent)
+	}
+	var b strings.Builder
+	b.WriteString("Runs these operators, each of which handles a type and its children:\n")
+	for _, o := range p.Operators {
+		fmt.Fprintf(&b, "\n  %-18s  %s", o.Config.Name, o.Config.Parent)
+	}
+	return b.String()
 }

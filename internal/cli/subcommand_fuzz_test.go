@@ -7,8 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/roperator/roperator/internal/testing/sample"
 )
 
 // namesTheFlag: what an error of the command line must begin with, and end.
@@ -32,7 +30,7 @@ func FuzzCommandLine(f *testing.F) {
 		}
 		before := slices.Clone(args)
 		var stdout, stderr strings.Builder
-		c, do, code := (&Program{Config: sample.Operator()}).parse(args, &stdout, &stderr)
+		c, do, code := sampleProgram().parse(args, &stdout, &stderr)
 		require.Equal(t, before, args)
 		switch {
 		case do != nil:

@@ -10,6 +10,11 @@ import (
 	"github.com/roperator/roperator/internal/testing/sample"
 )
 
+// sampleProgram returns a program with the sample operator, which can't be run.
+func sampleProgram() *Program {
+	return &Program{Operators: []Operator{{Config: sample.Operator()}}}
+}
+
 func TestCommandLine(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "kubeconfig")
 	for name, tc := range map[string]struct {
@@ -44,7 +49,7 @@ func TestCommandLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			code := (&Program{Config: sample.Operator()}).Do(strings.Fields(tc.args), &stdout, &stderr)
+			code := sampleProgram().Do(t.Context(), strings.Fields(tc.args), &stdout, &stderr)
 			require.Equal(t, tc.code, code, "%s: %s", tc.reason, stderr.String())
 			for said, want := range map[*strings.Builder]string{&stdout: tc.stdout, &stderr: tc.stderr} {
 				require.Contains(t, said.String(), want, tc.reason)

@@ -66,7 +66,7 @@ func rooms() map[string]room {
 		"internal/engine/manager":   {engine("catalog", "client", "lead", "observe", "plan", "reconcile", "watch"), quiet()},
 		"internal/logbuffer":        {nil, pure()},
 		"internal/cli":              {append(engine("catalog", "client", "plan"), "internal/logbuffer"), []string{"github.com/prometheus"}},
-		"runner":                    {append(engine("lead", "manager", "observe", "plan"), "internal/cli"), []string{"os", "flag"}},
+		"runner":                    {append(engine("lead", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
 	}
 }
 

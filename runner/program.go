@@ -1,0 +1,152 @@
+package runner
+
+import (
+	"context"
+	"flag"
+	"io"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/cli"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/plan"
+)
+
+// A Program is what Main runs, with all that Main has no argument for: several
+// operators, flags of its own, and Options.
+//
+//	func main() {
+//		var region string
+//		runner.Program{
+//			OperatorsFor: func(rc *rest.Config) ([]runner.Spec, error) { return operators(rc, region) },
+//			Flags:        func(fs *flag.FlagSet) { fs.StringVar(&region, "region", "eu", "where buckets are made") },
+//		}.Main()
+//	}
+//
+// Subcommands and flags are those of Main. They hold for all of its operators: plan
+// and release-finalizers go through one operator after the other, and manifests prints
+// one installation, whose rights are those that its operators need together.
+type Program struct {
+	// Operators are what the program runs, as RunAll does. Their names differ.
+	Operators []Spec
+	// OperatorsFor, in place of Operators, returns them once the flags are read. rc is
+	// how to reach the API server that the command line names: a client of the handler's
+	// own that is made from it can't talk to another cluster than the operator does. rc
+	// is a copy, to be kept or changed. The subcommand manifests asks no API server: it
+	// gets an rc whose requests fail. An error ends the program.
+	OperatorsFor func(rc *rest.Config) ([]Spec, error)
+	// Options hold as they do for RunAll, but where a flag says something else:
+	// MetricsAddress and HealthAddress are the defaults of --metrics-bind-address and
+	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served).
+	// With LeaderElection, the default of --leader-elect is true; its fields hold either
+	// way. RESTConfig holds unless --kubeconfig or --context is given. With a Logger,
+	// there are no --log-level and --log-format, and nothing keeps a slow Logger from
+	// holding up passes. plan and release-finalizers use of them RESTConfig and Logger
+	// alone.
+	Options Options
+	// Flags registers flags of the program's own, which every subcommand has. Their
+	// names must be none of any subcommand's flags. It may be called more than once;
+	// what counts is the last call. Nil: there are none.
+	Flags func(fs *flag.FlagSet)
+	// Name is the program's, in its help and for the objects that manifests prints.
+	// Default: the first operator's.
+	Name string
+}
+
+// Main does what the command line says, as the function Main does, and ends the
+// process.
+func (p Program) Main() { p.program().Main() }
+
+// Execute does what args say, as Main does, but neither reads os.Args nor ends the
+// process, and waits for no signal: it is for a program that has a command line of its
+// own, and offers these subcommands on it. args lacks the name of the program. The end
+// of ctx ends the subcommand. Execute returns the exit code.
+func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	return p.program().Do(ctx, args, stdout, stderr)
+}
+
+// program returns the program with the functions of this package.
+func (p Program) program() *cli.Program {
+	out := &cli.Program{
+		Name: p.Name, Flags: p.Flags, Operators: operatorsOf(p.Operators),
+		Defaults: cli.Defaults{
+			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
+		},
+		Run: p.run, Plan: p.plan, Release: p.release,
+	}
+	if election := p.Options.LeaderElection; election != nil {
+		out.Defaults.LeaderElect = true
+		out.Defaults.Lease = types.NamespacedName{Namespace: election.Namespace, Name: election.Name}
+	}
+	if p.OperatorsFor != nil {
+		out.OperatorsFor = func(rc *rest.Config) ([]cli.Operator, error) {
+			specs, err := p.OperatorsFor(rc)
+			return operatorsOf(specs), err
+		}
+	}
+	return out
+}
+
+// operatorsOf returns operators in the form that package cli takes.
+func operatorsOf(specs []Spec) []cli.Operator {
+	var out []cli.Operator
+	for _, s := range specs {
+		out = append(out, cli.Operator(s))
+	}
+	return out
+}
+
+// run carries out the subcommand run.
+func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Options) error {
+	opts := optionsOf(said)
+	opts.MetricsAddress, opts.HealthAddress = said.MetricsAddress, said.HealthAddress
+	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
+	if said.LeaderElect {
+		opts.LeaderElection = p.election(said.Namespace)
+	}
+	made := opts.manager()
+	made.LogLinesDropped = said.LogLinesDropped
+	var specs []manager.Spec
+	for _, o := range operators {
+		specs = append(specs, manager.Spec{Config: o.Config, Handler: o.Handler})
+	}
+	m, err := manager.New(made, specs...)
+	if err != nil {
+		return err
+	}
+	return m.Start(ctx)
+}
+
+// election returns the election that the options ask for, in this namespace unless they
+// name another.
+func (p Program) election(namespace string) *LeaderElection {
+	var out LeaderElection
+	if p.Options.LeaderElection != nil {
+		out = *p.Options.LeaderElection
+	}
+	if out.Namespace == "" {
+		out.Namespace = namespace
+	}
+	return &out
+}
+
+// plan carries out the subcommand plan for one operator.
+func (p Program) plan(ctx context.Context, o cli.Operator, said cli.Options) ([]plan.Change, error) {
+	return foresee(ctx, o.Config, o.Handler, optionsOf(said))
+}
+
+// release carries out the subcommand release-finalizers for one operator.
+func (p Program) release(ctx context.Context, o cli.Operator, said cli.Options, say func(string)) (int, error) {
+	r, err := New(o.Config, handler.SyncFunc(nil), optionsOf(said))
+	if err != nil {
+		return 0, err
+	}
+	return r.manager.Release(ctx, say)
+}
+
+// optionsOf returns the options that every subcommand has.
+func optionsOf(said cli.Options) Options {
+	return Options{RESTConfig: said.RESTConfig, Logger: said.Logger}
+}
