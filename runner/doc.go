@@ -4,7 +4,8 @@
 //
 //	func main() { runner.Main(operator, handler.SyncFunc(sync)) }
 //
-// This package is the engine's face: Options, Runner, Run, RunAll, Main and Plan.
+// This package is the engine's face: Options, Runner, Run, RunAll, Main, Program and
+// Plan.
 // The engine itself is in the packages under internal/engine.
 //
 // # The way of an event

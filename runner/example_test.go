@@ -2,6 +2,7 @@ package runner_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log/slog"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -36,11 +39,28 @@ var (
 	})
 )
 
+// titled returns a handler that reads what it needs by a client of its own.
+func titled(*kubernetes.Clientset, string) handler.Handler { return sync }
+
 // The whole main function of an operator, with flags and subcommands.
 //
 //nolint:testableexamples // it needs an API server
 func ExampleMain() {
 	runner.Main(pages, sync)
+}
+
+// Two operators, of which one has a client of its own, and a flag.
+//
+//nolint:testableexamples // it needs an API server
+func ExampleProgram() {
+	var title string
+	runner.Program{
+		OperatorsFor: func(rc *rest.Config) ([]runner.Spec, error) {
+			client, err := kubernetes.NewForConfig(rc)
+			return []runner.Spec{{pages, sync}, {sites, titled(client, title)}}, err
+		},
+		Flags: func(fs *flag.FlagSet) { fs.StringVar(&title, "title", "", "of every site") },
+	}.Main()
 }
 
 // An operator in a program of one's own.

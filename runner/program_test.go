@@ -185,7 +185,9 @@ func TestProgram_Plan(t *testing.T) {
 func TestProgram_PlanError(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		p := newProgram()
-		p.Operators[0].Handler = handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) { return nil, errors.New("no idea") })
+		p.Operators[0].Handler = handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return nil, errors.New("no idea")
+		})
 		p.createParents(t)
 		require.Equal(t, 2, p.execute(t.Context(), "plan"))
 		require.Contains(t, p.stderr.String(), "plan: op: Parent ns/one: handler: Sync: no idea\n")

@@ -4,9 +4,8 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"log/slog"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,28 +29,24 @@ var operator = config.Operator{
 var hellos = handler.Funcs{SyncFunc: sync, FinalizeFunc: finalize}
 
 func main() {
-	var opts runner.Options
-	flag.StringVar(&opts.MetricsAddress, "metrics-bind-address", "", "where to serve /metrics, as in :8080; by default nowhere")
-	flag.StringVar(&opts.HealthAddress, "health-probe-bind-address", "", "where to serve /healthz and /readyz, as in :8081; by default nowhere")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if err := run(ctx, opts); err != nil {
-		slog.Error("hello failed", "error", err)
-		os.Exit(1)
-	}
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is what runner.Main does, with spans. The cluster is the one that this
-// process runs in, or else that of the kubeconfig.
-func run(ctx context.Context, opts runner.Options) error {
+// run is what runner.Main does, with spans, which are sent before the process ends.
+// It returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	tracing, err := newTracing(ctx)
 	if err != nil {
-		return err
+		fmt.Fprintln(stderr, "hello:", err)
+		return 1
 	}
 	defer shutdown(tracing)
-	opts.TracerProvider = tracing
-	return runner.Run(ctx, operator, hellos, opts)
+	return runner.Program{
+		Operators: []runner.Spec{{Config: operator, Handler: hellos}},
+		Options:   runner.Options{TracerProvider: tracing},
+	}.Execute(ctx, args, stdout, stderr)
 }
 
 // sync says which Deployment a Hello shall have. A Hello that asks for too much

@@ -3,12 +3,11 @@
 // carried out here, since it needs no API server; for the others a Program is
 // given functions, so that this package doesn't depend on how operators run:
 //
-//	p := &cli.Program{Config: cfg, Run: run, Plan: plan, Release: release}
+//	p := &cli.Program{Operators: operators, Run: run, Plan: plan, Release: release}
 //	p.Main() // reads os.Args, and ends the process
 //
 // It imports package client to find an API server, catalog for the names of
 // resources, and of package plan the changes that it prints. It has no state.
-// Program.Do starts one goroutine, which ends with the context of the subcommand
-// and lets a second signal end the process at once. The subcommand run writes its log
+// Program.Main starts one goroutine, which lets a second signal end the process at once. The subcommand run writes its log
 // through package logbuffer, whose goroutine ends with the subcommand.
 package cli

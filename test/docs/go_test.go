@@ -37,6 +37,8 @@ var packages = map[string]string{
 	"types":          "k8s.io/apimachinery/pkg/types",
 	"runtime":        "k8s.io/apimachinery/pkg/runtime",
 	"rest":           "k8s.io/client-go/rest",
+	"kubernetes":     "k8s.io/client-go/kubernetes",
+	"flag":           "flag",
 	"applyappsv1":    "k8s.io/client-go/applyconfigurations/apps/v1",
 	"applycorev1":    "k8s.io/client-go/applyconfigurations/core/v1",
 	"applymetav1":    "k8s.io/client-go/applyconfigurations/meta/v1",
