@@ -35,6 +35,12 @@ type Options struct {
 	// lease calls handlers and writes. Nil: there are no replicas. With
 	// DryRun there is no election, since a lease would be written.
 	LeaderElection *LeaderElection
+	// Elected takes the place of LeaderElection in a program that has an election
+	// already: it is closed once this process leads. Until then the operator mirrors what
+	// it watches, and is ready. That the process leads no more must end the context of
+	// Run. Such a channel is Elected() of controller-runtime's manager. Nil: see
+	// LeaderElection.
+	Elected <-chan struct{}
 	// MetricsAddress is where /metrics is served, HealthAddress where /healthz
 	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere.
 	// The pages are neither encrypted nor protected. With a MetricsAddress,
@@ -77,7 +83,7 @@ type LeaderElection struct {
 // manager returns the options in the form that package manager takes.
 func (o Options) manager() manager.Options {
 	out := manager.Options{
-		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider,
+		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
 	}
 	if o.LeaderElection != nil {

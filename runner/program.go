@@ -103,6 +103,7 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	opts := optionsOf(said)
 	opts.MetricsAddress, opts.HealthAddress = said.MetricsAddress, said.HealthAddress
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
+	opts.Elected = p.Options.Elected
 	if said.LeaderElect {
 		opts.LeaderElection = p.election(said.Namespace)
 	}

@@ -297,8 +297,11 @@ func TestProgram_Mistakes(t *testing.T) {
 		}
 	}
 	t.Run("PanicInFlags", func(t *testing.T) {
-		p := Program{Operators: static, Flags: func(*flag.FlagSet) { panic(errors.New("a mistake of the program's own")) }}
-		require.Panics(t, func() { p.Execute(t.Context(), nil, &bytes.Buffer{}, &bytes.Buffer{}) }, "with its stack")
+		p := Program{Operators: static, Flags: func(fs *flag.FlagSet) { fs.Var(nil, "x", "") }}
+		var stderr bytes.Buffer
+		require.Equal(t, 2, p.Execute(t.Context(), nil, &bytes.Buffer{}, &stderr))
+		require.Contains(t, stderr.String(), "runner.Program: Flags: panic: runtime error")
+		require.Contains(t, stderr.String(), "program_test.go", "with its stack")
 	})
 }
 

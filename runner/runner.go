@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -10,7 +11,12 @@ import (
 
 // A Runner runs one operator or several: it watches, calls the handler, and
 // makes the cluster as the handler wants it.
-type Runner struct{ manager *manager.Manager }
+type Runner struct {
+	manager *manager.Manager
+	// awaited says that a manager of controller-runtime will start the Runner once it
+	// leads, and hasn't yet.
+	awaited atomic.Bool
+}
 
 // New returns a Runner, or an error that joins every mistake in cfg. It makes
 // no request.
@@ -28,7 +34,7 @@ func newRunner(opts Options, specs ...Spec) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Runner{m}, nil
+	return &Runner{manager: m}, nil
 }
 
 // Run runs an operator until ctx ends, and returns nil then; otherwise the
@@ -57,10 +63,30 @@ func RunAll(ctx context.Context, opts Options, specs ...Spec) error {
 // Start runs the operator until ctx ends, and returns nil then; otherwise the
 // error says why the operator stopped. Start returns after every goroutine has
 // ended. A Runner can be started once.
-func (r *Runner) Start(ctx context.Context) error { return r.manager.Start(ctx) }
+func (r *Runner) Start(ctx context.Context) error {
+	r.awaited.Store(false)
+	return r.manager.Start(ctx)
+}
 
 // Ready returns nil if the operator has started, mirrors every type it
 // watches, and has no pass that has been under way for ten minutes or longer;
 // else what is missing. A replica that waits for the lease is ready: it can
-// take over at once.
-func (r *Runner) Ready() error { return r.manager.Ready() }
+// take over at once. So is a Runner that has joined a manager which hasn't started it
+// yet, since another replica's leads: see NeedLeaderElection.
+func (r *Runner) Ready() error {
+	if r.awaited.Load() {
+		return nil
+	}
+	return r.manager.Ready()
+}
+
+// NeedLeaderElection is called by a manager of controller-runtime that the Runner
+// joins, and says when the manager shall start it: at once if Options have
+// LeaderElection or Elected, else only once the manager leads.
+func (r *Runner) NeedLeaderElection() bool {
+	if r.manager.HasElection() {
+		return false
+	}
+	r.awaited.Store(true)
+	return true
+}

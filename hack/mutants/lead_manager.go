@@ -65,7 +65,7 @@ func inLeadAndManager() []mutant {
 		unit("no election in a dry run", "manager", "manager/manager.go",
 			"		if !o.cfg.DryRun {\n", "		if !o.cfg.DryRun || true {\n"),
 		unit("who begins to lead lists anew", "manager", "manager/run.go",
-			"			if lock == nil || m.refresh(ctx, engines, stop) {", "			if true {"),
+			"			if !standby || m.refresh(ctx, engines, stop) {", "			if true {"),
 		unit("a replica waits in standby", "manager", "manager/run.go",
 			"			e.Standby()\n", ""),
 		unit("writes are under the lease", "manager", "manager/manager.go",

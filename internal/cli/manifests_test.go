@@ -240,7 +240,7 @@ func TestManifestsOfSeveral(t *testing.T) {
 			} {
 				require.Contains(t, got, want)
 			}
-			for _, role := range strings.Split(got, "---\n") {
+			for role := range strings.SplitSeq(got, "---\n") {
 				require.LessOrEqual(t, strings.Count(role, "  - configmaps\n"), 1, "one rule for each resource")
 			}
 		})

@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"fmt"
+	"runtime/debug"
 )
 
 // addOwnFlags adds the program's own flags to those of a subcommand. An error says
@@ -42,7 +43,7 @@ func (p *Program) registerFlags(fs *flag.FlagSet) (err error) {
 		case string:
 			err = fmt.Errorf("runner.Program: Flags: %s; a flag of this name is there already, or the name is none", r)
 		default: // a mistake in Flags itself
-			panic(r)
+			err = fmt.Errorf("runner.Program: Flags: panic: %v\n%s", r, debug.Stack())
 		}
 	}()
 	p.Flags(fs)

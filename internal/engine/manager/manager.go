@@ -28,6 +28,7 @@ type Options struct {
 	Metrics                       *observe.Registry    // nil: one of its own
 	TracerProvider                trace.TracerProvider // nil: no spans are made
 	LeaderElection                *lead.Config         // nil: no election
+	Elected                       <-chan struct{}      // closed once this process leads; nil: see LeaderElection
 	MetricsAddress, HealthAddress string               // empty: nothing is served
 	ShutdownTimeout               time.Duration        // 0: 30 s
 	// LogLinesDropped returns how many lines of the process's log were dropped. It may be
@@ -81,6 +82,9 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 		if err := opts.Metrics.Readable(); err != nil {
 			return nil, err
 		}
+	}
+	if opts.LeaderElection != nil && opts.Elected != nil {
+		return nil, errors.New("runner: Options: LeaderElection and Elected are both set; there must be one election")
 	}
 	if opts.LeaderElection != nil {
 		if err := opts.LeaderElection.Validate(); err != nil {
@@ -166,6 +170,11 @@ func (m *Manager) Start(ctx context.Context) error {
 		return err
 	}
 	return m.run(ctx, engines, lock)
+}
+
+// HasElection says whether Start itself waits until this process leads.
+func (m *Manager) HasElection() bool {
+	return m.opts.LeaderElection != nil || m.opts.Elected != nil
 }
 
 // Engine returns the engine of the first operator, nil before Start has connected

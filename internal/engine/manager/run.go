@@ -21,10 +21,11 @@ import (
 func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *lead.Lease) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
+	standby := lock != nil || m.opts.Elected != nil
 	var wg sync.WaitGroup
 	for i, e := range engines {
 		e.WarnNoStatus()
-		if lock != nil {
+		if standby {
 			e.Standby()
 		}
 		e.Watchers(stop)
@@ -37,10 +38,10 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	if awaitSynced(ctx, engines) {
 		for _, e := range engines {
 			e.LogStart(ctx)
-			e.Listed(lock != nil)
+			e.Listed(standby)
 		}
-		err = lead.Run(ctx, stop, lock, func(ctx, passes context.Context) error {
-			if lock == nil || m.refresh(ctx, engines, stop) {
+		err = m.lead(ctx, stop, lock, func(ctx, passes context.Context) error {
+			if !standby || m.refresh(ctx, engines, stop) {
 				return m.work(ctx, passes, engines, stop)
 			}
 			return nil
@@ -58,6 +59,19 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 		o.log.Info("stopped")
 	}
 	return nil
+}
+
+// lead calls work once this process leads, and returns what lead.Run does.
+func (m *Manager) lead(ctx context.Context, stop func(error), lock *lead.Lease, work func(ctx, passes context.Context) error) error {
+	if m.opts.Elected != nil {
+		select {
+		case <-m.opts.Elected:
+			m.log.InfoContext(ctx, "leading")
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return lead.Run(ctx, stop, lock, work)
 }
 
 // work makes the passes of all operators until ctx ends, and cuts the running
