@@ -80,6 +80,11 @@ func (r *Runner) Ready() error {
 	return r.manager.Ready()
 }
 
+// Healthy returns nil unless the process should be restarted; else why: the lease is
+// lost, or a call of a handler doesn't heed the end of its context when the operator
+// stops. It is what /healthz says.
+func (r *Runner) Healthy() error { return r.manager.Healthy() }
+
 // NeedLeaderElection is called by a manager of controller-runtime that the Runner
 // joins, and says when the manager shall start it: at once if Options have
 // LeaderElection or Elected, else only once the manager leads.
