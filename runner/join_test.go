@@ -44,7 +44,7 @@ func TestRunner_ReadyInManager(t *testing.T) {
 			rig.Elapse(time.Second)
 			require.Error(t, r.Ready(), "%s: once started, it says what is missing", name)
 			cancel()
-			<-ended
+			require.ErrorContains(t, <-ended, "serve", name)
 		}
 	})
 }
