@@ -25,17 +25,17 @@ import (
 
 // Eventually waits until the live object satisfies obj, by the comparison by
 // which the engine decides whether a child must be updated: what obj sets
-// counts, what it doesn't is free. Unlike for children, a status in obj that
-// isn't empty is compared too. When the timeout expires, or the operator has
+// counts, what it doesn't is free, as for [Plan.WantCreate]. Unlike for children,
+// a status in obj that isn't empty is compared too, with all that a typed one
+// is encoded with, but for its conditions: these are compared by type. When the timeout expires, or the operator has
 // stopped of itself, the test fails with the fields that differ; data of
 // Secrets is left out.
 func (k *Kit) Eventually(obj any, timeout time.Duration) {
 	k.t.Helper()
-	ref, wanted, err := k.object(obj)
+	ref, wanted, err := k.wanted(obj)
 	if err != nil {
 		k.t.Fatalf("testkit: eventually: %v", err)
 	}
-	dropEmptyStatus(obj, wanted.Object)
 	engine, err := k.engine()
 	if err != nil {
 		k.t.Fatalf("testkit: eventually: %v", err)
@@ -50,7 +50,7 @@ func (k *Kit) Eventually(obj any, timeout time.Duration) {
 			state = "it doesn't exist"
 			return false, nil
 		}
-		differences, err := engine.Compare(live, wanted.Object)
+		differences, err := engine.Compare(live, wanted)
 		if err != nil {
 			return false, err
 		}
@@ -137,19 +137,23 @@ func (k *Kit) engine() (*reconcile.Engine, error) {
 	return nil, fmt.Errorf("the operator hasn't started")
 }
 
-// dropEmptyStatus removes a status that says nothing: that of a typed object
-// that sets none is encoded as zeros.
-func dropEmptyStatus(obj any, encoded map[string]any) {
-	if fields, ok := encoded["status"].(map[string]any); ok && len(fields) == 0 {
-		delete(encoded, "status")
+// wanted returns obj without what it doesn't set. A status is returned whole, unless it
+// sets nothing.
+func (k *Kit) wanted(obj any) (reference, map[string]any, error) {
+	ref, encoded, err := k.object(obj)
+	if err != nil {
+		return ref, nil, err
 	}
-	v := reflect.Indirect(reflect.ValueOf(obj))
-	if v.Kind() != reflect.Struct {
-		return
+	out := encoded.DeepCopy().Object
+	inner, _ := encode.Inner(obj)
+	dropUnset(reflect.ValueOf(inner), out)
+	status := out["status"]
+	if fields, ok := status.(map[string]any); status == nil || ok && len(fields) == 0 {
+		delete(out, "status")
+	} else {
+		out["status"] = encoded.Object["status"]
 	}
-	if status := v.FieldByName("Status"); status.IsValid() && status.IsZero() {
-		delete(encoded, "status")
-	}
+	return ref, out, nil
 }
 
 // formatDifferences returns a line for each field.
