@@ -16,17 +16,7 @@
 //	var cluster *testkit.Cluster
 //
 //	func TestMain(m *testing.M) {
-//		var err error
-//		if cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}); err != nil {
-//			fmt.Fprintln(os.Stderr, err)
-//			os.Exit(1)
-//		}
-//		code := m.Run()
-//		if err := cluster.Stop(); err != nil {
-//			fmt.Fprintln(os.Stderr, err)
-//			code = 1
-//		}
-//		os.Exit(code)
+//		testkit.Main(m, testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}, &cluster)
 //	}
 //
 //	func TestEchoServerGetsItsPod(t *testing.T) {

@@ -88,6 +88,8 @@ type KitOptions struct {
 // Unknown fields in whatever the operator or the Kit writes are errors, so
 // that a typo can't go unnoticed.
 //
+// With go test -short a test whose cluster is nil is skipped: see [Main].
+//
 // With ROPERATOR_KEEP=1 in the environment the namespace of a test that failed
 // stays, and so does the cluster; its Stop says how to look at it.
 func New(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler) *Kit {
@@ -98,8 +100,11 @@ func New(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler)
 // NewWithOptions is New with options.
 func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler, opts KitOptions) *Kit {
 	t.Helper()
-	if cluster == nil {
-		t.Fatal("testkit: the cluster is nil: Start it in TestMain")
+	switch {
+	case cluster == nil && testing.Short():
+		t.Skip("testkit: needs an API server, which -short leaves out")
+	case cluster == nil:
+		t.Fatal("testkit: the cluster is nil: call testkit.Main in TestMain")
 	}
 	k := &Kit{t: t, cluster: cluster, opts: opts, Namespace: opts.Namespace, owner: opts.Namespace == ""}
 	k.log = &testLog{out: t.Output()}
