@@ -39,7 +39,9 @@ const (
 // and to look at what it does. All methods are for the test's goroutine.
 type Kit struct {
 	// Namespace is where the operator and the test work. It exists for
-	// cluster-scoped parents too, as a place for their children.
+	// cluster-scoped parents too, as a place for their children. The name of one
+	// that the Kit has made has at most 23 characters, so that names can be made
+	// of it; its annotation roperator.com/test has the name of the test.
 	Namespace string
 
 	t             testing.TB
@@ -188,12 +190,11 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 // createNamespace makes a namespace whose name tells which test it is for.
 func (k *Kit) createNamespace() {
 	k.t.Helper()
-	name := nameCharacters.ReplaceAllString(strings.ToLower(k.t.Name()), "-")
-	name = strings.Trim(name[:min(len(name), 50)]+"-"+rand.String(8), "-")
+	name := namespaceFor(k.t.Name(), rand.String(namespaceRandom))
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
 	_, err := k.clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{testLabel: name},
+		Name: name, Labels: map[string]string{testLabel: name}, Annotations: map[string]string{testLabel: k.t.Name()},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		k.t.Fatalf("testkit: Namespace %s: create: %v", name, err)
@@ -214,6 +215,26 @@ func (k *Kit) createNamespace() {
 	if err != nil {
 		k.t.Fatalf("testkit: Namespace %s: its default ServiceAccount: %v", name, err)
 	}
+}
+
+const (
+	// maxNamespace is short, so that names can be made of a namespace's: a label's
+	// value and most names may have 63 characters.
+	maxNamespace = 23
+	// namespaceRandom is how many characters of it are random, enough for thousands
+	// of tests of one name side by side.
+	namespaceRandom = 6
+)
+
+// namespaceFor returns a name that begins as that of the test does, without Test, and with a
+// letter, as the names of Services must.
+func namespaceFor(test, random string) string {
+	name := strings.Trim(nameCharacters.ReplaceAllString(strings.ToLower(strings.TrimPrefix(test, "Test")), "-"), "-")
+	if name == "" || name[0] < 'a' {
+		name = "t" + name
+	}
+	name = name[:min(len(name), maxNamespace-len("-")-len(random))]
+	return strings.TrimRight(name, "-") + "-" + random
 }
 
 // nameCharacters are those that a namespace's name can't have.
