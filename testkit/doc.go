@@ -32,7 +32,6 @@
 //			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways},
 //		}, 10*time.Second)
 //		require.NoError(t, kit.Settle(10*time.Second))
-//		require.Empty(t, kit.HandlerErrors(echo))
 //	}
 //
 // # The control plane

@@ -70,9 +70,6 @@ func ExampleNew() {
 		if err := kit.Settle(10 * time.Second); err != nil {
 			t.Error(err) // names the object and the field that keep changing
 		}
-		for _, err := range kit.HandlerErrors(hello) {
-			t.Error(err)
-		}
 	}
 	_ = test
 }

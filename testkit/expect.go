@@ -58,7 +58,7 @@ func (k *Kit) Eventually(obj any, timeout time.Duration) {
 		return len(differences) == 0, nil
 	})
 	if err != nil {
-		k.t.Fatalf("testkit: %s isn't as wanted: %v\n%s", ref, err, state)
+		k.t.Fatalf("testkit: %s isn't as wanted: %v\n%s", ref, err, k.withErrors(state))
 	}
 }
 
@@ -74,7 +74,7 @@ func (k *Kit) EventuallyExists(obj any, timeout time.Duration) {
 		return live != nil, err
 	})
 	if err != nil {
-		k.t.Fatalf("testkit: %s doesn't exist: %v", ref, err)
+		k.t.Fatalf("testkit: %s doesn't exist: %s", ref, k.withErrors(err.Error()))
 	}
 }
 
@@ -99,7 +99,7 @@ func (k *Kit) EventuallyGone(obj any, timeout time.Duration) {
 		return false, nil
 	})
 	if err != nil {
-		k.t.Fatalf("testkit: %s still exists: %v\n%s", ref, err, state)
+		k.t.Fatalf("testkit: %s still exists: %v\n%s", ref, err, k.withErrors(state))
 	}
 }
 
@@ -247,6 +247,11 @@ func (k *Kit) Snapshot(parent any) *handler.SyncRequest {
 // HandlerErrors returns the errors of the parent's passes since the operator
 // was started, oldest first, the newest 100: those that the handler returned,
 // of invalid responses, and of writes.
+//
+// The first two fail the test when the operator is stopped, at the latest in the end, unless the
+// test has asked for them: HandlerErrors has returned errors of the parent at some time
+// before, or Events one about such an error. KitOptions.AllowHandlerErrors is for a test that
+// doesn't care.
 func (k *Kit) HandlerErrors(parent any) []error {
 	k.t.Helper()
 	key := k.parentKey(parent)
@@ -254,7 +259,11 @@ func (k *Kit) HandlerErrors(parent any) []error {
 	if err != nil {
 		k.t.Fatalf("testkit: errors of %s: %v", key, err)
 	}
-	return engine.Errors(key)
+	errs := engine.Errors(key)
+	if len(errs) > 0 {
+		k.asked.add(key)
+	}
+	return errs
 }
 
 // Waits says what the parent's last pass waited for, in the words of the log and the Events,
@@ -313,6 +322,9 @@ func (k *Kit) Events(obj any) []string {
 	lines := make([]string, 0, len(found))
 	for _, e := range found {
 		lines = append(lines, fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Note))
+		if ref.typ == k.config.Parent && slices.Contains(failureReasons(), e.Reason) {
+			k.asked.add(ref.key)
+		}
 	}
 	return lines
 }

@@ -59,6 +59,7 @@ type Kit struct {
 	writes *recorder // of the operator
 	calls  *calls
 	own    *ownWrites
+	asked  *asked
 }
 
 // KitOptions are what few tests need to change. The zero value is what New
@@ -72,6 +73,10 @@ type KitOptions struct {
 	// duplicate fields in the operator's writes: "Strict" (the default)
 	// refuses, "Warn" and "Ignore" let them pass.
 	FieldValidation string
+	// AllowHandlerErrors lets the test pass though the handler fails. By default errors that
+	// the handler returned, panics, and responses that the engine refuses fail the test
+	// in the end, unless it has asked for them: see Kit.HandlerErrors.
+	AllowHandlerErrors bool
 	// Runner are the options that the operator runs with. RESTConfig defaults
 	// to the cluster's, and Logger to one that writes to the test's log.
 	Runner runner.Options
@@ -86,6 +91,9 @@ type KitOptions struct {
 // addition to its own, and Create puts that label on parents; so tests can
 // share a cluster. Only parents with that label are looked for that have left the
 // operator's selector while it was stopped.
+//
+// A handler that fails fails the test when the operator is stopped, unless the test has
+// asked for that: see [Kit.HandlerErrors].
 //
 // Unknown fields in whatever the operator or the Kit writes are errors, so
 // that a typo can't go unnoticed.
@@ -112,7 +120,7 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 	k.log = &testLog{out: t.Output()}
 	k.writes = newRecorder(cluster.mapper)
 	k.calls = newCalls()
-	k.own = &ownWrites{}
+	k.own, k.asked = &ownWrites{}, newAsked()
 	own := cluster.RESTConfig()
 	own.UserAgent = "roperator-testkit"
 	var err error
@@ -150,6 +158,7 @@ func (k *Kit) Stop() {
 	if k.op == nil {
 		return
 	}
+	k.failUnasked()
 	if err := k.op.stop(); err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", k.config.Name, err)
 	}
@@ -243,6 +252,7 @@ var nameCharacters = regexp.MustCompile("[^a-z0-9]+")
 // tearDown ends the operator and removes what there is.
 func (k *Kit) tearDown() {
 	if k.op != nil {
+		k.failUnasked()
 		if err := k.op.stop(); err != nil {
 			k.t.Errorf("testkit: operator %s: %v", k.config.Name, err)
 		}

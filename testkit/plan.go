@@ -404,7 +404,7 @@ func (p *Plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-func formatError(err error) string { return "  fail: " + err.Error() }
+func formatError(err error) string { return "  fail: " + formatWithStack(err) }
 
 func formatAction(a plan.ForeseenAction) string {
 	var line strings.Builder

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +77,7 @@ func readJSON(line []byte, into any) error {
 func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest) (found []string) {
 	defer func() {
 		if v := recover(); v != nil {
-			found = append(found, fmt.Sprintf("  it panicked: %v", v))
+			found = append(found, fmt.Sprintf("  it panicked: %v\n%s", v, indent(ownFrames(string(debug.Stack())))))
 		}
 	}()
 	var now *recordedAnswer
