@@ -16,17 +16,7 @@
 //	var cluster *testkit.Cluster
 //
 //	func TestMain(m *testing.M) {
-//		var err error
-//		if cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}); err != nil {
-//			fmt.Fprintln(os.Stderr, err)
-//			os.Exit(1)
-//		}
-//		code := m.Run()
-//		if err := cluster.Stop(); err != nil {
-//			fmt.Fprintln(os.Stderr, err)
-//			code = 1
-//		}
-//		os.Exit(code)
+//		testkit.Main(m, testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}, &cluster)
 //	}
 //
 //	func TestEchoServerGetsItsPod(t *testing.T) {
@@ -42,7 +32,6 @@
 //			Spec:       corev1.PodSpec{RestartPolicy: corev1.RestartPolicyAlways},
 //		}, 10*time.Second)
 //		require.NoError(t, kit.Settle(10*time.Second))
-//		require.Empty(t, kit.HandlerErrors(echo))
 //	}
 //
 // # The control plane

@@ -25,17 +25,17 @@ import (
 
 // Eventually waits until the live object satisfies obj, by the comparison by
 // which the engine decides whether a child must be updated: what obj sets
-// counts, what it doesn't is free. Unlike for children, a status in obj that
-// isn't empty is compared too. When the timeout expires, or the operator has
+// counts, what it doesn't is free, as for [Plan.WantCreate]. Unlike for children,
+// a status in obj that isn't empty is compared too, with all that a typed one
+// is encoded with, but for its conditions: these are compared by type. When the timeout expires, or the operator has
 // stopped of itself, the test fails with the fields that differ; data of
 // Secrets is left out.
 func (k *Kit) Eventually(obj any, timeout time.Duration) {
 	k.t.Helper()
-	ref, wanted, err := k.object(obj)
+	ref, wanted, err := k.wanted(obj)
 	if err != nil {
 		k.t.Fatalf("testkit: eventually: %v", err)
 	}
-	dropEmptyStatus(obj, wanted.Object)
 	engine, err := k.engine()
 	if err != nil {
 		k.t.Fatalf("testkit: eventually: %v", err)
@@ -50,7 +50,7 @@ func (k *Kit) Eventually(obj any, timeout time.Duration) {
 			state = "it doesn't exist"
 			return false, nil
 		}
-		differences, err := engine.Compare(live, wanted.Object)
+		differences, err := engine.Compare(live, wanted)
 		if err != nil {
 			return false, err
 		}
@@ -58,7 +58,7 @@ func (k *Kit) Eventually(obj any, timeout time.Duration) {
 		return len(differences) == 0, nil
 	})
 	if err != nil {
-		k.t.Fatalf("testkit: %s isn't as wanted: %v\n%s", ref, err, state)
+		k.t.Fatalf("testkit: %s isn't as wanted: %v\n%s", ref, err, k.withErrors(state))
 	}
 }
 
@@ -74,7 +74,7 @@ func (k *Kit) EventuallyExists(obj any, timeout time.Duration) {
 		return live != nil, err
 	})
 	if err != nil {
-		k.t.Fatalf("testkit: %s doesn't exist: %v", ref, err)
+		k.t.Fatalf("testkit: %s doesn't exist: %s", ref, k.withErrors(err.Error()))
 	}
 }
 
@@ -99,7 +99,7 @@ func (k *Kit) EventuallyGone(obj any, timeout time.Duration) {
 		return false, nil
 	})
 	if err != nil {
-		k.t.Fatalf("testkit: %s still exists: %v\n%s", ref, err, state)
+		k.t.Fatalf("testkit: %s still exists: %v\n%s", ref, err, k.withErrors(state))
 	}
 }
 
@@ -137,19 +137,23 @@ func (k *Kit) engine() (*reconcile.Engine, error) {
 	return nil, fmt.Errorf("the operator hasn't started")
 }
 
-// dropEmptyStatus removes a status that says nothing: that of a typed object
-// that sets none is encoded as zeros.
-func dropEmptyStatus(obj any, encoded map[string]any) {
-	if fields, ok := encoded["status"].(map[string]any); ok && len(fields) == 0 {
-		delete(encoded, "status")
+// wanted returns obj without what it doesn't set. A status is returned whole, unless it
+// sets nothing.
+func (k *Kit) wanted(obj any) (reference, map[string]any, error) {
+	ref, encoded, err := k.object(obj)
+	if err != nil {
+		return ref, nil, err
 	}
-	v := reflect.Indirect(reflect.ValueOf(obj))
-	if v.Kind() != reflect.Struct {
-		return
+	out := encoded.DeepCopy().Object
+	inner, _ := encode.Inner(obj)
+	dropUnset(reflect.ValueOf(inner), out)
+	status := out["status"]
+	if fields, ok := status.(map[string]any); status == nil || ok && len(fields) == 0 {
+		delete(out, "status")
+	} else {
+		out["status"] = encoded.Object["status"]
 	}
-	if status := v.FieldByName("Status"); status.IsValid() && status.IsZero() {
-		delete(encoded, "status")
-	}
+	return ref, out, nil
 }
 
 // formatDifferences returns a line for each field.
@@ -243,6 +247,11 @@ func (k *Kit) Snapshot(parent any) *handler.SyncRequest {
 // HandlerErrors returns the errors of the parent's passes since the operator
 // was started, oldest first, the newest 100: those that the handler returned,
 // of invalid responses, and of writes.
+//
+// The first two fail the test when the operator is stopped, at the latest in the end, unless the
+// test has asked for them: HandlerErrors has returned errors of the parent at some time
+// before, or Events one about such an error. KitOptions.AllowHandlerErrors is for a test that
+// doesn't care.
 func (k *Kit) HandlerErrors(parent any) []error {
 	k.t.Helper()
 	key := k.parentKey(parent)
@@ -250,7 +259,11 @@ func (k *Kit) HandlerErrors(parent any) []error {
 	if err != nil {
 		k.t.Fatalf("testkit: errors of %s: %v", key, err)
 	}
-	return engine.Errors(key)
+	errs := engine.Errors(key)
+	if len(errs) > 0 {
+		k.asked.add(key)
+	}
+	return errs
 }
 
 // Waits says what the parent's last pass waited for, in the words of the log and the Events,
@@ -309,6 +322,9 @@ func (k *Kit) Events(obj any) []string {
 	lines := make([]string, 0, len(found))
 	for _, e := range found {
 		lines = append(lines, fmt.Sprintf("%s %s %s", e.Type, e.Reason, e.Note))
+		if ref.typ == k.config.Parent && slices.Contains(failureReasons(), e.Reason) {
+			k.asked.add(ref.key)
+		}
 	}
 	return lines
 }

@@ -10,6 +10,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/textdiff"
 )
 
@@ -32,7 +33,8 @@ type goldenAction struct {
 // Golden expects that the whole plan is as a file says, a path relative to the
 // test's package. With ROPERATOR_UPDATE_GOLDEN=1 in the environment the file is
 // written. It doesn't tell the values of Secrets: each has a number, equal ones the
-// same, so that another value alone changes nothing in it.
+// same, so that another value alone changes nothing in it. Nor does it have the times of
+// conditions, such as lastTransitionTime.
 func (p *Plan) Golden(path string) *Plan {
 	p.t.Helper()
 	text, err := p.golden()
@@ -65,7 +67,7 @@ func (p *Plan) Golden(path string) *Plan {
 }
 
 func (p *Plan) golden() ([]byte, error) {
-	g := goldenPlan{LetGo: p.planned.Finalized, Status: p.planned.Status}
+	g := goldenPlan{LetGo: p.planned.Finalized, Status: plan.Timeless(p.planned.Status)}
 	if p.err != nil {
 		g.Error = p.err.Error()
 	}
@@ -75,9 +77,16 @@ func (p *Plan) golden() ([]byte, error) {
 		if a.Verb == "delete" {
 			object = map[string]any{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity(object)}
 		}
-		g.Actions = append(g.Actions, goldenAction{Verb: a.Verb, Object: hidden(object, hide)})
+		g.Actions = append(g.Actions, goldenAction{Verb: a.Verb, Object: timeless(hidden(object, hide))})
 	}
 	return yaml.Marshal(g)
+}
+
+// timeless returns an object without the times of its conditions, which are other ones in
+// every run.
+func timeless(object map[string]any) map[string]any {
+	out, _ := plan.Timeless(object).(map[string]any)
+	return out
 }
 
 func identity(object map[string]any) map[string]any {

@@ -39,7 +39,9 @@ const (
 // and to look at what it does. All methods are for the test's goroutine.
 type Kit struct {
 	// Namespace is where the operator and the test work. It exists for
-	// cluster-scoped parents too, as a place for their children.
+	// cluster-scoped parents too, as a place for their children. The name of one
+	// that the Kit has made has at most 23 characters, so that names can be made
+	// of it; its annotation roperator.com/test has the name of the test.
 	Namespace string
 
 	t             testing.TB
@@ -57,6 +59,7 @@ type Kit struct {
 	writes *recorder // of the operator
 	calls  *calls
 	own    *ownWrites
+	asked  *asked
 }
 
 // KitOptions are what few tests need to change. The zero value is what New
@@ -70,6 +73,10 @@ type KitOptions struct {
 	// duplicate fields in the operator's writes: "Strict" (the default)
 	// refuses, "Warn" and "Ignore" let them pass.
 	FieldValidation string
+	// AllowHandlerErrors lets the test pass though the handler fails. By default errors that
+	// the handler returned, panics, and responses that the engine refuses fail the test
+	// in the end, unless it has asked for them: see Kit.HandlerErrors.
+	AllowHandlerErrors bool
 	// Runner are the options that the operator runs with. RESTConfig defaults
 	// to the cluster's, and Logger to one that writes to the test's log.
 	Runner runner.Options
@@ -85,8 +92,13 @@ type KitOptions struct {
 // share a cluster. Only parents with that label are looked for that have left the
 // operator's selector while it was stopped.
 //
+// A handler that fails fails the test when the operator is stopped, unless the test has
+// asked for that: see [Kit.HandlerErrors].
+//
 // Unknown fields in whatever the operator or the Kit writes are errors, so
 // that a typo can't go unnoticed.
+//
+// With go test -short a test whose cluster is nil is skipped: see [Main].
 //
 // With ROPERATOR_KEEP=1 in the environment the namespace of a test that failed
 // stays, and so does the cluster; its Stop says how to look at it.
@@ -98,14 +110,17 @@ func New(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler)
 // NewWithOptions is New with options.
 func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler, opts KitOptions) *Kit {
 	t.Helper()
-	if cluster == nil {
-		t.Fatal("testkit: the cluster is nil: Start it in TestMain")
+	switch {
+	case cluster == nil && testing.Short():
+		t.Skip("testkit: needs an API server, which -short leaves out")
+	case cluster == nil:
+		t.Fatal("testkit: the cluster is nil: call testkit.Main in TestMain")
 	}
 	k := &Kit{t: t, cluster: cluster, opts: opts, Namespace: opts.Namespace, owner: opts.Namespace == ""}
 	k.log = &testLog{out: t.Output()}
 	k.writes = newRecorder(cluster.mapper)
 	k.calls = newCalls()
-	k.own = &ownWrites{}
+	k.own, k.asked = &ownWrites{}, newAsked()
 	own := cluster.RESTConfig()
 	own.UserAgent = "roperator-testkit"
 	var err error
@@ -143,6 +158,7 @@ func (k *Kit) Stop() {
 	if k.op == nil {
 		return
 	}
+	k.failUnasked()
 	if err := k.op.stop(); err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", k.config.Name, err)
 	}
@@ -183,12 +199,11 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 // createNamespace makes a namespace whose name tells which test it is for.
 func (k *Kit) createNamespace() {
 	k.t.Helper()
-	name := nameCharacters.ReplaceAllString(strings.ToLower(k.t.Name()), "-")
-	name = strings.Trim(name[:min(len(name), 50)]+"-"+rand.String(8), "-")
+	name := namespaceFor(k.t.Name(), rand.String(namespaceRandom))
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
 	_, err := k.clients.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name, Labels: map[string]string{testLabel: name},
+		Name: name, Labels: map[string]string{testLabel: name}, Annotations: map[string]string{testLabel: k.t.Name()},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		k.t.Fatalf("testkit: Namespace %s: create: %v", name, err)
@@ -211,12 +226,33 @@ func (k *Kit) createNamespace() {
 	}
 }
 
+const (
+	// maxNamespace is short, so that names can be made of a namespace's: a label's
+	// value and most names may have 63 characters.
+	maxNamespace = 23
+	// namespaceRandom is how many characters of it are random, enough for thousands
+	// of tests of one name side by side.
+	namespaceRandom = 6
+)
+
+// namespaceFor returns a name that begins as that of the test does, without Test, and with a
+// letter, as the names of Services must.
+func namespaceFor(test, random string) string {
+	name := strings.Trim(nameCharacters.ReplaceAllString(strings.ToLower(strings.TrimPrefix(test, "Test")), "-"), "-")
+	if name == "" || name[0] < 'a' {
+		name = "t" + name
+	}
+	name = name[:min(len(name), maxNamespace-len("-")-len(random))]
+	return strings.TrimRight(name, "-") + "-" + random
+}
+
 // nameCharacters are those that a namespace's name can't have.
 var nameCharacters = regexp.MustCompile("[^a-z0-9]+")
 
 // tearDown ends the operator and removes what there is.
 func (k *Kit) tearDown() {
 	if k.op != nil {
+		k.failUnasked()
 		if err := k.op.stop(); err != nil {
 			k.t.Errorf("testkit: operator %s: %v", k.config.Name, err)
 		}

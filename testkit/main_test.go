@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"fmt"
 	"os"
 	"testing"
 )
@@ -13,21 +12,8 @@ func TestMain(m *testing.M) {
 	if os.Getenv(victimVariable) != "" {
 		victim()
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) (code int) {
-	var err error
-	cluster, err = Start(ClusterOptions{CRDPaths: []string{"testdata/crds.yaml"}, ControllerManager: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	start := func() (*Cluster, error) { // with -short, too
+		return Start(ClusterOptions{CRDPaths: []string{"testdata/crds.yaml"}, ControllerManager: true})
 	}
-	defer func() {
-		if err := cluster.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}()
-	return m.Run()
+	os.Exit(runTests(m.Run, start, &cluster, os.Stderr))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,31 +30,6 @@ func describe(t resource.Type, key types.NamespacedName) string {
 		return t.Kind + " " + key.Name
 	}
 	return t.Kind + " " + key.String()
-}
-
-// A served type is what discovery says of a Type.
-type served struct {
-	resource.Mapping
-	rest *meta.RESTMapping
-}
-
-func (k *Kit) mapping(t resource.Type) (served, error) {
-	gvk := t.GroupVersionKind()
-	m, err := k.cluster.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) { // a test may have installed the type since the last look
-		k.cluster.mapper.Reset()
-		m, err = k.cluster.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	}
-	if meta.IsNoMatchError(err) {
-		return served{}, fmt.Errorf("%s isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths: %w", t, err)
-	}
-	if err != nil {
-		return served{}, fmt.Errorf("%s: %w", t, err)
-	}
-	return served{
-		Mapping: resource.Mapping{Type: t, Plural: m.Resource.Resource, ClusterScoped: m.Scope.Name() == meta.RESTScopeNameRoot},
-		rest:    m,
-	}, nil
 }
 
 // refer identifies obj; the namespace is filled in.
@@ -104,7 +78,8 @@ func (k *Kit) object(obj any) (reference, *unstructured.Unstructured, error) {
 
 // Create creates obj. A parent without a namespace gets the label by which
 // the operator selects it. The status of types with a status subresource
-// isn't stored: see UpdateStatus.
+// isn't stored: see UpdateStatus. A kind whose CustomResourceDefinition has just
+// been created, by the Kit or anyone else, is awaited, here and in all methods.
 func (k *Kit) Create(obj any) {
 	k.t.Helper()
 	ref, u, err := k.object(obj)

@@ -98,7 +98,7 @@ func (k *Kit) runnerOptions() runner.Options {
 	}
 	opts.RESTConfig.Wrap(validateFields(validation))
 	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		opts.Logger = slog.New(stackHandler{slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}), k.log})
 	}
 	return opts
 }

@@ -175,7 +175,8 @@ func typeOf(object map[string]any) resource.Type {
 }
 
 // WantCreate expects that a child is created that satisfies obj: the fields
-// that obj doesn't set are free, as in [Kit.Eventually].
+// that obj doesn't set are free, as in [Kit.Eventually]. Those of a typed object that have
+// their zero value aren't set; to want a zero, say so in a map.
 func (p *Plan) WantCreate(obj any) *Plan {
 	p.t.Helper()
 	p.want(obj, "create")
@@ -291,11 +292,11 @@ func (p *Plan) WantNothing() *Plan {
 // there is none.
 func (p *Plan) want(obj any, verbs ...string) int {
 	p.t.Helper()
-	wanted, err := encode.Map(obj)
+	wanted, err := wantedObject(obj)
 	if err != nil {
 		p.t.Fatalf("testkit: want %s: %v", verbs[0], err)
 	}
-	delete(wanted, "status") // never desired of a child, and always there in a typed one
+	delete(wanted, "status") // never desired of a child
 	t, key := typeOf(wanted), keyOf(wanted)
 	if namespaced, _ := p.planner.Namespaced(t); namespaced && key.Namespace == "" {
 		key.Namespace = p.parent.Namespace()
@@ -403,7 +404,7 @@ func (p *Plan) String() string {
 	return strings.Join(lines, "\n")
 }
 
-func formatError(err error) string { return "  fail: " + err.Error() }
+func formatError(err error) string { return "  fail: " + formatWithStack(err) }
 
 func formatAction(a plan.ForeseenAction) string {
 	var line strings.Builder

@@ -9,18 +9,21 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/plan"
 )
 
 // Replay calls h with each request of a recording that [Record] made, and fails
 // the test where h returns something else than what was recorded: the failure
 // names the line, the parent, and each field with both values. Errors are
 // equal, whatever they say; of a response beside an error counts what the
-// engine heeds of it. The order of children doesn't count.
+// engine heeds of it. The order of children doesn't count, nor do the times of
+// conditions, such as lastTransitionTime.
 //
 // Values of Secrets aren't told by a recording, so that a handler gets other
 // texts in their place. Of the Secrets that it returns, only the names of the
@@ -74,7 +77,7 @@ func readJSON(line []byte, into any) error {
 func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest) (found []string) {
 	defer func() {
 		if v := recover(); v != nil {
-			found = append(found, fmt.Sprintf("  it panicked: %v", v))
+			found = append(found, fmt.Sprintf("  it panicked: %v\n%s", v, indent(ownFrames(string(debug.Stack())))))
 		}
 	}()
 	var now *recordedAnswer
@@ -128,7 +131,7 @@ func compareAnswers(recorded, now *recordedAnswer) []string {
 			out = append(out, fmt.Sprintf("  %s: recorded %s, now %s", where, formatValue(a), formatValue(b)))
 		})
 	}
-	field("status", normalized(recorded.Status), normalized(now.Status))
+	field("status", plan.Timeless(normalized(recorded.Status)), plan.Timeless(normalized(now.Status)))
 	field("keepChildren", recorded.KeepChildren, now.KeepChildren)
 	field("finalized", recorded.Finalized, now.Finalized)
 	field("resync or retry", recorded.After, now.After)
@@ -157,12 +160,13 @@ func normalized(v any) any {
 	return out
 }
 
-// byName returns children by what they are called, without the values of Secrets.
+// byName returns children by what they are called, without the values of Secrets and the
+// times of conditions.
 func byName(children []map[string]any) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, child := range children {
 		object, _ := normalized(hidden(child, byNothing)).(map[string]any)
-		out[describe(typeOf(object), keyOf(object))] = object
+		out[describe(typeOf(object), keyOf(object))] = timeless(object)
 	}
 	return out
 }

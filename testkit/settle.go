@@ -147,6 +147,7 @@ func (o *ownWrites) parents() []ownParent {
 
 // wrote notes a write that the operator should hear of.
 func (k *Kit) wrote(ref reference, u *unstructured.Unstructured, deleted bool) {
+	k.noteKinds(u)
 	o := k.own
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -30,22 +27,7 @@ const timeout = 5 * time.Minute
 var cluster *testkit.Cluster // nil with -short
 
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() {
-		os.Exit(m.Run())
-	}
-	var err error
-	cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"crd"}, ControllerManager: true})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := cluster.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
+	testkit.Main(m, testkit.ClusterOptions{CRDPaths: []string{"crd"}, ControllerManager: true}, &cluster)
 }
 
 func newKit(t *testing.T) *testkit.Kit {

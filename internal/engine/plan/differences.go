@@ -10,6 +10,8 @@ import (
 // Differences lists the fields in which the live object doesn't satisfy want, for
 // the assertions of testkit. Both are JSON values of type t, which needn't be one
 // that the operator watches. A status counts, though the engine compares none.
+// Conditions are compared by type: neither their order nor their times count, and others are
+// free. Their paths read like status.conditions.Ready.message.
 // Differences fills in aliases in want: see spellOut.
 func Differences(c *catalog.Catalog, t resource.Type, live, want map[string]any) []merge.Difference {
 	spellOut(t, listkeys.For(t), want)
@@ -19,7 +21,7 @@ func Differences(c *catalog.Catalog, t resource.Type, live, want map[string]any)
 	}
 	out := compared.Compare(live, want, nil)
 	if status, ok := want["status"].(map[string]any); ok {
-		out = append(out, compared.CompareAt("status", live["status"], status)...)
+		out = append(out, compared.CompareAt("status", byType(live["status"]), wantedByType(status))...)
 	}
 	return out
 }

@@ -13,11 +13,30 @@ import (
 	"github.com/roperator/roperator/internal/object"
 )
 
+// A HandlerError says that a call of the handler has failed: by an error that it returned, by a
+// panic, or by an answer that is none.
+type HandlerError struct {
+	Method string // Sync or Finalize
+	Err    error
+	Stack  string // of a panic, as the runtime prints it; else empty
+}
+
+// Error names the method.
+func (e *HandlerError) Error() string { return "handler: " + e.Method + ": " + e.Err.Error() }
+
+// Unwrap returns what the handler returned.
+func (e *HandlerError) Unwrap() error { return e.Err }
+
+var (
+	errEndedGoroutine = errors.New("ended its goroutine (runtime.Goexit), as a failed assertion of a test does")
+	errNoAnswer       = errors.New("returned neither a response nor an error")
+)
+
 // callSync calls the handler's Sync with the pass's snapshot.
 func (p *pass) callSync(ctx context.Context) (*handler.SyncResponse, error) {
 	resp, err := call(ctx, p, observe.MethodSync, "Sync", p.handler.Sync)
 	if err == nil && resp.Resync < 0 {
-		return nil, fmt.Errorf("handler: Sync: Resync: %s is negative", resp.Resync)
+		return nil, &HandlerError{Method: "Sync", Err: fmt.Errorf("Resync: %s is negative", resp.Resync)}
 	}
 	return resp, err
 }
@@ -26,7 +45,7 @@ func (p *pass) callSync(ctx context.Context) (*handler.SyncResponse, error) {
 func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, error) {
 	resp, err := call(ctx, p, observe.MethodFinalize, "Finalize", p.handler.Finalize)
 	if err == nil && resp.Retry < 0 {
-		return nil, fmt.Errorf("handler: Finalize: Retry: %s is negative", resp.Retry)
+		return nil, &HandlerError{Method: "Finalize", Err: fmt.Errorf("Retry: %s is negative", resp.Retry)}
 	}
 	return resp, err
 }
@@ -64,7 +83,7 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 func await[R any](ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (*R, error) {
 	answers := make(chan answer[R], 1) // with room for the answer that nobody awaits any more
 	go func() {
-		a := answer[R]{err: fmt.Errorf("handler: %s: ended its goroutine (runtime.Goexit), as a failed assertion of a test does", name)}
+		a := answer[R]{err: &HandlerError{Method: name, Err: errEndedGoroutine}}
 		defer func() { answers <- a }()
 		a.ask(ctx, p, name, do)
 	}()
@@ -89,16 +108,17 @@ type answer[R any] struct {
 func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.Logger().ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			*a = answer[R]{err: fmt.Errorf("handler: %s: panic: %v", name, v)}
+			stack := string(debug.Stack())
+			p.Logger().ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", stack)
+			*a = answer[R]{err: &HandlerError{Method: name, Err: fmt.Errorf("panic: %v", v), Stack: stack}}
 		}
 	}()
 	resp, err := do(ctx, p.req)
 	switch {
 	case err != nil:
-		*a = answer[R]{resp, fmt.Errorf("handler: %s: %w", name, err)}
+		*a = answer[R]{resp, &HandlerError{Method: name, Err: err}}
 	case resp == nil:
-		*a = answer[R]{err: fmt.Errorf("handler: %s: returned neither a response nor an error", name)}
+		*a = answer[R]{err: &HandlerError{Method: name, Err: errNoAnswer}}
 	default:
 		*a = answer[R]{resp: resp}
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -60,6 +61,17 @@ func (h *history) errorsOf(parent types.NamespacedName) []error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.mu.errors[parent])
+}
+
+// allErrors returns the errors of all parents that have any.
+func (h *history) allErrors() map[types.NamespacedName][]error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := maps.Clone(h.mu.errors)
+	for parent, errs := range out {
+		out[parent] = slices.Clone(errs)
+	}
+	return out
 }
 
 func (h *history) allLoops() []Loop {

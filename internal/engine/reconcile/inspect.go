@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -85,6 +86,19 @@ func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Differen
 // of the handler, of invalid responses and of writes. There are none without
 // Config.KeepHistory.
 func (e *Engine) Errors(parent types.NamespacedName) []error { return e.history.errorsOf(parent) }
+
+// AllErrors returns what Errors returns of every parent that has any.
+func (e *Engine) AllErrors() map[types.NamespacedName][]error { return e.history.allErrors() }
+
+// HandlerFailed says whether an error of a pass is the handler's doing: that of a call, or that
+// of a response that the engine refuses.
+func HandlerFailed(err error) bool {
+	if _, ok := errors.AsType[*HandlerError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*plan.InvalidResponseError](err)
+	return ok
+}
 
 // Waits says what the last pass over a parent waited for, nil if it was nothing.
 func (e *Engine) Waits(parent types.NamespacedName) []string {
