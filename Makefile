@@ -17,7 +17,12 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK_VERSION := v1.8.0
 
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello test/alerts test/bench test/chaos
+MODULES := examples/hello test/alerts test/bench test/chaos test/starter
+
+# The starter is a module that requires a release of this one: here this one takes its
+# place. test/starter tests it.
+STARTER := examples/starter
+STARTER_WORK := $(CURDIR)/hack/starter/go.work
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
@@ -124,6 +129,7 @@ lint: $(GOLANGCI_LINT) ## gofmt, go vet and golangci-lint
 	go vet ./...
 	$(GOLANGCI_LINT) run ./...
 	@set -e; for module in $(MODULES); do echo "lint: $$module"; (cd $$module && go vet ./... && $(GOLANGCI_LINT) run ./...); done
+	@echo "lint: $(STARTER)"; cd $(STARTER) && export GOWORK=$(STARTER_WORK) && go vet ./... && $(GOLANGCI_LINT) run ./...
 
 $(GOLANGCI_LINT):
 	@echo "lint: building golangci-lint $(GOLANGCI_LINT_VERSION) (3 minutes with cold caches, once)"
