@@ -134,7 +134,7 @@ func (c *copied) running(t *testing.T) {
 	go func() { ended <- cmd.Wait() }()
 	defer func() {
 		require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT))
-		<-ended // make tells of the signal by its exit code
+		require.Error(t, <-ended, "make tells of the signal by its exit code")
 		require.NotContains(t, log.String(), "level=ERROR")
 	}()
 	c.run(t, "until kubectl get crd sites.example.com; do :; done")
