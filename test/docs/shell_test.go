@@ -199,6 +199,9 @@ func TestSessions(t *testing.T) {
 // requireTranscript finds that an example's test runs what its README types.
 func requireTranscript(t *testing.T, p *page, steps []*command) {
 	t.Helper()
+	if p.path == "examples/starter/README.md" {
+		return // test/starter runs it in a copy of the starter
+	}
 	for _, c := range steps {
 		require.Equal(t, "console", c.block.lang, "%s: examples are run as console blocks", c.block)
 		test, err := os.ReadFile(filepath.Join(root, filepath.Dir(p.path), "main_test.go"))

@@ -44,9 +44,7 @@ func TestStarter(t *testing.T) {
 	c := copied{dir: t.TempDir(), env: environment(t, r, cluster)}
 	t.Cleanup(func() { require.NoError(t, r.forget(c)) })
 
-	readme, err := os.ReadFile(filepath.Join(root, "examples/starter/README.md"))
-	require.NoError(t, err)
-	begin := commands(t, string(readme))
+	begin, use := commands(t)
 	if os.Getenv("STARTER_TIDY") != "" {
 		begin, _, _ = strings.Cut(begin, "\n")
 	}
@@ -67,7 +65,7 @@ func TestStarter(t *testing.T) {
 	c.run(t, "make generate golden")
 	require.Equal(t, before, contents(t, c.dir), "what is generated is up to date")
 	c.run(t, imageBuild(t, c.dir))
-	t.Run("Run", c.running)
+	t.Run("Run", func(t *testing.T) { c.running(t, use) })
 	t.Run("InCluster", c.inCluster)
 }
 
@@ -81,15 +79,17 @@ func environment(t *testing.T, r *release, cluster *testkit.Cluster) []string {
 		"KUBECONFIG="+cluster.Kubeconfig(), "PATH="+os.Getenv("KUBEBUILDER_ASSETS")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 
-// commands returns the first commands of the README.
-func commands(t *testing.T, readme string) string {
+// commands returns what the README's blocks of shell commands say: one that makes a
+// copy, and one for an operator that runs.
+func commands(t *testing.T) (begin, use string) {
 	t.Helper()
-	_, rest, ok := strings.Cut(readme, "```sh\n")
-	require.True(t, ok)
-	block, _, ok := strings.Cut(rest, "```")
-	require.True(t, ok)
-	require.Contains(t, block, "golang.org/x/tools/cmd/gonew@latest "+starter+"@latest example.com/you/sites")
-	return strings.TrimSpace(block)
+	readme, err := os.ReadFile(filepath.Join(root, "examples/starter/README.md"))
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(readme, -1)
+	require.Len(t, blocks, 2)
+	begin = string(blocks[0][1])
+	require.Contains(t, begin, "golang.org/x/tools/cmd/gonew@latest "+starter+"@latest example.com/you/sites")
+	return begin, string(blocks[1][1])
 }
 
 // imageBuild returns the command by which the Dockerfile builds the program, with -n:
@@ -122,8 +122,9 @@ func (c *copied) inCluster(t *testing.T) {
 	require.Contains(t, c.run(t, "kubectl get -n sites-system deployment/sites -o jsonpath={.spec.template.spec.containers[0].image}"), "sites:latest")
 }
 
-// running runs the operator as `make run` does, and has it make what the sample asks for.
-func (c *copied) running(t *testing.T) {
+// running runs the operator as `make run` does, and has it make what the sample asks for
+// that use applies.
+func (c *copied) running(t *testing.T, use string) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "make", "run")
 	cmd.Dir, cmd.Env = c.dir, c.env
 	var log strings.Builder
@@ -138,7 +139,7 @@ func (c *copied) running(t *testing.T) {
 		require.NotContains(t, log.String(), "level=ERROR")
 	}()
 	c.run(t, "until kubectl get crd sites.example.com; do :; done")
-	c.run(t, "kubectl apply -f sample.yaml")
+	require.Contains(t, c.run(t, use), "docs")
 	c.run(t, "kubectl wait --for=create --timeout=5m deployment/docs service/docs")
 	c.run(t, `kubectl wait --for=condition=Available=False --timeout=5m site/docs`)
 	c.run(t, "kubectl wait --for=condition=Reconciling --timeout=5m site/docs")
