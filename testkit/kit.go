@@ -92,7 +92,7 @@ type KitOptions struct {
 // share a cluster. Only parents with that label are looked for that have left the
 // operator's selector while it was stopped.
 //
-// A handler that fails fails the test when the operator is stopped, unless the test has
+// A failing handler fails the test when the operator is stopped, unless the test has
 // asked for that: see [Kit.HandlerErrors].
 //
 // Unknown fields in whatever the operator or the Kit writes are errors, so
