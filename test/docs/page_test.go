@@ -50,6 +50,7 @@ var (
 	attribute = regexp.MustCompile(`^(file|dir|in)=(\S+)$`)
 	comment   = regexp.MustCompile(`^<!-- (is|not run:) (.+) -->$`)
 	linked    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	codeSpan  = regexp.MustCompile("`[^`]*`") // in which nothing is a link
 )
 
 // parsePage reads Markdown. What is wrong with its blocks is an error.
@@ -77,7 +78,7 @@ func parsePage(path, markdown string) (*page, error) {
 			}
 			p.blocks = append(p.blocks, current)
 		default:
-			for _, m := range linked.FindAllStringSubmatch(line, -1) {
+			for _, m := range linked.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, "code"), -1) {
 				p.links = append(p.links, link{i + 1, m[1]})
 			}
 		}
@@ -175,7 +176,7 @@ func blocks(all []*page, lang string) (found []*block) {
 
 func TestParsePage(t *testing.T) {
 	p, err := parsePage("a.md", strings.Join([]string{
-		"# A", "<!-- go:", "var x int", "-->", "see [b](b.md#c)", "", "<!-- is d/e.go -->", "```go", "package e", "```",
+		"# A", "<!-- go:", "var x int", "-->", "see [`b`](b.md#c), not `b[d](e)`", "", "<!-- is d/e.go -->", "```go", "package e", "```",
 		"<!-- not run: it is Rust -->", "```rust", "fn main() {}", "```", "```yaml file=f.yaml dir=g", "a: [b](c)", "```",
 	}, "\n"))
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 // patience is how long a command may take, repetitions included: among them is
 // a go build with cold caches.
-const patience = 20 * time.Second
+const patience = 10 * time.Minute
 
 // A command is a line of a block, and what it prints if the block says so.
 type command struct {
