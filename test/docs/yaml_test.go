@@ -83,6 +83,7 @@ func TestOnAPIServer(t *testing.T) {
 	t.Run("Migrating", func(t *testing.T) { testMigrating(t, cluster) })
 	t.Run("FinalizeHook", func(t *testing.T) { testFinalizeHook(t, cluster) })
 	t.Run("ErrorKeepsAll", func(t *testing.T) { testErrorKeepsAll(t, cluster) })
+	t.Run("Creation", func(t *testing.T) { testCreation(t, cluster) })
 	t.Run("Webhooks", func(t *testing.T) { testWebhooks(t, cluster) })
 	t.Run("Immutable", func(t *testing.T) { testImmutable(t, cluster) })
 }
