@@ -115,7 +115,7 @@ func testFinalizeHook(t *testing.T, cluster *testkit.Cluster) {
 		SyncFunc: func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 			return &handler.SyncResponse{Children: []any{named("stays", "sync"), named("goes", "sync")}}, nil
 		},
-		FinalizeFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+		FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 			select {
 			case <-let:
 				return &handler.FinalizeResponse{Finalized: true}, nil
@@ -162,13 +162,13 @@ func testErrorKeepsAll(t *testing.T, cluster *testkit.Cluster) {
 	kit.Create(parent(1))
 	require.NoError(t, kit.Settle(generous))
 	status, _ := kit.Get(parent(1)).Field("status")
-	require.EqualValues(t, map[string]any{"ready": int64(3), "observedGeneration": int64(1)}, integers(status), "observedGeneration is added")
+	require.Equal(t, map[string]any{"ready": int64(3), "observedGeneration": int64(1)}, integers(status), "observedGeneration is added")
 	uid := kit.Get(child).UID()
 
 	kit.Update(parent(9))
 	require.Eventually(t, func() bool { return len(kit.HandlerErrors(parent(9))) > 1 }, generous, 10*time.Millisecond, "the call is repeated")
 	status, _ = kit.Get(parent(9)).Field("status")
-	require.EqualValues(t, map[string]any{"ready": int64(3), "observedGeneration": int64(1)}, integers(status), "the status stays")
+	require.Equal(t, map[string]any{"ready": int64(3), "observedGeneration": int64(1)}, integers(status), "the status stays")
 	require.Equal(t, uid, kit.Get(child).UID(), "the child stays")
 }
 
