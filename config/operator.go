@@ -76,7 +76,8 @@ type Operator struct {
 	// MaxConcurrentSyncs workers until it returns.
 	HandlerTimeout time.Duration
 	// DryRun makes the operator do everything but persisted writes. What it
-	// would write is logged.
+	// would write is logged. Handlers are told by handler.IsPlan, and their
+	// Finalize isn't called.
 	DryRun bool
 	// Related are the types of objects that handlers look at, and that aren't theirs:
 	// see Related.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/resource"
 )
@@ -14,7 +15,8 @@ import (
 //
 // The engine calls it for different parents at the same time, but never twice
 // at once for the same parent. The context ends when the engine's shutdown
-// timeout or the operator's HandlerTimeout expires.
+// timeout or the operator's HandlerTimeout expires. It says by [IsPlan] whether
+// the call is part of a plan.
 //
 // Whether there is something to finalize decides if parents get a finalizer.
 // A Handler other than those of this package has, unless
@@ -123,6 +125,22 @@ func Finalizes(h Handler) bool {
 	}
 	return true
 }
+
+// IsPlan says whether the call with this context is part of a pass in which nothing is
+// written: one of the subcommand plan and of runner.Plan, or of an operator with
+// config.Operator.DryRun. The engine writes nothing to the API server in such a pass, and
+// can't keep a handler from writing elsewhere. So a handler that changes systems outside
+// the cluster asks IsPlan first, and leaves them alone if it is true:
+//
+//	if !found && !handler.IsPlan(ctx) {
+//		found, err = register(ctx, req.Parent)
+//	}
+//
+// Finalize isn't called in such a pass. A plan may call Sync several times for one parent.
+//
+// IsPlan is false for a context that isn't a call's, and in testkit.Sync unless the
+// operator that it is given has DryRun set.
+func IsPlan(ctx context.Context) bool { return dryrun.Marked(ctx) }
 
 // Permanent marks an error as one that trying again can't help: the engine
 // doesn't retry before the parent, a child or a related object changes, unless the response that

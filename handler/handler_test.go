@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -244,4 +245,14 @@ func TestAfterAndWhen(t *testing.T) {
 	require.ElementsMatch(t, []any{claim, ref}, wishes.Needs)
 	require.True(t, wishes.Closed)
 	require.Equal(t, []string{"a"}, wishes.Left)
+}
+
+func TestIsPlan(t *testing.T) {
+	ctx := t.Context()
+	require.False(t, IsPlan(ctx), "a context of somebody else's")
+	marked := dryrun.Mark(ctx)
+	require.True(t, IsPlan(marked))
+	inner, cancel := context.WithCancel(marked)
+	defer cancel()
+	require.True(t, IsPlan(inner), "one that a handler derives")
 }

@@ -78,7 +78,8 @@ func changesOf(foreseen []plan.Change) []Change {
 // children, calls the handler's Sync for each parent as Run would, and asks the
 // API server by dry runs what would become of the answers, so that fields which
 // the server or a webhook only writes differently aren't listed. No Event, no
-// finalizer, no lease is written, and Finalize isn't called.
+// finalizer, no lease is written, and Finalize isn't called. The handler is told by
+// handler.IsPlan, so that it leaves systems outside the cluster alone.
 //
 // What follows only from the state after these changes isn't in the plan. So
 // the parent's status is in it only if the children stay as they are. The

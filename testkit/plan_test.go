@@ -340,3 +340,15 @@ func TestDiffText(t *testing.T) {
 		})
 	}
 }
+
+// testkit.Sync plays an operator that runs, or one with DryRun.
+func TestSyncIsAPlanOnlyInADryRun(t *testing.T) {
+	t.Parallel()
+	says := handler.SyncFunc(func(ctx context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+		return &handler.SyncResponse{Status: map[string]any{"plan": handler.IsPlan(ctx)}}, nil
+	})
+	cfg := sites()
+	Sync(t, cfg, says, site(nil)).WantStatus(map[string]any{"plan": false})
+	cfg.DryRun = true
+	Sync(t, cfg, says, site(nil)).WantStatus(map[string]any{"plan": true})
+}

@@ -285,11 +285,3 @@ func TestMessage(t *testing.T) {
 		})
 	}
 }
-
-func TestReadmeShowsThisOperator(t *testing.T) {
-	program, err := os.ReadFile("main.go")
-	require.NoError(t, err)
-	readme, err := os.ReadFile("../../README.md")
-	require.NoError(t, err)
-	require.Contains(t, string(readme), string(program), "README.md holds a copy of main.go that isn't up to date")
-}

@@ -21,13 +21,13 @@ const (
 	containerPort = 3000
 )
 
-// problem finds what the schema lets through: how many servers are too many is
+// validate finds what the schema lets through: how many servers are too many is
 // this operator's business, and may change from build to build.
-func problem(hello *v1.Hello) string {
+func validate(hello *v1.Hello) error {
 	if hello.Spec.Replicas > maxReplicas {
-		return fmt.Sprintf("spec.replicas: %d is too many: at most %d", hello.Spec.Replicas, maxReplicas)
+		return fmt.Errorf("spec.replicas: %d is too many: at most %d", hello.Spec.Replicas, maxReplicas)
 	}
-	return ""
+	return nil
 }
 
 // deployment returns the Deployment of the servers: what is said of it is what

@@ -50,7 +50,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 // sync says which Deployment a Hello shall have. A Hello that asks for too much
-// keeps what it has, and an Event tells why.
+// is an error: it keeps what it has, and status and Event say why. Trying again
+// wouldn't help, so that is left until somebody edits it.
 func sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	hello, err := handler.ParentAs[*v1.Hello](req)
 	if err != nil {
@@ -60,23 +61,26 @@ func sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, e
 	if err != nil {
 		return nil, err
 	}
-	if text := problem(hello); text != "" {
-		observed.Message = text
+	if err := validate(hello); err != nil {
+		observed.Message = err.Error()
 		return &handler.SyncResponse{
-			Status:       observed,
-			KeepChildren: true,
-			Events:       []handler.Event{{Type: handler.EventWarning, Reason: "InvalidSpec", Message: text}},
-		}, nil
+			Status: observed,
+			Events: []handler.Event{{Type: handler.EventWarning, Reason: "InvalidSpec", Message: err.Error()}},
+		}, handler.Permanent(err)
 	}
 	return &handler.SyncResponse{Status: observed, Children: []any{deployment(hello)}}, nil
 }
 
-// finalize is where an operator cleans up what Kubernetes doesn't know of. The
-// Deployment has the Hello as owner and goes by itself; this only says so.
+// finalize has the Deployment deleted before the Hello goes. Kubernetes would
+// delete it afterwards, since the Hello is its owner: this is for what has to be
+// over by then. It is called again when the Deployment is gone.
 func finalize(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-	text := fmt.Sprintf("%d Deployments go with it", req.Children.OfType(k8s.Deployment).Len())
+	left := req.Children.OfType(k8s.Deployment).Len()
+	if left == 0 {
+		return &handler.FinalizeResponse{Finalized: true}, nil
+	}
 	return &handler.FinalizeResponse{
-		Finalized: true,
-		Events:    []handler.Event{{Reason: "DeleteRequested", Message: text}},
+		Children: []any{}, // none shall exist
+		Events:   []handler.Event{{Reason: "DeleteRequested", Message: fmt.Sprintf("%d Deployments go first", left)}},
 	}, nil
 }

@@ -123,15 +123,19 @@ func TestTooManyReplicas(t *testing.T) {
 	kit.Eventually(says("spec.replicas: 21 is too many: at most 20"), timeout)
 	require.NoError(t, kit.Settle(timeout))
 	kit.Eventually(servers(2), timeout)
-	require.Eventually(t, func() bool {
-		return slices.Contains(kit.Events(hello), "Warning InvalidSpec spec.replicas: 21 is too many: at most 20")
-	}, timeout, 100*time.Millisecond)
+	for _, event := range []string{
+		"Warning InvalidSpec spec.replicas: 21 is too many: at most 20",               // the handler's own
+		"Warning SyncFailed handler: Sync: spec.replicas: 21 is too many: at most 20", // of its error
+	} {
+		require.Eventually(t, func() bool { return slices.Contains(kit.Events(hello), event) }, timeout, 100*time.Millisecond, event)
+	}
+	require.ErrorContains(t, kit.HandlerErrors(hello)[0], "spec.replicas: 21 is too many", "an error it is, for metrics and alerts")
 
 	kit.Update(world(20))
 	kit.Eventually(servers(20), timeout)
 }
 
-func TestDeletedHelloIsFinalized(t *testing.T) {
+func TestDeletedHelloTakesItsDeploymentFirst(t *testing.T) {
 	kit := newKit(t)
 	hello := world(1)
 	kit.Create(hello)
@@ -141,10 +145,16 @@ func TestDeletedHelloIsFinalized(t *testing.T) {
 
 	kit.Delete(hello)
 	kit.EventuallyGone(hello, timeout)
-	require.Equal(t, 1, kit.Finalizes(hello))
-	if cluster.HasControllerManager() {
-		kit.EventuallyGone(servers(1), timeout)
+	require.Nil(t, kit.Get(servers(1)), "it was gone before the Hello was")
+	require.GreaterOrEqual(t, kit.Finalizes(hello), 2, "once to have it deleted, once when it was gone")
+	var did []string
+	for _, w := range kit.Writes() {
+		if w.Verb == "delete" || w.Verb == "remove finalizer" {
+			did = append(did, w.Verb+" "+w.Type.Kind)
+		}
 	}
+	require.Equal(t, "delete Deployment", did[0])
+	require.Contains(t, kit.Events(hello), "Normal DeleteRequested 1 Deployments go first")
 }
 
 func TestSchemaRefuses(t *testing.T) {
@@ -196,11 +206,16 @@ func request(t *testing.T, hello *v1.Hello, children ...any) *handler.SyncReques
 	return &handler.SyncRequest{Parent: parent, Children: handler.NewChildren(observed...)}
 }
 
+// withType returns a Deployment as it is observed.
+func withType(d *appsv1.Deployment) *appsv1.Deployment {
+	d.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
+	d.Namespace, d.UID, d.ResourceVersion = "default", "d", "1"
+	return d
+}
+
 func TestSync(t *testing.T) {
 	live := func(replicas, ready int32) *appsv1.Deployment {
-		d := servers(replicas)
-		d.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
-		d.Namespace, d.UID, d.ResourceVersion = "default", "d", "1"
+		d := withType(servers(replicas))
 		d.Status = appsv1.DeploymentStatus{Replicas: replicas, ReadyReplicas: ready}
 		return d
 	}
@@ -231,13 +246,13 @@ func TestSync(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			response, err := hellos.Sync(t.Context(), request(t, world(tc.replicas), tc.children...))
-			require.NoError(t, err, tc.reason)
 			require.Equal(t, tc.status, response.Status, tc.reason)
-			require.Equal(t, tc.invalid, response.KeepChildren, tc.reason)
 			if tc.invalid {
+				require.EqualError(t, err, tc.status.Message, tc.reason)
 				require.Equal(t, []handler.Event{{Type: corev1.EventTypeWarning, Reason: "InvalidSpec", Message: tc.status.Message}}, response.Events)
 				return
 			}
+			require.NoError(t, err, tc.reason)
 			require.Empty(t, response.Events, tc.reason)
 			require.Len(t, response.Children, 1)
 			child := response.Children[0].(*applyappsv1.DeploymentApplyConfiguration)
@@ -248,9 +263,14 @@ func TestSync(t *testing.T) {
 }
 
 func TestFinalize(t *testing.T) {
-	response, err := hellos.Finalize(t.Context(), request(t, world(1)))
+	going := world(1)
+	going.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	testkit.Sync(t, operator, hellos, going, servers(1)).WantDelete(servers(1))
+	testkit.Sync(t, operator, hellos, going).WantDelete(going) // it is let go
+
+	response, err := hellos.Finalize(t.Context(), request(t, world(1), withType(servers(1))))
 	require.NoError(t, err)
-	require.True(t, response.Finalized)
-	require.Equal(t, []handler.Event{{Reason: "DeleteRequested", Message: "0 Deployments go with it"}}, response.Events)
+	require.False(t, response.Finalized, "the Deployment is there")
+	require.Equal(t, []handler.Event{{Reason: "DeleteRequested", Message: "1 Deployments go first"}}, response.Events)
 	require.True(t, handler.Finalizes(hellos), "or there is no finalizer")
 }

@@ -45,6 +45,8 @@ func inReconcile() []mutant {
 			"	e.memory.Forget(uid)\n", ""),
 		unit("a panic is the error of one pass", "reconcile", "reconcile/pass.go",
 			"		if v := recover(); v != nil {\n", "		if v := any(nil); v != nil {\n"),
+		unit("a handler is told that nothing is written", "reconcile", "reconcile/call.go",
+			"		ctx = dryrun.Mark(ctx)\n", "		_ = dryrun.Mark(ctx)\n"),
 		unit("a panic of the handler is the error of one pass", "reconcile", "reconcile/call.go",
 			"		if v := recover(); v != nil {\n", "		if v := any(nil); v != nil {\n"),
 		unit("a handler that ends its goroutine has failed", "reconcile", "reconcile/call.go",

@@ -28,6 +28,7 @@
 // A comment on the line before the block changes what is done:
 //
 //	<!-- is PATH -->         the block is that file, word for word
+//	<!-- is PATH#a,b -->     it is these declarations of a Go file
 //	<!-- not run: REASON --> the block is only shown; any language will do
 //
 // The sessions of examples/*/README.md are run by the examples' own tests.

@@ -2,6 +2,7 @@ package docs
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -95,4 +96,90 @@ func testMigrating(t *testing.T, cluster *testkit.Cluster) {
 			require.Equal(t, "caches", kit.Get(both).Labels()["app.kubernetes.io/managed-by"])
 		})
 	}
+}
+
+// testFinalizeHook finds what becomes of the children that a Finalize returns, other than in
+// Metacontroller: those that are there stay as they are, and none is made.
+func testFinalizeHook(t *testing.T, cluster *testkit.Cluster) {
+	t.Helper()
+	named := func(name, value string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"value": value}}
+	}
+	operator := config.Operator{
+		Name:     "caches",
+		Parent:   resource.Type{APIVersion: "guide.example.com/v1", Kind: "Cache"},
+		Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}},
+	}
+	let := make(chan struct{})
+	kit := testkit.New(t, cluster, operator, handler.Funcs{
+		SyncFunc: func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Children: []any{named("stays", "sync"), named("goes", "sync")}}, nil
+		},
+		FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+			select {
+			case <-let:
+				return &handler.FinalizeResponse{Finalized: true}, nil
+			default:
+				return &handler.FinalizeResponse{Retry: 50 * time.Millisecond, Children: []any{named("stays", "finalize"), named("new", "finalize")}}, nil
+			}
+		},
+	})
+	parent := map[string]any{"apiVersion": operator.Parent.APIVersion, "kind": operator.Parent.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{}}
+	kit.Create(parent)
+	kit.EventuallyExists(named("goes", ""), generous)
+	require.NoError(t, kit.Settle(generous))
+	kit.Delete(parent)
+	kit.EventuallyGone(named("goes", ""), generous)
+	called := kit.Finalizes(parent)
+	require.Eventually(t, func() bool { return kit.Finalizes(parent) > called+1 }, generous, 10*time.Millisecond, "it is called again as they go")
+	stays := kit.Get(named("stays", ""))
+	require.NotNil(t, stays)
+	value, _ := stays.Field("data", "value")
+	require.Equal(t, "sync", value, "nothing is changed")
+	require.Nil(t, kit.Get(named("new", "")), "nothing is created")
+	close(let)
+	kit.EventuallyGone(parent, generous)
+}
+
+// testErrorKeepsAll finds what docs/migrating says has stayed as it was.
+func testErrorKeepsAll(t *testing.T, cluster *testkit.Cluster) {
+	t.Helper()
+	operator := config.Operator{
+		Name:     "caches",
+		Parent:   resource.Type{APIVersion: "guide.example.com/v1", Kind: "Cache"},
+		Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}},
+	}
+	child := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "child"}}
+	kit := testkit.NewWithOptions(t, cluster, operator, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		if replicas, _ := req.Parent.Field("spec", "replicas"); replicas == int64(9) || replicas == float64(9) {
+			return nil, errors.New("no idea")
+		}
+		return &handler.SyncResponse{Status: map[string]any{"ready": 3}, Children: []any{child}}, nil
+	}), testkit.KitOptions{AllowHandlerErrors: true})
+	parent := func(replicas int) map[string]any {
+		return map[string]any{"apiVersion": operator.Parent.APIVersion, "kind": operator.Parent.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"replicas": replicas}}
+	}
+	kit.Create(parent(1))
+	require.NoError(t, kit.Settle(generous))
+	status, _ := kit.Get(parent(1)).Field("status")
+	require.Equal(t, map[string]any{"ready": int64(3), "observedGeneration": int64(1)}, integers(status), "observedGeneration is added")
+	uid := kit.Get(child).UID()
+
+	kit.Update(parent(9))
+	require.Eventually(t, func() bool { return len(kit.HandlerErrors(parent(9))) > 1 }, generous, 10*time.Millisecond, "the call is repeated")
+	status, _ = kit.Get(parent(9)).Field("status")
+	require.Equal(t, map[string]any{"ready": int64(3), "observedGeneration": int64(1)}, integers(status), "the status stays")
+	require.Equal(t, uid, kit.Get(child).UID(), "the child stays")
+}
+
+// integers returns a status of numbers with all of them as int64.
+func integers(status any) map[string]any {
+	out := map[string]any{}
+	for name, value := range status.(map[string]any) {
+		if f, ok := value.(float64); ok {
+			value = int64(f)
+		}
+		out[name] = value
+	}
+	return out
 }

@@ -2,6 +2,9 @@ package docs
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,6 +50,7 @@ var (
 	attribute = regexp.MustCompile(`^(file|dir|in)=(\S+)$`)
 	comment   = regexp.MustCompile(`^<!-- (is|not run:) (.+) -->$`)
 	linked    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	codeSpan  = regexp.MustCompile("`[^`]*`") // in which nothing is a link
 )
 
 // parsePage reads Markdown. What is wrong with its blocks is an error.
@@ -74,7 +78,7 @@ func parsePage(path, markdown string) (*page, error) {
 			}
 			p.blocks = append(p.blocks, current)
 		default:
-			for _, m := range linked.FindAllStringSubmatch(line, -1) {
+			for _, m := range linked.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, "code"), -1) {
 				p.links = append(p.links, link{i + 1, m[1]})
 			}
 		}
@@ -172,7 +176,7 @@ func blocks(all []*page, lang string) (found []*block) {
 
 func TestParsePage(t *testing.T) {
 	p, err := parsePage("a.md", strings.Join([]string{
-		"# A", "<!-- go:", "var x int", "-->", "see [b](b.md#c)", "", "<!-- is d/e.go -->", "```go", "package e", "```",
+		"# A", "<!-- go:", "var x int", "-->", "see [`b`](b.md#c), not `b[d](e)`", "", "<!-- is d/e.go -->", "```go", "package e", "```",
 		"<!-- not run: it is Rust -->", "```rust", "fn main() {}", "```", "```yaml file=f.yaml dir=g", "a: [b](c)", "```",
 	}, "\n"))
 	require.NoError(t, err)
@@ -251,9 +255,75 @@ func TestRepeatedFiles(t *testing.T) {
 			if b.is == "" {
 				continue
 			}
-			data, err := os.ReadFile(filepath.Join(root, b.is))
+			path, declarations, part := strings.Cut(b.is, "#")
+			data, err := os.ReadFile(filepath.Join(root, path))
 			require.NoError(t, err, "%s", b)
-			require.Equal(t, string(data), b.text, "%s isn't %s", b, b.is)
+			text := string(data)
+			if part {
+				text, err = partOf(path, text, strings.Split(declarations, ","))
+				require.NoError(t, err, "%s", b)
+			}
+			require.Equal(t, text, b.text, "%s isn't %s", b, b.is)
 		}
+	}
+}
+
+// partOf returns the top-level declarations of these names, each as it stands in a Go
+// file with its comment, with an empty line between them.
+func partOf(path, source string, wanted []string) (string, error) {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, path, source, parser.ParseComments)
+	if err != nil {
+		return "", err
+	}
+	texts := make([]string, 0, len(wanted))
+	for _, name := range wanted {
+		i := slices.IndexFunc(file.Decls, func(d ast.Decl) bool {
+			return slices.Contains(names(&ast.File{Decls: []ast.Decl{d}}), name)
+		})
+		if i < 0 {
+			return "", fmt.Errorf("%s declares no %s", path, name)
+		}
+		from := file.Decls[i].Pos()
+		if doc := docOf(file.Decls[i]); doc != nil {
+			from = doc.Pos()
+		}
+		texts = append(texts, source[fset.Position(from).Offset:fset.Position(file.Decls[i].End()).Offset]+"\n")
+	}
+	return strings.Join(texts, "\n"), nil
+}
+
+// docOf returns the comment of a declaration.
+func docOf(d ast.Decl) *ast.CommentGroup {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		return d.Doc
+	case *ast.GenDecl:
+		return d.Doc
+	}
+	return nil
+}
+
+func TestPartOf(t *testing.T) {
+	source := "// Package a is one.\npackage a\n\n// b is two.\nvar b = 2\n\nfunc c() {\n\treturn // at once\n}\n\ntype d struct{}\n"
+	for name, tc := range map[string]struct {
+		reason string
+		wanted []string
+		text   string
+		err    string
+	}{
+		"Comment":  {"A declaration comes with what is said of it.", []string{"b"}, "// b is two.\nvar b = 2\n", ""},
+		"Two":      {"In the order in which they are wanted.", []string{"c", "b"}, "func c() {\n\treturn // at once\n}\n\n// b is two.\nvar b = 2\n", ""},
+		"NotThere": {"A name that was changed mustn't go unnoticed.", []string{"b", "e"}, "", "a.go declares no e"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := partOf("a.go", source, tc.wanted)
+			if tc.err != "" {
+				require.EqualError(t, err, tc.err, tc.reason)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.text, text, tc.reason)
+		})
 	}
 }

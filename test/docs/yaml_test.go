@@ -81,6 +81,10 @@ func TestOnAPIServer(t *testing.T) {
 	cluster := startCluster(t, definitions(t, all))
 	t.Run("YAML", func(t *testing.T) { testYAML(t, cluster, all) })
 	t.Run("Migrating", func(t *testing.T) { testMigrating(t, cluster) })
+	t.Run("FinalizeHook", func(t *testing.T) { testFinalizeHook(t, cluster) })
+	t.Run("ErrorKeepsAll", func(t *testing.T) { testErrorKeepsAll(t, cluster) })
+	t.Run("Creation", func(t *testing.T) { testCreation(t, cluster) })
+	t.Run("Webhooks", func(t *testing.T) { testWebhooks(t, cluster) })
 	t.Run("Immutable", func(t *testing.T) { testImmutable(t, cluster) })
 }
 

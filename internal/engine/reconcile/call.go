@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/object"
@@ -51,8 +52,8 @@ func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, err
 }
 
 // call calls do, a method of the handler. method names it in metrics and spans,
-// name in errors. The context of the call ends at the handler's timeout. An error
-// comes with the response that the handler returned beside it, which may be nil;
+// name in errors. The context of the call ends at the handler's timeout, and is
+// marked in a dry run. An error comes with the response that the handler returned beside it, which may be nil;
 // a success with a response. A panic is an error, with its stack in the log, and
 // so is a nil response without an error, and a call that ends its goroutine.
 func call[R any](ctx context.Context, p *pass, method, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (resp *R, err error) {
@@ -61,6 +62,9 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 		ctx, cancel = context.WithTimeout(ctx, p.Config.HandlerTimeout)
 	}
 	defer cancel()
+	if p.Config.DryRun {
+		ctx = dryrun.Mark(ctx)
+	}
 	p.passes.calls(p.req.Parent.UID(), name)
 	start := time.Now()
 	ctx, span := p.tracing.Handler(ctx, method)
