@@ -49,7 +49,10 @@ type Options struct {
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
 	// doesn't return within five seconds more is left behind: Run returns an
-	// error that names it, and the lease isn't released but expires.
+	// error that names it, and the program should end. The lease is released
+	// then, since nothing of that pass can be written any more. What the
+	// handler itself does, by a client of its own say, nobody can stop but by
+	// ending the process.
 	ShutdownTimeout time.Duration
 }
 
@@ -69,7 +72,8 @@ type Spec struct {
 // stops with an error.
 type LeaderElection struct {
 	// Namespace and Name are the Lease's. Default: the namespace that the Pod
-	// is in, else "default", and the operator's name.
+	// is in, outside of a Pod "default", whatever a kubeconfig says; and the
+	// operator's name.
 	Namespace, Name string
 	// Identity tells this replica from the others. Default: the host's name,
 	// which is the Pod's, and something random.

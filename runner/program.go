@@ -105,7 +105,7 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
 	opts.Elected = p.Options.Elected
 	if said.LeaderElect {
-		opts.LeaderElection = p.election(said.Namespace)
+		opts.LeaderElection = p.election()
 	}
 	made := opts.manager()
 	made.LogLinesDropped = said.LogLinesDropped
@@ -120,17 +120,12 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	return m.Start(ctx)
 }
 
-// election returns the election that the options ask for, in this namespace unless they
-// name another.
-func (p Program) election(namespace string) *LeaderElection {
-	var out LeaderElection
+// election returns the election that the options ask for.
+func (p Program) election() *LeaderElection {
 	if p.Options.LeaderElection != nil {
-		out = *p.Options.LeaderElection
+		return p.Options.LeaderElection
 	}
-	if out.Namespace == "" {
-		out.Namespace = namespace
-	}
-	return &out
+	return &LeaderElection{}
 }
 
 // plan carries out the subcommand plan for one operator.

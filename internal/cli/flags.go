@@ -58,6 +58,16 @@ func (f *flags) apply(cfg config.Operator) config.Operator {
 	return cfg
 }
 
+// leaderElectUsage returns the help of --leader-elect. namespace is where the program wants
+// the Lease; empty: it doesn't say.
+func leaderElectUsage(namespace string) string {
+	where := `in the Pod's namespace, outside of a Pod in "default"`
+	if namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", namespace)
+	}
+	return "let one of several replicas work at a time, by a Lease " + where
+}
+
 // metricsAddress returns the default of the flag.
 func (d *Defaults) metricsAddress() string { return cmp.Or(d.MetricsAddress, ":8080") }
 

@@ -60,14 +60,13 @@ type Defaults struct {
 	MetricsAddress, HealthAddress string
 	LeaderElect                   bool
 	// Lease is the one of the election. Without a name it has the first operator's,
-	// without a namespace it is in the operator's own.
+	// without a namespace it is in the Pod's: see lead.Config.
 	Lease types.NamespacedName
 }
 
 // Options are what the command line says besides the configuration.
 type Options struct {
 	RESTConfig *rest.Config // how to reach the API server; never nil
-	Namespace  string       // of the Pod, or of the kubeconfig's context; empty: not known
 	Logger     *slog.Logger // never nil
 
 	// The other fields are zero for every subcommand but run.

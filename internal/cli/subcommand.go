@@ -47,7 +47,7 @@ func (c *command) options() (Options, error) {
 	}
 	var err error
 	if opts.RESTConfig == nil || c.flags.kubeconfig != "" || c.flags.context != "" {
-		opts.RESTConfig, opts.Namespace, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
+		opts.RESTConfig, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
 	}
 	return opts, err
 }

@@ -2,9 +2,13 @@ package conformance
 
 import (
 	"context"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -34,4 +38,44 @@ func TestMessages_WrongVersion(t *testing.T) {
 		}))
 	kit.Create(parent("one", nil))
 	failing(t, kit, parent("one", nil), "apps/v1beta1/Deployment web: kind: not a configured child type, but apps/v1/Deployment is; return the child as that, or add its type to config.Operator.Children")
+}
+
+func TestMessages_NamespaceOfTheLease(t *testing.T) {
+	scenario(t, "Messages", "outside of a Pod the Lease is in the namespace default, whatever the kubeconfig says, and the flag's help says so")
+	kit := bystander(t, "leasewhere-bystander")
+	admin := kubeconfigAs(t, "leasewhere", true)
+	cfg, err := clientcmd.LoadFromFile(admin)
+	require.NoError(t, err)
+	for _, c := range cfg.Contexts {
+		c.Namespace = kit.Namespace
+	}
+	require.NoError(t, clientcmd.WriteToFile(*cfg, admin))
+	leases := kubernetes.NewForConfigOrDie(cluster.RESTConfig()).CoordinationV1().Leases("default")
+	p := startOperator(t, "leasewhere", admin, nil, "--leader-elect", "--namespace="+kit.Namespace)
+	t.Cleanup(func() { require.NoError(t, leases.Delete(context.Background(), "leasewhere", metav1.DeleteOptions{})) })
+	p.says("msg=leading")
+	_, err = leases.Get(t.Context(), "leasewhere", metav1.GetOptions{})
+	require.NoError(t, err)
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 0, p.exit())
+
+	help := launch(t, "leasewhere", admin, nil, "--help")
+	require.Equal(t, 0, help.exit())
+	require.Contains(t, help.said(), `by a Lease in the Pod's namespace, outside of a Pod in "default"`)
+}
+
+func TestMessages_HandlerThatIgnoresSIGTERM(t *testing.T) {
+	scenario(t, "Messages", "a process whose handler ignores its context fails its liveness probe, releases the lease and ends, a few seconds after the shutdown timeout")
+	kit := bystander(t, "stubborn-bystander")
+	kit.Create(parent("slow", map[string]any{"data": map[string]any{"wait": "for a word"}}))
+	leases := kubernetes.NewForConfigOrDie(cluster.RESTConfig()).CoordinationV1().Leases("default")
+	t.Cleanup(func() { require.NoError(t, leases.Delete(context.Background(), "stubborn", metav1.DeleteOptions{})) })
+	p := startOperator(t, "stubborn", kubeconfigAs(t, "stubborn", true), []string{shutdownVariable + "=1s"}, "--leader-elect", "--namespace="+kit.Namespace)
+	p.says("waiting for slow")
+	p.signal(syscall.SIGTERM)
+	require.Equal(t, 1, p.exit(), "nobody lets the handler go on")
+	require.Contains(t, p.said(), "handler: Sync: Parent "+kit.Namespace+"/slow: didn't return within 5s after its context had ended, and still runs")
+	lease, err := leases.Get(t.Context(), "stubborn", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Empty(t, *lease.Spec.HolderIdentity)
 }

@@ -92,7 +92,7 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 		}
 	}
 	if opts.RESTConfig == nil {
-		rc, _, err := client.LoadRESTConfig("", "")
+		rc, err := client.LoadRESTConfig("", "")
 		if err != nil {
 			return nil, err
 		}
