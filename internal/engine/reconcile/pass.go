@@ -73,15 +73,15 @@ func (p *pass) show(change func(req *handler.SyncRequest)) {
 }
 
 // sync makes one pass over the parent that is due, and returns what the scheduler
-// is to do next.
-func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
+// is to do next. worker is the number of the goroutine that calls: see goroutineNumber.
+func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedule.Outcome {
 	req, ok := e.snapshot(d.UID)
 	if !ok {
 		e.forget(d.UID)
-		return e.release(ctx, d.UID)
+		return e.release(ctx, worker, d.UID)
 	}
 	p := e.newPass(req)
-	e.passes.begin(p.req.Parent, p)
+	e.passes.begin(p.req.Parent, p, worker)
 	defer e.passes.end(d.UID)
 	if !d.Event.IsZero() {
 		p.memory.Stir()
