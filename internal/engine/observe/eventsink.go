@@ -36,6 +36,8 @@ const (
 	// eventSeriesGap is the pause after which an equal Event is written as a new
 	// one instead of being counted in the old one.
 	eventSeriesGap = 6 * time.Minute
+	// maxForbidden bounds how many namespaces the log says of that Events are forbidden.
+	maxForbidden = 20
 	// maxEventSeries bounds the number of Events that later ones are compared with.
 	maxEventSeries = 4096
 	// eventTries is how often a request is sent that the API server doesn't
@@ -81,9 +83,13 @@ type EventSink struct {
 	}
 
 	// The goroutine owns these:
-	series  map[eventKey]*eventSeries
-	failing bool // the last Event couldn't be written
+	series    map[eventKey]*eventSeries
+	failing   bool                      // the last Event couldn't be written, and not for want of a right
+	forbidden map[eventRequest]struct{} // what RBAC forbade when it was last asked for
 }
+
+// An eventRequest is a kind of request about Events, for which there is an RBAC rule.
+type eventRequest struct{ verb, namespace string }
 
 // An eventKey has the same value for two Events that are equal.
 type eventKey struct {
@@ -121,7 +127,7 @@ func NewEventSink(cfg *rest.Config, httpClient *http.Client, operator string, co
 func (s *EventSink) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.queue, s.done, s.cancel = make(chan *eventsv1.Event, maxEventQueue), make(chan struct{}), cancel
-	s.series = map[eventKey]*eventSeries{}
+	s.series, s.forbidden = map[eventKey]*eventSeries{}, map[eventRequest]struct{}{}
 	s.limit = flowcontrol.NewTokenBucketPassiveRateLimiter(writeEventRate, writeEventBurst)
 	go func() {
 		defer close(s.done)
@@ -196,7 +202,7 @@ func (s *EventSink) write(ctx context.Context, e *eventsv1.Event) {
 		known.written = known.count
 		err := s.persist(ctx, func() error { return s.count(ctx, known) })
 		if !apierrors.IsNotFound(err) {
-			s.told(ctx, e, eventCounted, err)
+			s.told(ctx, e, eventRequest{"patch", known.namespace}, eventCounted, err)
 			return
 		}
 	}
@@ -206,7 +212,7 @@ func (s *EventSink) write(ctx context.Context, e *eventsv1.Event) {
 		_, err := s.api.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
 		return err
 	})
-	s.told(ctx, e, eventWritten, err)
+	s.told(ctx, e, eventRequest{"create", e.Namespace}, eventWritten, err)
 	if err == nil {
 		s.sweep(at)
 		s.series[key] = &eventSeries{namespace: e.Namespace, name: e.Name, count: 1, written: 1, last: at}
@@ -242,8 +248,10 @@ func (s *EventSink) persist(ctx context.Context, try func() error) error {
 }
 
 // told counts the result of an Event. It logs the first of several failures in a
-// row, except that a namespace which is being deleted takes no Events.
-func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, result string, err error) {
+// row, except that a namespace which is being deleted takes no Events. That RBAC forbids
+// a request is logged once for each namespace, with the rule to add, until a request there
+// succeeds.
+func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, asked eventRequest, result string, err error) {
 	if err != nil {
 		result = eventFailed
 	}
@@ -251,12 +259,30 @@ func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, result string, 
 	if apierror.IsNamespaceTerminating(err) || ctx.Err() != nil {
 		return
 	}
-	before := s.failing
-	if s.failing = err != nil; before || !s.failing {
-		return
+	err = apierror.WithRule(err, apierror.Request{Verb: asked.verb, Group: eventsv1.GroupName, Resource: "events"})
+	if _, lacks := errors.AsType[*apierror.ForbiddenError](err); lacks {
+		if s.forbids(asked) {
+			return
+		}
+	} else {
+		delete(s.forbidden, asked)
+		before := s.failing
+		if s.failing = err != nil; before || !s.failing {
+			return
+		}
 	}
 	s.log.WarnContext(ctx, "Event not written", "kind", e.Regarding.Kind, "namespace", e.Regarding.Namespace, "name", e.Regarding.Name,
 		"reason", e.Reason, "error", err)
+}
+
+// forbids notes that RBAC forbids a request, and says whether that was known.
+func (s *EventSink) forbids(asked eventRequest) (known bool) {
+	_, known = s.forbidden[asked]
+	if len(s.forbidden) >= maxForbidden {
+		return true // the log has said it often enough
+	}
+	s.forbidden[asked] = struct{}{}
+	return known
 }
 
 // sweep makes room for another series: it drops those that are over, or all if none

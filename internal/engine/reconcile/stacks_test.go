@@ -9,7 +9,9 @@ import (
 
 func TestHandlerStacks(t *testing.T) {
 	const frames = "github.com/roperator/roperator/internal/engine/reconcile.(*answer[...]).ask(0xc000)\n\t/a/call.go:1\n"
-	created := func(by, worker string) string { return "created by " + by + " in goroutine " + worker + "\n\t/a/call.go:2" }
+	created := func(by, worker string) string {
+		return "created by " + by + " in goroutine " + worker + "\n\t/a/call.go:2"
+	}
 	const await = "github.com/roperator/roperator/internal/engine/reconcile.await[...]"
 	got := handlerStacks(strings.Join([]string{
 		"goroutine 1 [running]:\nmain.main()\n\t/main.go:1",
