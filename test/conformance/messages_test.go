@@ -2,8 +2,12 @@ package conformance
 
 import (
 	"context"
+	"log/slog"
+	"maps"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,6 +16,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
@@ -78,4 +83,60 @@ func TestMessages_HandlerThatIgnoresSIGTERM(t *testing.T) {
 	lease, err := leases.Get(t.Context(), "stubborn", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Empty(t, *lease.Spec.HolderIdentity)
+}
+
+func TestMessages_UnknownFields(t *testing.T) {
+	scenario(t, "Messages", "an unknown field is told of by a line of the log and an Event, once for each object, which they name; a Secret's value never; then there is silence")
+	log := needsAudit(t)
+	logs := &rig.Logs{}
+	typo := func(apiVersion, kind, name string, fields map[string]any) map[string]any {
+		out := map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}}
+		maps.Copy(out, fields)
+		return out
+	}
+	web := map[string]any{"spec": map[string]any{
+		"replica": 3, "selector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
+		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i", "imagePullPolcy": "Always"}}}},
+	}}
+	children := []any{
+		typo("apps/v1", "Deployment", "web", web), typo("v1", "ConfigMap", "a", map[string]any{"dta": map[string]any{"k": "v"}}), typo("v1", "ConfigMap", "b", map[string]any{"dta": map[string]any{"k": "v"}}),
+		typo("v1", "Secret", "s", map[string]any{"stringDta": map[string]any{"password": "hunter2"}}),
+	}
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
+		name := "unknown-" + lower(strategy)
+		cfg := operator(name, childrenBy(strategy, k8s.Deployment, k8s.ConfigMap, k8s.Secret)...)
+		kit := bystander(t, name+"-bystander")
+		cfg.Namespaces = []string{kit.Namespace}
+		opts := runner.Options{RESTConfig: cluster.RESTConfig(), Logger: slog.New(slog.NewTextHandler(logs, nil))}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { // until cancel
+			ended <- runner.Run(ctx, cfg, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				return &handler.SyncResponse{Children: children}, nil
+			}), opts)
+		}()
+		t.Cleanup(cancel)
+		kit.Create(parent("one", nil))
+		it := parent("one", nil)
+		eventually(t, "an Event of each warning", func() bool {
+			events := kit.Events(it)
+			return anyContains(events, "Warning", "APIWarning", `unknown field "spec.replica": Deployment web`) &&
+				anyContains(events, "Warning", "APIWarning", `unknown field "spec.template.spec.containers[0].imagePullPolcy": Deployment web`) &&
+				anyContains(events, "Warning", "APIWarning", `unknown field "dta": ConfigMap a, ConfigMap b`) &&
+				anyContains(events, "Warning", "APIWarning", `unknown field "stringDta": Secret s`)
+		})
+		from := log.mark(t)
+		during(t, 3*time.Second)
+		require.Empty(t, log.since(t, from, name), "a settled operator is silent")
+		cancel()
+		require.NoError(t, <-ended)
+		require.Equal(t, 4, strings.Count(strings.Join(kit.Events(it), "\n"), "APIWarning"))
+		for _, line := range []string{
+			`type=apps/v1/Deployment object=` + kit.Namespace + `/web warning="unknown field \"spec.replica\""`, `type=v1/ConfigMap object=` + kit.Namespace + `/a warning="unknown field \"dta\""`,
+			`type=v1/ConfigMap object=` + kit.Namespace + `/b warning="unknown field \"dta\""`, `type=v1/Secret object=` + kit.Namespace + `/s warning="unknown field \"stringDta\""`,
+		} {
+			require.Equal(t, 1, strings.Count(logs.String(), line), line)
+		}
+	}
+	require.NotContains(t, logs.String(), "hunter2")
 }

@@ -46,6 +46,7 @@ const (
 	ReasonConflictLoop     = "ConflictLoop"
 	ReasonWaiting          = "Waiting"
 	ReasonPaused           = "Paused"
+	ReasonAPIWarning       = "APIWarning"
 )
 
 // Tell records an Event on an object: of type kind, which is Normal or Warning, with

@@ -62,6 +62,7 @@ type pass struct {
 	// written, and that all of them are written now.
 	failuresOver bool
 	outdated     bool // the parent has changed since the snapshot; known in a dry run only
+	warned       passWarnings
 }
 
 // show replaces the request by one that change has changed. A handler may have kept the one
@@ -274,6 +275,7 @@ func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 // conclude counts and logs how a pass ended, and returns its outcome for the
 // scheduler.
 func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcome, err error, took time.Duration) schedule.Outcome {
+	p.emitWarnings()
 	if ctx.Err() != nil && err != nil {
 		return out // the operator stops: the pass was cut short, it hasn't failed
 	}

@@ -96,9 +96,14 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		err = hooks.After(noted)
 	}
 	if err != nil {
-		return failure(req, err)
+		resp, err = failure(req, err)
 	}
-	return resp, nil
+	if err == nil && hooks.Warn != nil {
+		for _, text := range hooks.Warn(noted) {
+			resp.Header.Add("Warning", fmt.Sprintf("299 - %q", text))
+		}
+	}
+	return resp, err
 }
 
 // route reads a request for objects.
