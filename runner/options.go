@@ -46,6 +46,12 @@ type Options struct {
 	// The pages are neither encrypted nor protected. With a MetricsAddress,
 	// Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string
+	// ParentMetrics is of how many parents of each operator there are metrics at
+	// most, by namespace and name; 0: of none. Those come first that have a pass
+	// first, and the metrics of a parent that is gone make room for another's. The
+	// metric roperator_parents_without_metrics says how many parents have none.
+	// Each parent that has metrics adds four or five series to what is scraped.
+	ParentMetrics int
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
 	// doesn't return within five seconds more is left behind: Run returns an
@@ -89,6 +95,7 @@ func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
+		ParentMetrics: o.ParentMetrics,
 	}
 	if o.LeaderElection != nil {
 		election := lead.Config(*o.LeaderElection)

@@ -14,6 +14,7 @@ type flags struct {
 	defaults                       Defaults
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
+	parentMetrics                  int
 	dryRun, leaderElect            bool
 	metricsAddress, healthAddress  string
 	logLevel                       slog.Level
@@ -42,6 +43,8 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("--log-format: %q is neither text nor json", f.logFormat)
 	case f.maxConcurrentSyncs < 0:
 		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
+	case f.parentMetrics < 0:
+		return fmt.Errorf("--parent-metrics: %d is negative", f.parentMetrics)
 	}
 	return nil
 }

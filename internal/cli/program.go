@@ -58,6 +58,7 @@ type Defaults struct {
 	// MetricsAddress and HealthAddress are those of the flags; empty: ":8080" and
 	// ":8081".
 	MetricsAddress, HealthAddress string
+	ParentMetrics                 int
 	LeaderElect                   bool
 	// Lease is the one of the election. Without a name it has the first operator's,
 	// without a namespace it is in the Pod's: see lead.Config.
@@ -73,6 +74,7 @@ type Options struct {
 
 	MetricsAddress, HealthAddress string // empty: nothing is served
 	LeaderElect                   bool   // whether replicas take turns
+	ParentMetrics                 int    // of how many parents there are metrics at most
 	// LogLinesDropped returns how many lines of the log were dropped; nil: none are.
 	LogLinesDropped func() uint64
 }

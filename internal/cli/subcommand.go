@@ -42,7 +42,7 @@ func subcommands() []subcommand {
 // server was found.
 func (c *command) options() (Options, error) {
 	opts := Options{
-		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect,
+		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, ParentMetrics: c.flags.parentMetrics,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
 	}
 	var err error

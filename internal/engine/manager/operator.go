@@ -90,6 +90,7 @@ func (o *operator) warnMissingNamespaces(ctx context.Context, c *client.Client) 
 // unregister in the end. It returns nil without an error if ctx has ended.
 func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engine, error) {
 	counted := observe.NewMetrics()
+	counted.OfParents(o.opts.ParentMetrics)
 	httpClient := l.As(o.cfg.Name, counted)
 	c, err := client.New(l, httpClient, o.cfg.Name, counted, o.log)
 	if err != nil {

@@ -280,6 +280,9 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 		return out // the operator stops: the pass was cut short, it hasn't failed
 	}
 	p.metrics.Passed(observe.Pass{Took: took, Waited: d.Waited, Event: d.Event, FirstWrite: p.firstWrite, Failed: err != nil})
+	if !out.Forget {
+		p.metrics.PassedParent(p.req.Parent.UID(), p.req.Parent.Key(), err != nil)
+	}
 	p.logForeseen(ctx)
 	p.logPass(ctx, d, err, took)
 	// A pass without writes in the middle of a conflict loop doesn't end the loop.
@@ -314,6 +317,7 @@ func (p *pass) wrote(what string) {
 // forget drops what is remembered of a parent that is gone.
 func (e *Engine) forget(uid types.UID) {
 	e.memory.Forget(uid)
+	e.metrics.ForgetParent(uid)
 	e.loops.Forget(uid)
 	e.serving.forget(uid)
 	e.former.take(uid)
