@@ -140,3 +140,56 @@ func TestMessages_UnknownFields(t *testing.T) {
 	}
 	require.NotContains(t, logs.String(), "hunter2")
 }
+
+func TestMessages_SameNamedOperators(t *testing.T) {
+	scenario(t, "Messages", "two builds of one operator that run side by side: the conflict loop's message suspects the other process, whatever they fight over")
+	for name, c := range map[string]struct {
+		child    config.Child
+		response func(build string) *handler.SyncResponse
+	}{
+		"status": {configMapChild(), func(build string) *handler.SyncResponse {
+			return &handler.SyncResponse{Status: map[string]any{"build": build}}
+		}},
+		"names": {configMapChild(), func(build string) *handler.SyncResponse {
+			return &handler.SyncResponse{Children: []any{configMap("child-"+build, "k", "v")}}
+		}},
+		"dropped": {configMapChild(), func(build string) *handler.SyncResponse { // one build has a field that the other one lacks
+			child := configMap("child", "k", "v")
+			if build == "a" {
+				child["data"].(map[string]any)["more"] = "x"
+			}
+			return &handler.SyncResponse{Children: []any{child}}
+		}},
+		"secret": {config.Child{Type: k8s.Secret, Strategy: config.Replace}, func(build string) *handler.SyncResponse {
+			return &handler.SyncResponse{Children: []any{map[string]any{
+				"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "child"}, "stringData": map[string]any{"password": "hunter2-" + build},
+			}}}
+		}},
+		"apply": {config.Child{Type: k8s.ConfigMap, Strategy: config.Apply}, func(build string) *handler.SyncResponse {
+			return &handler.SyncResponse{Children: []any{configMap("child", "k", build)}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			witnesses := []*witness{newWitness(), newWitness()}
+			cfg := unbounded(operator("namesake-"+name, c.child))
+			namespace := ""
+			for i, w := range witnesses {
+				opts := w.options()
+				opts.Namespace = namespace
+				kit := testkit.NewWithOptions(t, cluster, cfg, handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+					return c.response(string(rune('a' + i))), nil
+				}), opts)
+				if i == 0 {
+					namespace = kit.Namespace
+					kit.Create(parent("one", nil))
+				}
+			}
+			for _, w := range witnesses {
+				eventually(t, "both find a loop", func() bool { return strings.Contains(w.logged(), "conflict loop") })
+				require.Contains(t, w.logged(), `suspect="another process of the operator \"namesake-`+name)
+				require.NotContains(t, w.logged(), "hunter2")
+			}
+		})
+	}
+}

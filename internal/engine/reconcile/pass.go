@@ -63,6 +63,7 @@ type pass struct {
 	failuresOver bool
 	outdated     bool // the parent has changed since the snapshot; known in a dry run only
 	warned       passWarnings
+	rivals       map[object.Ref]string // who else writes objects that are written again and again: see findRivals
 }
 
 // show replaces the request by one that change has changed. A handler may have kept the one
@@ -195,6 +196,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	if !resp.KeepChildren {
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
+	p.findRivals(ctx, &planned)
 	p.apply(ctx, &planned)
 	p.emitWrites()
 	p.tellUntried()
