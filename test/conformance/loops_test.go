@@ -160,7 +160,9 @@ func TestC61_TwoOperatorsFight(t *testing.T) {
 			require.Contains(t, w.logged(), "data.k")
 			require.Contains(t, w.logged(), `suspect="another process of the operator \"c61\" seems to do that`)
 		}
-		eventually(t, "the Event suspects it, too", func() bool { return anyContains(first.Events(parent("one", nil)), "ConflictLoop", "data.k", `another process of the operator "c61"`) })
+		eventually(t, "the Event suspects it, too", func() bool {
+			return anyContains(first.Events(parent("one", nil)), "ConflictLoop", "data.k", `another process of the operator "c61"`)
+		})
 		slow(t, func() int {
 			return len(verbs(first.Writes(), "ConfigMap", "shared")) + len(verbs(second.Writes(), "ConfigMap", "shared"))
 		})

@@ -189,7 +189,7 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 // renewals for passes that don't end would keep the other replicas waiting. A lease that
 // was given up by leave can still be released.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if err := l.Lost(); err != nil && !(l.mayRelease() && record.HolderIdentity == "") {
+	if err := l.Lost(); err != nil && (record.HolderIdentity != "" || !l.mayRelease()) {
 		return err
 	}
 	begin := time.Now()

@@ -3,9 +3,7 @@ package reconcile
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/apierror"
@@ -128,40 +126,6 @@ func (p *pass) nameOf(child object.Ref) string {
 		return child.Type.Kind + " " + child.Key.Name
 	}
 	return child.String()
-}
-
-// The warnings of a pass are those of the API server about what it has written. They are
-// safe for concurrent use.
-type passWarnings struct {
-	mu    sync.Mutex
-	names map[string][]string // text -> names of the objects
-	order []string            // the texts
-}
-
-// Warned notes a warning of the API server about an object, for an Event of the pass.
-func (p *pass) Warned(about object.Ref, text string) {
-	p.warned.mu.Lock()
-	defer p.warned.mu.Unlock()
-	if p.warned.names == nil {
-		p.warned.names = map[string][]string{}
-	}
-	if p.warned.names[text] == nil {
-		p.warned.order = append(p.warned.order, text)
-	}
-	p.warned.names[text] = append(p.warned.names[text], p.nameOf(about))
-}
-
-// emitWarnings records what the API server has warned of: one Event for each text, which
-// names the objects.
-func (p *pass) emitWarnings() {
-	p.warned.mu.Lock()
-	defer p.warned.mu.Unlock()
-	for _, text := range p.warned.order {
-		names := p.warned.names[text]
-		slices.Sort(names)
-		text = observe.Shorten(text, observe.MaxEventNote/2)
-		p.event(p.parent, observe.Warning, observe.ReasonAPIWarning, "the API server warned: "+text+": "+joinNamesIn(names, observe.MaxEventNote-len(text)-100))
-	}
 }
 
 // joinNames joins as many of the names as fit into an Event, and says how many

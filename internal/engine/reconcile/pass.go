@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,9 +62,8 @@ type pass struct {
 	// failuresOver says that the handler was last told of children that couldn't be
 	// written, and that all of them are written now.
 	failuresOver bool
-	outdated     bool // the parent has changed since the snapshot; known in a dry run only
-	warned       passWarnings
-	rivals       map[object.Ref]string // who else writes objects that are written again and again: see findRivals
+	outdated     bool                     // the parent has changed since the snapshot; known in a dry run only
+	news         atomic.Pointer[passNews] // what others are to be told of; nil: nothing, as a rule
 }
 
 // show replaces the request by one that change has changed. A handler may have kept the one

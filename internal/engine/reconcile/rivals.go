@@ -66,20 +66,25 @@ func (p *pass) noteRival(ref object.Ref, rival plan.Rival, k *catalog.Kind) {
 	if text == "" {
 		return
 	}
-	if p.rivals == nil {
-		p.rivals = map[object.Ref]string{}
+	news := p.makeNews()
+	if news.rivals == nil {
+		news.rivals = map[object.Ref]string{}
 	}
-	p.rivals[ref] = text
+	news.rivals[ref] = text
 }
 
 // rivalIn says who else takes part in a conflict loop, "" if that isn't known. Where objects
 // come and go, it is who has made any of those that the pass found.
 func (p *pass) rivalIn(found *schedule.ConflictLoop) string {
-	if text := p.rivals[object.Ref{Type: found.Key.Type, Key: found.Key.Object}]; text != "" || found.Path != pathName {
+	news := p.news.Load()
+	if news == nil {
+		return ""
+	}
+	if text := news.rivals[object.Ref{Type: found.Key.Type, Key: found.Key.Object}]; text != "" || found.Path != pathName {
 		return text
 	}
 	text := ""
-	for ref, each := range p.rivals {
+	for ref, each := range news.rivals {
 		if ref.Type == found.Key.Type && (text == "" || each < text) {
 			text = each
 		}

@@ -53,8 +53,8 @@ func handlerStacks(all string) map[string]string {
 		if !ok {
 			continue
 		}
-		if ours := strings.Index(stack, calledByAsk); ours >= 0 {
-			at = strings.LastIndex(stack[:ours], "\n")
+		if theirs, _, ok := strings.Cut(stack, calledByAsk); ok {
+			at = strings.LastIndex(theirs, "\n")
 		}
 		out[worker] = observe.Shorten(stack[:max(at, 0)], maxStack)
 	}

@@ -3,7 +3,6 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,7 +128,7 @@ func TestWarnings_OfTheStatus(t *testing.T) {
 		r.Create("p", "v")
 		synctest.Wait()
 		require.Len(t, said(server, `the API server warned: unknown field "status.value": Parent p`), 1)
-		require.True(t, strings.Contains(r.Logs.String(), "type="+sample.ParentType().String()+" object=ns/p warning="))
+		require.Contains(t, r.Logs.String(), "type="+sample.ParentType().String()+" object=ns/p warning=")
 		r.Stop()
 	})
 }
