@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"strings"
@@ -190,6 +191,33 @@ func TestMessages_SameNamedOperators(t *testing.T) {
 				require.Contains(t, w.logged(), `suspect="another process of the operator \"namesake-`+name)
 				require.NotContains(t, w.logged(), "hunter2")
 			}
+		})
+	}
+}
+
+func TestMessages_EventsBesideAnError(t *testing.T) {
+	scenario(t, "Messages", "Events of a response that comes with an error are recorded, beside the one of the error; so are those of a response that is refused")
+	for name, answer := range map[string]func() (*handler.SyncResponse, error){
+		"error": func() (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Events: []handler.Event{{Type: handler.EventWarning, Reason: "NoBucket", Message: "the bucket is gone"}}}, errors.New("broken")
+		},
+		"invalid": func() (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Children: []any{7}, Events: []handler.Event{{Type: handler.EventWarning, Reason: "NoBucket", Message: "the bucket is gone"}}}, nil
+		},
+		"negative": func() (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Resync: -1, Events: []handler.Event{{Type: handler.EventWarning, Reason: "NoBucket", Message: "the bucket is gone"}}}, nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kit := testkit.New(t, cluster, operator("eventserror-"+name, configMapChild()), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) { return answer() }))
+			it := parent("one", nil)
+			kit.Create(it)
+			eventually(t, "both are told", func() bool {
+				events := kit.Events(it)
+				return anyContains(events, "Warning", "NoBucket", "the bucket is gone") && (anyContains(events, "Warning", "SyncFailed") || anyContains(events, "Warning", "InvalidResponse"))
+			})
+			require.NotEmpty(t, kit.HandlerErrors(it))
 		})
 	}
 }

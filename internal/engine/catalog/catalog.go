@@ -151,7 +151,7 @@ func (l *lookup) kind(t resource.Type, optional bool) *Kind {
 	case err != nil:
 		l.err = err
 	case k == nil && optional:
-		return &Kind{Type: t, Unserved: true, Similar: SimilarTo(t, l.all())}
+		return &Kind{Type: t, Unserved: true, Similar: similarOfGroup(t, l.all())}
 	case k == nil && !slices.Contains(l.missing, t):
 		l.missing = append(l.missing, t)
 	}

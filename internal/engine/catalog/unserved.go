@@ -14,14 +14,14 @@ import (
 // else says what to do about a custom resource and about a built-in kind.
 func NotServed(t resource.Type, similar ...resource.Type) error {
 	gvk := t.GroupVersionKind()
-	custom := strings.Contains(gvk.Group, ".")
+	custom := strings.Contains(gvk.Group, ".") && !strings.HasSuffix(gvk.Group, ".k8s.io")
 	const what = "the API server doesn't serve this type"
 	switch {
 	case len(similar) > 0 && custom && similar[0].GroupVersionKind().GroupKind() == gvk.GroupKind():
 		return fmt.Errorf("%s: %s, but serves %s; configure that version, or have the CustomResourceDefinition serve version %s", t, what, TypeList(similar), gvk.Version)
-	case len(similar) > 0:
+	case len(similar) > 0 && (!custom || len(ofGroup(gvk.Group, similar)) > 0):
 		return fmt.Errorf("%s: %s, but serves %s; is that meant?", t, what, TypeList(similar))
-	case custom:
+	case strings.Contains(gvk.Group, "."): // more than one group of Kubernetes itself is made of CustomResourceDefinitions
 		return fmt.Errorf("%s: %s; install the CustomResourceDefinition of kind %s in group %s (kubectl apply -f …) and see that it serves version %s",
 			t, what, gvk.Kind, gvk.Group, gvk.Version)
 	}
@@ -60,6 +60,17 @@ func SimilarTo(t resource.Type, served []resource.Type) []resource.Type {
 	return nil
 }
 
+// similarOfGroup returns what SimilarTo does, without the types of other groups: for a type
+// that may come yet.
+func similarOfGroup(t resource.Type, served []resource.Type) []resource.Type {
+	return ofGroup(t.GroupVersionKind().Group, SimilarTo(t, served))
+}
+
+// ofGroup returns those of the types that are of an API group.
+func ofGroup(group string, types []resource.Type) []resource.Type {
+	return slices.DeleteFunc(slices.Clone(types), func(t resource.Type) bool { return t.GroupVersionKind().Group != group })
+}
+
 // allServed returns all types that the API server serves, the preferred version of a group
 // first. It is for errors: of what can't be found out it says nothing.
 func (f *Finder) allServed(ctx context.Context) []resource.Type {
@@ -76,10 +87,10 @@ func (f *Finder) allServed(ctx context.Context) []resource.Type {
 	return out
 }
 
-// Similar returns the types that may be meant by a type that isn't served: see SimilarTo.
-// It asks the API server for all that it serves.
+// Similar returns the types of its group that may be meant by a type that isn't served: see
+// SimilarTo. It asks the API server for all that it serves.
 func (f *Finder) Similar(ctx context.Context, t resource.Type) []resource.Type {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	return SimilarTo(t, f.allServed(ctx))
+	return similarOfGroup(t, f.allServed(ctx))
 }

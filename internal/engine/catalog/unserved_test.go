@@ -43,6 +43,14 @@ func TestSimilarTo(t *testing.T) {
 			"there is nothing like it", resource.Type{APIVersion: "example.com/v1", Kind: "Other"},
 			"example.com/v1/Other: the API server doesn't serve this type; install the CustomResourceDefinition of kind Other in group example.com (kubectl apply -f …) and see that it serves version v1",
 		},
+		"custom resource whose name others have": {
+			"another group's kind is hardly meant", resource.Type{APIVersion: "serving.example.com/v1", Kind: "Deployment"},
+			"serving.example.com/v1/Deployment: the API server doesn't serve this type; install the CustomResourceDefinition of kind Deployment in group serving.example.com (kubectl apply -f …) and see that it serves version v1",
+		},
+		"group of Kubernetes": {
+			"the kind has moved", resource.Type{APIVersion: "extensions.k8s.io/v1", Kind: "Deployment"},
+			"extensions.k8s.io/v1/Deployment: the API server doesn't serve this type, but serves apps/v1/Deployment, example.com/v1/Deployment; is that meant?",
+		},
 		"built in": {
 			"there is nothing like it", resource.Type{APIVersion: "apps/v1", Kind: "Deploy"},
 			"apps/v1/Deploy: the API server doesn't serve this type; check apiVersion and kind, or the version of the cluster",
@@ -52,5 +60,7 @@ func TestSimilarTo(t *testing.T) {
 			require.EqualError(t, NotServed(test.of, SimilarTo(test.of, served)...), test.says, test.reason)
 		})
 	}
+	require.Empty(t, similarOfGroup(resource.Type{APIVersion: "serving.example.com/v1", Kind: "Deployment"}, served), "it may come yet")
+	require.Equal(t, served[1:2], similarOfGroup(resource.Type{APIVersion: "apps/v2", Kind: "Deployment"}, served))
 	require.Empty(t, SimilarTo(served[1], served[1:2]), "a type isn't similar to itself")
 }

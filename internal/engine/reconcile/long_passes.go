@@ -23,6 +23,9 @@ const (
 	// overduePass is how long a pass may be under way before the operator isn't ready:
 	// its worker may be lost for good.
 	overduePass = 10 * time.Minute
+	// tellEvery is how often the log tells of passes at most. For the stacks the program stands
+	// still.
+	tellEvery = time.Second
 )
 
 // A passUnderWay is what others than its worker know of a pass that has begun and not
@@ -175,7 +178,7 @@ func (e *Engine) tellLongPasses(ctx context.Context, done <-chan struct{}) {
 				e.log.ErrorContext(ctx, "every worker makes a pass that takes long: no other parent is served", "workers", long)
 			}
 		}
-		timer.Reset(e.passes.next(time.Now()))
+		timer.Reset(max(e.passes.next(time.Now()), tellEvery))
 	}
 }
 
