@@ -46,10 +46,19 @@ type Options struct {
 	// The pages are neither encrypted nor protected. With a MetricsAddress,
 	// Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string
+	// ParentMetrics is of how many parents of each operator there are metrics at
+	// most, by namespace and name; 0: of none. Those come first that have a pass
+	// first, and the metrics of a parent that is gone make room for another's. The
+	// metric roperator_parents_without_metrics says how many parents have none.
+	// Each parent that has metrics adds four or five series to what is scraped.
+	ParentMetrics int
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
 	// doesn't return within five seconds more is left behind: Run returns an
-	// error that names it, and the lease isn't released but expires.
+	// error that names it, and the program should end. The lease is released
+	// then, since nothing of that pass can be written any more. What the
+	// handler itself does, by a client of its own say, nobody can stop but by
+	// ending the process.
 	ShutdownTimeout time.Duration
 }
 
@@ -69,7 +78,8 @@ type Spec struct {
 // stops with an error.
 type LeaderElection struct {
 	// Namespace and Name are the Lease's. Default: the namespace that the Pod
-	// is in, else "default", and the operator's name.
+	// is in, outside of a Pod "default", whatever a kubeconfig says; and the
+	// operator's name.
 	Namespace, Name string
 	// Identity tells this replica from the others. Default: the host's name,
 	// which is the Pod's, and something random.
@@ -85,6 +95,7 @@ func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
+		ParentMetrics: o.ParentMetrics,
 	}
 	if o.LeaderElection != nil {
 		election := lead.Config(*o.LeaderElection)

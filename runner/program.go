@@ -39,7 +39,8 @@ type Program struct {
 	OperatorsFor func(rc *rest.Config) ([]Spec, error)
 	// Options hold as they do for RunAll, but where a flag says something else:
 	// MetricsAddress and HealthAddress are the defaults of --metrics-bind-address and
-	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served).
+	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served),
+	// ParentMetrics that of --parent-metrics.
 	// With LeaderElection, the default of --leader-elect is true; its fields hold either
 	// way. RESTConfig holds unless --kubeconfig or --context is given. With a Logger,
 	// there are no --log-level and --log-format, and nothing keeps a slow Logger from
@@ -73,6 +74,7 @@ func (p Program) program() *cli.Program {
 		Name: p.Name, Flags: p.Flags, Operators: operatorsOf(p.Operators),
 		Defaults: cli.Defaults{
 			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
+			ParentMetrics: p.Options.ParentMetrics,
 		},
 		Run: p.run, Plan: p.plan, Release: p.release,
 	}
@@ -103,9 +105,9 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	opts := optionsOf(said)
 	opts.MetricsAddress, opts.HealthAddress = said.MetricsAddress, said.HealthAddress
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
-	opts.Elected = p.Options.Elected
+	opts.Elected, opts.ParentMetrics = p.Options.Elected, said.ParentMetrics
 	if said.LeaderElect {
-		opts.LeaderElection = p.election(said.Namespace)
+		opts.LeaderElection = p.election()
 	}
 	made := opts.manager()
 	made.LogLinesDropped = said.LogLinesDropped
@@ -120,17 +122,12 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	return m.Start(ctx)
 }
 
-// election returns the election that the options ask for, in this namespace unless they
-// name another.
-func (p Program) election(namespace string) *LeaderElection {
-	var out LeaderElection
+// election returns the election that the options ask for.
+func (p Program) election() *LeaderElection {
 	if p.Options.LeaderElection != nil {
-		out = *p.Options.LeaderElection
+		return p.Options.LeaderElection
 	}
-	if out.Namespace == "" {
-		out.Namespace = namespace
-	}
-	return &out
+	return &LeaderElection{}
 }
 
 // plan carries out the subcommand plan for one operator.

@@ -96,6 +96,13 @@ func TestKitFailures(t *testing.T) {
 			},
 			want: []string{"example.com/v1/Thing isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths"},
 		},
+		"a version that isn't served": {
+			reason: "the ones that are served are named",
+			do: func(k *Kit) {
+				k.Get(map[string]any{"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": map[string]any{"name": "x"}})
+			},
+			want: []string{"apps/v1beta1/Deployment isn't served, but apps/v1/Deployment is"},
+		},
 		"no name":       {reason: "what is missing is named", do: func(k *Kit) { k.Get(&corev1.Pod{}) }, want: []string{"Pod: metadata.name is missing"}},
 		"no type":       {reason: "what is missing is named", do: func(k *Kit) { k.Get(map[string]any{}) }, want: []string{"apiVersion or kind is missing"}},
 		"not an object": {reason: "the Go type is named", do: func(k *Kit) { k.Get(7) }, want: []string{"int: not an object"}},

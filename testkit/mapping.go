@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,9 @@ func (k *Kit) mapping(t resource.Type) (served, error) {
 		m, err = k.awaitMapping(gvk)
 	}
 	if meta.IsNoMatchError(err) {
+		if others := k.otherVersions(t); len(others) > 0 {
+			return served{}, fmt.Errorf("%s isn't served, but %s is: %w", t, strings.Join(others, ", "), err)
+		}
 		return served{}, fmt.Errorf("%s isn't served: add its CustomResourceDefinition to ClusterOptions.CRDPaths: %w", t, err)
 	}
 	if err != nil {
@@ -41,6 +45,18 @@ func (k *Kit) mapping(t resource.Type) (served, error) {
 		Mapping: resource.Mapping{Type: t, Plural: m.Resource.Resource, ClusterScoped: m.Scope.Name() == meta.RESTScopeNameRoot},
 		rest:    m,
 	}, nil
+}
+
+// otherVersions returns the types of the same kind and group that are served.
+func (k *Kit) otherVersions(t resource.Type) (out []string) {
+	mappings, err := k.cluster.mapper.RESTMappings(t.GroupVersionKind().GroupKind())
+	if err != nil {
+		return nil // there are none
+	}
+	for _, m := range mappings {
+		out = append(out, resource.TypeFor(m.GroupVersionKind).String())
+	}
+	return out
 }
 
 // awaitMapping asks the API server anew, again and again as long as there is a definition of

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -74,6 +75,22 @@ func Redacted(err error, r Request) error {
 	shown.Message += " (the rest of the answer may quote the Secret)"
 	out.shown = &apierrors.StatusError{ErrStatus: shown}
 	return out
+}
+
+// RedactedWarning returns of the text of a warning, with which a request about a Secret was
+// answered, what may be shown: that a field is unknown, or there twice, if the request
+// itself has the field.
+func RedactedWarning(text string, r Request) string {
+	for _, what := range []string{"unknown field ", "duplicate field "} {
+		quoted, ok := strings.CutPrefix(text, what)
+		if !ok {
+			continue
+		}
+		if field, err := strconv.Unquote(quoted); err == nil && field != "" && hasField(r.object(), field) {
+			return text
+		}
+	}
+	return "(hidden, since it may quote a Secret)"
 }
 
 // withoutAnswer returns what may be shown of an error about a request that the API

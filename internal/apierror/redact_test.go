@@ -157,3 +157,24 @@ func TestRedacted_ListsAreShort(t *testing.T) {
 	require.Contains(t, text, "field19")
 	require.NotContains(t, text, "field20")
 }
+
+// What a webhook writes into a warning about a Secret is hidden, unless it is a name that the
+// request itself has.
+func TestRedactedWarning(t *testing.T) {
+	request := Request{Body: []byte(`{"kind":"Secret","stringDta":{"password":"hunter2"},"data":{"a.b":"eA=="}}`)}
+	const hidden = "(hidden, since it may quote a Secret)"
+	for text, want := range map[string]string{
+		`unknown field "stringDta"`:          `unknown field "stringDta"`,
+		`unknown field "stringDta.password"`: `unknown field "stringDta.password"`,
+		`duplicate field "data[a.b]"`:        `duplicate field "data[a.b]"`,
+		`unknown field "hunter2"`:            hidden,
+		`unknown field "stringDta.hunter2"`:  hidden,
+		`unknown field ""`:                   hidden,
+		`unknown field "stringDta" hunter2`:  hidden,
+		`unknown field stringDta`:            hidden,
+		`the password is hunter2`:            hidden,
+	} {
+		require.Equal(t, want, RedactedWarning(text, request), text)
+	}
+	require.Equal(t, hidden, RedactedWarning(`unknown field "a"`, Request{}), "no body, no names")
+}

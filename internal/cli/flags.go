@@ -14,6 +14,7 @@ type flags struct {
 	defaults                       Defaults
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
+	parentMetrics                  int
 	dryRun, leaderElect            bool
 	metricsAddress, healthAddress  string
 	logLevel                       slog.Level
@@ -42,6 +43,8 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("--log-format: %q is neither text nor json", f.logFormat)
 	case f.maxConcurrentSyncs < 0:
 		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
+	case f.parentMetrics < 0:
+		return fmt.Errorf("--parent-metrics: %d is negative", f.parentMetrics)
 	}
 	return nil
 }
@@ -56,6 +59,16 @@ func (f *flags) apply(cfg config.Operator) config.Operator {
 	}
 	cfg.DryRun = cfg.DryRun || f.dryRun
 	return cfg
+}
+
+// leaderElectUsage returns the help of --leader-elect. namespace is where the program wants
+// the Lease; empty: it doesn't say.
+func leaderElectUsage(namespace string) string {
+	where := `in the Pod's namespace, outside of a Pod in "default"`
+	if namespace != "" {
+		where = fmt.Sprintf("in the namespace %q", namespace)
+	}
+	return "let one of several replicas work at a time, by a Lease " + where
 }
 
 // metricsAddress returns the default of the flag.

@@ -37,7 +37,8 @@ func runSubcommand() subcommand {
 		fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
 		fs.StringVar(&f.metricsAddress, "metrics-bind-address", f.defaults.metricsAddress(), "where /metrics is served; 0: nowhere")
 		fs.StringVar(&f.healthAddress, "health-probe-bind-address", f.defaults.healthAddress(), "where /healthz and /readyz are served; 0: nowhere")
-		fs.BoolVar(&f.leaderElect, "leader-elect", f.defaults.LeaderElect, "let one of several replicas work at a time, by a Lease in the operator's own namespace")
+		fs.BoolVar(&f.leaderElect, "leader-elect", f.defaults.LeaderElect, leaderElectUsage(f.defaults.Lease.Namespace))
+		fs.IntVar(&f.parentMetrics, "parent-metrics", f.defaults.ParentMetrics, "of how many parents /metrics has metrics of their own at most; 0: of none")
 		return func(ctx context.Context, c *command) int {
 			written := c.bufferLog()
 			defer written()

@@ -58,22 +58,23 @@ type Defaults struct {
 	// MetricsAddress and HealthAddress are those of the flags; empty: ":8080" and
 	// ":8081".
 	MetricsAddress, HealthAddress string
+	ParentMetrics                 int
 	LeaderElect                   bool
 	// Lease is the one of the election. Without a name it has the first operator's,
-	// without a namespace it is in the operator's own.
+	// without a namespace it is in the Pod's: see lead.Config.
 	Lease types.NamespacedName
 }
 
 // Options are what the command line says besides the configuration.
 type Options struct {
 	RESTConfig *rest.Config // how to reach the API server; never nil
-	Namespace  string       // of the Pod, or of the kubeconfig's context; empty: not known
 	Logger     *slog.Logger // never nil
 
 	// The other fields are zero for every subcommand but run.
 
 	MetricsAddress, HealthAddress string // empty: nothing is served
 	LeaderElect                   bool   // whether replicas take turns
+	ParentMetrics                 int    // of how many parents there are metrics at most
 	// LogLinesDropped returns how many lines of the log were dropped; nil: none are.
 	LogLinesDropped func() uint64
 }

@@ -42,12 +42,12 @@ func subcommands() []subcommand {
 // server was found.
 func (c *command) options() (Options, error) {
 	opts := Options{
-		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect,
+		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, ParentMetrics: c.flags.parentMetrics,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
 	}
 	var err error
 	if opts.RESTConfig == nil || c.flags.kubeconfig != "" || c.flags.context != "" {
-		opts.RESTConfig, opts.Namespace, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
+		opts.RESTConfig, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
 	}
 	return opts, err
 }

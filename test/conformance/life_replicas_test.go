@@ -149,7 +149,7 @@ func TestC179_RunsAgainWithItsRegistry(t *testing.T) {
 }
 
 func TestC180_HandlerThatIgnoresItsContext(t *testing.T) {
-	scenario(t, "C180", "a replica whose handler ignores its context ends all the same, says why, and leaves the lease to expire; another goes on, and nothing is written by the first")
+	scenario(t, "C180", "a replica whose handler ignores its context ends all the same, says why, and releases the lease; another goes on, and nothing is written by the first")
 	log := needsAudit(t)
 	kit := bystander(t, "c180-bystander")
 	from := log.mark(t)
@@ -171,6 +171,9 @@ func TestC180_HandlerThatIgnoresItsContext(t *testing.T) {
 	require.GreaterOrEqual(t, took, 6*time.Second, "ShutdownTimeout, and five seconds for handlers that clean up")
 	require.Less(t, took, patience)
 	require.ErrorContains(t, err, "handler: Sync: Parent "+kit.Namespace+"/p: didn't return")
+	lease := kit.Get(map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"name": "c180"}})
+	held, _ := lease.Field("spec", "holderIdentity")
+	require.NotContains(t, held, "c180-one", "it is released, or another one has it by now")
 	kit.Eventually(configMap("p", "k", "v"), patience)
 	require.Equal(t, []string{"p"}, two.of())
 	close(goOn)

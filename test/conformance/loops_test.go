@@ -158,7 +158,11 @@ func TestC61_TwoOperatorsFight(t *testing.T) {
 		for _, w := range []*witness{firstWitness, secondWitness} {
 			eventually(t, "both are throttled", func() bool { return strings.Contains(w.logged(), "conflict loop") })
 			require.Contains(t, w.logged(), "data.k")
+			require.Contains(t, w.logged(), `suspect="another process of the operator \"c61\" seems to do that`)
 		}
+		eventually(t, "the Event suspects it, too", func() bool {
+			return anyContains(first.Events(parent("one", nil)), "ConflictLoop", "data.k", `another process of the operator "c61"`)
+		})
 		slow(t, func() int {
 			return len(verbs(first.Writes(), "ConfigMap", "shared")) + len(verbs(second.Writes(), "ConfigMap", "shared"))
 		})
@@ -168,6 +172,8 @@ func TestC61_TwoOperatorsFight(t *testing.T) {
 		s.want(configMap("shared", "k", "mine"))
 		defer fighter(t, s, "shared", "theirs")()
 		eventually(t, "it is throttled", func() bool { return anyContains(s.Events(parent("one", nil)), "ConflictLoop", "data.k") })
+		require.True(t, anyContains(s.Events(parent("one", nil)), "ConflictLoop", `the field manager "fighter" does that (Update)`), "%q", s.Events(parent("one", nil)))
+		require.False(t, anyContains(s.Events(parent("one", nil)), "another process"))
 		slow(t, func() int { return len(verbs(s.Writes(), "ConfigMap", "shared")) })
 	})
 }

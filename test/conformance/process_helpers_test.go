@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
@@ -25,9 +26,11 @@ import (
 
 const (
 	// processVariable makes the test's binary an operator of this name, and
-	// kindVariable says which kind its parents are.
-	processVariable = "CONFORMANCE_OPERATOR"
-	kindVariable    = "CONFORMANCE_PARENT_KIND"
+	// kindVariable says which kind its parents are, and shutdownVariable how long its
+	// passes may go on once it is told to stop.
+	processVariable  = "CONFORMANCE_OPERATOR"
+	kindVariable     = "CONFORMANCE_PARENT_KIND"
+	shutdownVariable = "CONFORMANCE_SHUTDOWN_TIMEOUT"
 )
 
 // beOperator is the main function of an operator's process. It ends with the
@@ -45,13 +48,15 @@ func beOperator(name string) {
 	if kind := os.Getenv(kindVariable); kind != "" {
 		cfg.Parent = resource.Type{APIVersion: parentType.APIVersion, Kind: kind}
 	}
-	runner.Main(cfg, handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	timeout, _ := time.ParseDuration(os.Getenv(shutdownVariable)) // none: the default
+	h := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 		if _, ok := req.Parent.Field("spec", "data", "wait"); ok {
 			fmt.Fprintln(os.Stderr, "waiting for", req.Parent.Name())
 			<-words // whatever becomes of ctx
 		}
 		return copier(ctx, req)
-	}))
+	})
+	runner.Program{Operators: []runner.Spec{{Config: cfg, Handler: h}}, Options: runner.Options{ShutdownTimeout: timeout}}.Main()
 }
 
 // A process is an operator in a process of its own.

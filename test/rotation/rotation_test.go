@@ -75,7 +75,7 @@ func fromKubeconfig(t *testing.T, host string, f *folder) *rest.Config {
 		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
 		CurrentContext: name,
 	}, f.path("kubeconfig")))
-	cfg, _, err := client.LoadRESTConfig(f.path("kubeconfig"), "")
+	cfg, err := client.LoadRESTConfig(f.path("kubeconfig"), "")
 	require.NoError(t, err)
 	return cfg
 }

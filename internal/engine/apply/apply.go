@@ -3,7 +3,6 @@ package apply
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -25,8 +24,7 @@ const MaxWritesPerPass = 16
 // An Owner is the pass over the parent whose children are written. Its methods
 // are called concurrently.
 type Owner interface {
-	// Logger returns the log of the pass.
-	Logger() *slog.Logger
+	client.Listener // its Logger is the log of the pass
 	// Goes asks the API server whether the parent is being deleted or gone.
 	Goes(ctx context.Context) (bool, error)
 	// Displaced is called after each write of a child, with the parents that the write
@@ -113,7 +111,7 @@ func (x *Executor) runAll(ctx context.Context, actions []plan.Action) []Result {
 // runOne carries out one action once there is a slot. A panic becomes the error of
 // this child alone. The text of a panic over a Secret is hidden.
 func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
-	ctx, span := x.Tracing.Write(ctx, string(a.Verb), a.Ref)
+	ctx, span := x.Tracing.Write(client.WarningsTo(ctx, x.Owner, a.Ref), string(a.Verb), a.Ref)
 	defer func() { span.End(out.Err) }()
 	defer func() {
 		if v := recover(); v != nil {

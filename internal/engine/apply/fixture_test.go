@@ -78,6 +78,9 @@ func (f *fixture) Logger() *slog.Logger { return f.logger }
 // Goes is that of an apply.Owner.
 func (f *fixture) Goes(context.Context) (bool, error) { return f.goes, nil }
 
+// Warned is that of an apply.Owner which ignores warnings.
+func (f *fixture) Warned(object.Ref, string) {}
+
 // Displaced is that of an apply.Owner without other parents.
 func (f *fixture) Displaced(store.Change, object.Ref) {}
 

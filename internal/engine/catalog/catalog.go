@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
@@ -89,9 +90,10 @@ func (c *Catalog) sort() {
 
 // newCatalog makes a catalog of the types of cfg. It calls find for each of
 // them, and stops at the first error. A type for which find returns nil isn't
-// served. One error names all types that aren't and should be.
-func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error)) (*Catalog, error) {
-	l := lookup{find: find}
+// served. One error names all types that aren't and should be. all returns every type that
+// is served; it is called, once, only if one of cfg isn't.
+func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error), all func() []resource.Type) (*Catalog, error) {
+	l := lookup{find: find, all: sync.OnceValue(all)}
 	c := &Catalog{byType: map[resource.Type]*Kind{}}
 	c.Parent = l.kind(cfg.Parent, false)
 	for _, child := range cfg.Children {
@@ -133,6 +135,7 @@ func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error)) 
 // A lookup looks types up. After the first error it looks no further.
 type lookup struct {
 	find    func(t resource.Type) (*Kind, error) // nil without an error: the type isn't served
+	all     func() []resource.Type               // every type that is served
 	err     error
 	missing []resource.Type // which aren't served and should be
 }
@@ -148,7 +151,7 @@ func (l *lookup) kind(t resource.Type, optional bool) *Kind {
 	case err != nil:
 		l.err = err
 	case k == nil && optional:
-		return &Kind{Type: t, Unserved: true}
+		return &Kind{Type: t, Unserved: true, Similar: similarOfGroup(t, l.all())}
 	case k == nil && !slices.Contains(l.missing, t):
 		l.missing = append(l.missing, t)
 	}
@@ -162,7 +165,7 @@ func (l *lookup) failed() error {
 	}
 	var errs []error
 	for _, t := range l.missing {
-		errs = append(errs, NotServed(t))
+		errs = append(errs, NotServed(t, SimilarTo(t, l.all())...))
 	}
 	return apierror.Join(errs)
 }

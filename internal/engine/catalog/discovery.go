@@ -55,7 +55,7 @@ func (f *Finder) Discover(ctx context.Context, cfg config.Operator) (*Catalog, e
 			return nil, unreachable(f.host, err)
 		}
 		return k, nil
-	})
+	}, func() []resource.Type { return f.allServed(ctx) })
 	if err != nil {
 		return nil, err
 	}
@@ -136,17 +136,6 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 	}
 	found.HasStatus = hasStatus[found.GVR.Resource]
 	return found, nil
-}
-
-// NotServed returns the error about a type that the API server doesn't serve. The
-// error says what to do about a custom resource and about a built-in kind.
-func NotServed(t resource.Type) error {
-	gvk := t.GroupVersionKind()
-	if !strings.Contains(gvk.Group, ".") {
-		return fmt.Errorf("%s: the API server doesn't serve this type; check apiVersion and kind, or the version of the cluster", t)
-	}
-	return fmt.Errorf("%s: the API server doesn't serve this type; install the CustomResourceDefinition of kind %s in group %s (kubectl apply -f …) and see that it serves version %s",
-		t, gvk.Kind, gvk.Group, gvk.Version)
 }
 
 // unreachable returns the error about a discovery that failed. The error tells an

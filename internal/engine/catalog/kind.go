@@ -25,6 +25,9 @@ type Kind struct {
 	// Unserved says that the API server doesn't serve the type at present. GVR, Namespaced
 	// and HasStatus tell nothing then.
 	Unserved bool
+	// Similar are, of a type that is Unserved, the types of its group that may be meant: see
+	// SimilarTo.
+	Similar []resource.Type
 
 	Everywhere bool // of a related type: parents may refer to objects in other namespaces than theirs
 

@@ -34,7 +34,7 @@ func Offline(cfg config.Operator) (*Catalog, error) {
 			Type: t, Namespaced: !m.ClusterScoped, HasStatus: true,
 			GVR: t.GroupVersionKind().GroupVersion().WithResource(m.Plural),
 		}, nil
-	})
+	}, func() []resource.Type { return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -37,9 +37,10 @@ func (k *Kind) ServedAs(other *Kind) bool {
 	return k.Unserved == other.Unserved && k.GVR == other.GVR && k.Namespaced == other.Namespaced
 }
 
-// Gone returns the Kind of the type while the API server doesn't serve it.
-func (k *Kind) Gone() *Kind {
-	return &Kind{Type: k.Type, Child: k.Child, Order: k.Order, schema: k.schema, Unserved: true}
+// Gone returns the Kind of the type while the API server doesn't serve it. similar are the
+// types that it serves instead: see SimilarTo.
+func (k *Kind) Gone(similar []resource.Type) *Kind {
+	return &Kind{Type: k.Type, Child: k.Child, Order: k.Order, schema: k.schema, Unserved: true, Similar: similar}
 }
 
 // With returns the settings with another Kind of a type of children.

@@ -49,7 +49,7 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 	observed.held.wanted.Store(true)
 	cfg.NegotiatedSerializer = wireSerializer{observed}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
-	cfg.WarningHandler = rest.NoWarnings{} // Client.warn logs them, each once
+	cfg.WarningHandler = rest.NoWarnings{} // Client.warn tells of them, each once
 	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
 	if err != nil {
 		return nil, fmt.Errorf("client: %w", err)
@@ -152,8 +152,9 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	}
 	c.metrics.Tried(k.Type)
 	res := c.do(ctx, c.write(c.among(http.MethodPost, k, namespace), true).Body(body))
-	c.warn(ctx, k, res)
-	raw, err := rawOf(k, asked(k, "create", "", "", body), res)
+	what := asked(k, "create", "", "", body)
+	c.warn(ctx, k, what, res)
+	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +246,7 @@ func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
 // the answer.
 func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request) (*resource.Resource, error) {
 	res := c.do(ctx, req)
-	c.warn(ctx, k, res)
+	c.warn(ctx, k, what, res)
 	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err

@@ -6,34 +6,30 @@ import (
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-
-	"github.com/roperator/roperator/internal/process"
 )
 
-// LoadRESTConfig returns the configuration for the API server and the namespace that
-// belongs to it. It takes both from the kubeconfig file or its context, if one is
-// named; else from the Pod that this process runs in; else from the file that
-// KUBECONFIG names or ~/.kube/config. It makes no request.
-func LoadRESTConfig(kubeconfig, kubeContext string) (rc *rest.Config, namespace string, err error) {
+// LoadRESTConfig returns the configuration for the API server. It takes it from the
+// kubeconfig file or its context, if one is named; else from the Pod that this process
+// runs in; else from the file that KUBECONFIG names or ~/.kube/config. It makes no
+// request.
+func LoadRESTConfig(kubeconfig, kubeContext string) (*rest.Config, error) {
 	if kubeconfig == "" && kubeContext == "" {
 		if rc, err := rest.InClusterConfig(); err == nil {
-			return rc, process.PodNamespace(), nil
+			return rc, nil
 		} else if !errors.Is(err, rest.ErrNotInCluster) {
-			return nil, "", fmt.Errorf("in-cluster configuration: %w", err)
+			return nil, fmt.Errorf("in-cluster configuration: %w", err)
 		}
 	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	config := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: kubeContext})
-	if rc, err = config.ClientConfig(); err == nil {
-		namespace, _, err = config.Namespace()
-	}
+	rc, err := config.ClientConfig()
 	if err != nil {
 		tried := kubeconfig
 		if tried == "" {
 			tried = fmt.Sprint(rules.Precedence)
 		}
-		return nil, "", fmt.Errorf("kubeconfig: tried %s: %w; name one by --kubeconfig or KUBECONFIG", tried, err)
+		return nil, fmt.Errorf("kubeconfig: tried %s: %w; name one by --kubeconfig or KUBECONFIG", tried, err)
 	}
-	return rc, namespace, nil
+	return rc, nil
 }

@@ -3,28 +3,56 @@ package client
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
 const (
-	// maxWarnings bounds how many distinct warnings about one type are logged within
-	// warningPeriod, and remembered.
+	// maxWarnings bounds how many distinct warnings about one type are told of within
+	// warningPeriod, and how many more times they are, of other objects.
 	maxWarnings = 100
-	// warningPeriod is how long no more warnings about a type are logged after there
+	// warningPeriod is how long no more warnings about a type are told of after there
 	// were too many.
 	warningPeriod = time.Hour
-	// maxWarning is how much of a warning's text is logged, in bytes.
+	// maxWarning is how much of a warning's text is told, in bytes.
 	maxWarning = 1 << 10
 )
 
-// The warnings are those of the API server that were logged. Webhooks write them, so
+// A Listener is told of the warnings about an object that it has written. Its methods
+// are called concurrently.
+type Listener interface {
+	// Logger returns the log in which the warnings are to be.
+	Logger() *slog.Logger
+	// Warned is called with the text of a warning that the log has, too.
+	Warned(about object.Ref, text string)
+}
+
+// A listening is who is told of warnings, and which object requests are about.
+type listening struct {
+	listener Listener
+	about    object.Ref
+}
+
+// listeningKey is the key of a *listening in a context.
+type listeningKey struct{}
+
+// WarningsTo returns a context for requests about an object, perhaps under another name in
+// a dry run. Warnings that come with their answers are told to listener.
+func WarningsTo(ctx context.Context, listener Listener, about object.Ref) context.Context {
+	return context.WithValue(ctx, listeningKey{}, &listening{listener, about})
+}
+
+// The warnings are those of the API server that were told of. Webhooks write them, so
 // that their texts, and how many of them differ, may be anything. The zero value has
 // none. It is safe for concurrent use.
 type warnings struct {
@@ -36,71 +64,107 @@ type warnings struct {
 
 // typeWarnings are the warnings about one type.
 type typeWarnings struct {
-	logged map[string]struct{} // their texts
-	// resume is when the first of them are forgotten; zero while there weren't too many.
+	texts map[string]struct{}        // maxWarnings at most
+	told  map[objectWarning]struct{} // 2*maxWarnings at most
+	// resume is when all of them are forgotten; zero while there weren't too many.
 	resume  time.Time
-	skipped int // how many weren't logged for that
+	skipped int // how many weren't told of for that
+}
+
+func newTypeWarnings() *typeWarnings {
+	return &typeWarnings{texts: map[string]struct{}{}, told: map[objectWarning]struct{}{}}
+}
+
+// An objectWarning is a warning about an object.
+type objectWarning struct {
+	about types.NamespacedName
+	text  string
 }
 
 // A verdict says what to do about a warning.
 type verdict struct {
-	log     bool // log it
-	pause   bool // log that no more are logged for warningPeriod
-	skipped int  // log that so many weren't logged before
+	tell    bool // tell of it
+	pause   bool // log that no more are told of for warningPeriod
+	skipped int  // log that so many weren't told of before
 }
 
-// judge says what to do about a warning, which counts as logged then if it is to be.
-func (w *warnings) judge(t resource.Type, text string, now time.Time) verdict {
+// judge says what to do about a warning, which counts as told of then if it is to be. Each
+// text is told of once for each object. A new text is told of, however many objects
+// another one is about.
+func (w *warnings) judge(t resource.Type, of objectWarning, now time.Time) verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.byType == nil {
 		w.mu.byType = map[resource.Type]*typeWarnings{}
 	}
-	of := w.mu.byType[t]
-	if of == nil {
-		of = &typeWarnings{logged: map[string]struct{}{}}
-		w.mu.byType[t] = of
+	all := w.mu.byType[t]
+	if all == nil {
+		all = newTypeWarnings()
+		w.mu.byType[t] = all
 	}
 	v := verdict{}
-	if !of.resume.IsZero() && !now.Before(of.resume) {
-		v.skipped = of.skipped
-		*of = typeWarnings{logged: map[string]struct{}{}}
+	if !all.resume.IsZero() && !now.Before(all.resume) {
+		v.skipped = all.skipped
+		*all = *newTypeWarnings()
 	}
-	_, known := of.logged[text]
+	_, known := all.texts[of.text]
+	_, told := all.told[of]
+	room := len(all.texts) < maxWarnings
+	if known {
+		room = len(all.told)-len(all.texts) < maxWarnings
+	}
 	switch {
-	case known:
-	case len(of.logged) < maxWarnings:
-		of.logged[text] = struct{}{}
-		v.log = true
+	case told:
+	case room:
+		of.text = strings.Clone(of.text)
+		of.about = types.NamespacedName{Namespace: strings.Clone(of.about.Namespace), Name: strings.Clone(of.about.Name)}
+		all.texts[of.text], all.told[of] = struct{}{}, struct{}{}
+		v.tell = true
 	default:
-		v.pause = of.resume.IsZero()
+		v.pause = all.resume.IsZero()
 		if v.pause {
-			of.resume = now.Add(warningPeriod)
+			all.resume = now.Add(warningPeriod)
 		}
-		of.skipped++
+		all.skipped++
 	}
 	return v
 }
 
-// warn logs the warnings that came with an answer: each text once per type, shortened,
-// and no text about a Secret. Of too many distinct ones about a type it logs no more
-// than maxWarnings within warningPeriod.
-func (c *Client) warn(ctx context.Context, k *catalog.Kind, res rest.Result) {
-	for _, w := range res.Warnings() {
+// warn tells of the warnings that came with the answer to a request, which asked for what:
+// it logs each text once per object, shortened, and tells the listener. Of a Secret only
+// texts of a fixed vocabulary are told. Of too many warnings about a type it tells no more
+// than 2*maxWarnings within warningPeriod.
+func (c *Client) warn(ctx context.Context, k *catalog.Kind, what apierror.Request, res rest.Result) {
+	answered := res.Warnings()
+	if len(answered) == 0 {
+		return
+	}
+	to, _ := ctx.Value(listeningKey{}).(*listening)
+	if to == nil {
+		to = &listening{about: object.Ref{Type: k.Type, Key: types.NamespacedName{Name: what.Name}}}
+	}
+	log := c.log
+	if to.listener != nil {
+		log = to.listener.Logger()
+	}
+	for _, w := range answered {
 		text := observe.Shorten(w.Text, maxWarning)
 		if k.Secret() {
-			text = "(hidden, since it may quote a Secret)"
+			text = apierror.RedactedWarning(w.Text, what)
 		}
-		v := c.warnings.judge(k.Type, text, time.Now())
+		v := c.warnings.judge(k.Type, objectWarning{to.about.Key, text}, time.Now())
 		about := slog.String("type", k.Type.String())
 		if v.skipped > 0 {
 			c.log.WarnContext(ctx, "API server warned about requests too often, and not all of it was logged", about, slog.Int("unlogged", v.skipped))
 		}
-		if v.log {
-			c.log.WarnContext(ctx, "API server warned about a request", about, slog.String("warning", text))
+		if v.tell {
+			log.WarnContext(ctx, "API server warned about a request", about, slog.String("object", object.KeyText(to.about.Key)), slog.String("warning", text))
+			if to.listener != nil {
+				to.listener.Warned(to.about, text)
+			}
 		}
 		if v.pause {
-			c.log.WarnContext(ctx, "API server warns about requests too often: new warnings aren't logged for a while", about, slog.Duration("for", warningPeriod), slog.Int("distinct", maxWarnings))
+			c.log.WarnContext(ctx, "API server warns about requests too often: not all of its warnings are logged for a while", about, slog.Duration("for", warningPeriod), slog.Int("limit", maxWarnings))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/object"
 )
 
 // A webhook whose warnings all differ, and are long, fills neither the log nor the memory.
@@ -37,11 +38,12 @@ func TestWarnings_AllDistinct(t *testing.T) {
 			require.Equal(t, 1, strings.Count(said, lines), "warning %d", i)
 			require.Less(t, len(said), 1500, "the text is shortened")
 		}
-		require.Contains(t, warned(configMaps, "one more"), "new warnings aren't logged for a while")
+		require.Contains(t, warned(configMaps, "one more"), "not all of its warnings are logged for a while")
 		for i := range 3000 {
 			require.Empty(t, warned(configMaps, fmt.Sprint("more ", i)), "the next ones add nothing to the log")
 		}
-		require.Len(t, c.warnings.mu.byType[configMaps.Type].logged, 100, "nor to the memory")
+		require.Len(t, c.warnings.mu.byType[configMaps.Type].texts, 100, "nor to the memory")
+		require.Len(t, c.warnings.mu.byType[configMaps.Type].told, 100)
 
 		require.Contains(t, warned(secrets, "a"), lines, "another type's are logged")
 		require.Empty(t, warned(secrets, "b"), "what can't be shown can't differ")
@@ -53,5 +55,53 @@ func TestWarnings_AllDistinct(t *testing.T) {
 		require.Contains(t, said, "after an hour", "a warning that means something isn't hidden for ever by others")
 		require.Contains(t, said, "unlogged=3002")
 		require.Empty(t, warned(configMaps, "after an hour"))
+	})
+}
+
+// A listener notes of what it was told.
+type listener struct {
+	log  *slog.Logger
+	told []string
+}
+
+func (l *listener) Logger() *slog.Logger { return l.log }
+
+func (l *listener) Warned(about object.Ref, text string) {
+	l.told = append(l.told, about.String()+": "+text)
+}
+
+// Each object is told of once for each warning, and a typo in very many objects hides no other
+// warning.
+func TestWarnings_OfEachObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		text := ""
+		c, configMaps, _ := answered(t, slog.New(slog.DiscardHandler), func(*http.Request) *http.Response {
+			return answer(http.StatusOK, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"ns","uid":"u","resourceVersion":"7"}}`, "Warning", fmt.Sprintf("299 - %q", text))
+		})
+		to := &listener{log: slog.New(slog.NewTextHandler(&out, nil)).With("parent", "p")}
+		warned := func(name, warning string) []string {
+			to.told, text = nil, warning
+			ctx := WarningsTo(t.Context(), to, object.Ref{Type: configMaps.Type, Key: types.NamespacedName{Namespace: "ns", Name: name}})
+			_, err := c.Create(ctx, configMaps, "ns", map[string]any{"dta": 1})
+			require.NoError(t, err)
+			return to.told
+		}
+		const typo = `unknown field "dta"`
+		require.Equal(t, []string{"ConfigMap ns/a: " + typo}, warned("a", typo))
+		require.Contains(t, out.String(), `msg="API server warned about a request" parent=p type=v1/ConfigMap object=ns/a warning="unknown field \"dta\""`)
+		require.Empty(t, warned("a", typo), "once per object")
+		require.Equal(t, []string{"ConfigMap ns/b: " + typo}, warned("b", typo))
+		require.Equal(t, []string{"ConfigMap ns/a: other"}, warned("a", "other"))
+		told := 0
+		for i := range 10_000 {
+			told += len(warned(fmt.Sprint("many-", i), typo))
+		}
+		require.Equal(t, maxWarnings-1, told, "not ten thousand times")
+		require.Equal(t, []string{"ConfigMap ns/c: another"}, warned("c", "another"), "what is new is told all the same")
+		require.Empty(t, warned("d", "another"))
+		require.LessOrEqual(t, len(c.warnings.mu.byType[configMaps.Type].told), 2*maxWarnings)
+		<-time.After(warningPeriod)
+		require.Equal(t, []string{"ConfigMap ns/d: another"}, warned("d", "another"))
 	})
 }

@@ -20,7 +20,8 @@ import (
 // when the lease is lost. The second one, passes, ends when running passes must stop
 // at once: when the lease is lost. The error of Run says why the lease was lost; it
 // is nil if ctx ended. An error of work says that something of the work still runs: Run
-// returns it, and leaves the lease to expire instead of releasing it. If RBAC forbids
+// returns it. The lease is released all the same, once Held says that nothing of the work
+// may write any more. If RBAC forbids
 // the requests about the lease, Run calls fatal with that error instead of work, and
 // returns nil.
 //

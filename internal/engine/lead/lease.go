@@ -34,6 +34,7 @@ type Lease struct {
 		gone    bool      // this process has lost the lease for good
 		taker   string    // the identity that took the lease from this process, if one was seen
 		running error     // says what still runs of the work, though the lease was given up; nil: nothing does
+		leaving bool      // the lease was given up, and this process may still tell so: by releasing it
 		failure string    // the text of the last request's error; empty: it succeeded
 	}
 	refused chan error    // gets the error with which RBAC forbids this process to take part
@@ -106,13 +107,22 @@ func (l *Lease) lose() {
 }
 
 // leave gives the lease up although something of the work still runs, as unfinished
-// says. It makes no request: until the lease expires, no other process takes it.
+// says. From now on Held says no, so that nothing of the work can write. Therefore the
+// election may release the lease, unless it was lost before.
 func (l *Lease) leave(unfinished error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.mu.gone {
-		l.mu.gone, l.mu.renewed, l.mu.running = true, time.Time{}, unfinished
+		l.mu.gone, l.mu.renewed, l.mu.running, l.mu.leaving = true, time.Time{}, unfinished, true
 	}
+}
+
+// mayRelease says whether the lease was given up by leave, and nobody has taken it since,
+// as far as this process knows.
+func (l *Lease) mayRelease() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.leaving
 }
 
 // takenBy gives the lease up because another process, holder, has it although this
@@ -120,6 +130,7 @@ func (l *Lease) leave(unfinished error) {
 func (l *Lease) takenBy(holder string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.mu.leaving = false
 	if l.mu.gone || l.mu.renewed.IsZero() {
 		return
 	}
@@ -136,7 +147,7 @@ func (l *Lease) Lost() error {
 	case !l.mu.gone:
 		return nil
 	case l.mu.running != nil:
-		return fmt.Errorf("Lease %s: left to expire: %w", l.Describe(), l.mu.running)
+		return fmt.Errorf("Lease %s: given up: %w", l.Describe(), l.mu.running)
 	case l.mu.taker != "":
 		return fmt.Errorf("Lease %s: lost: %s took it; was the Lease deleted or changed by hand?", l.Describe(), l.mu.taker)
 	default:
@@ -148,7 +159,7 @@ func (l *Lease) Lost() error {
 
 // Get reads the Lease. It gives the lease up if another process is seen to hold it.
 func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if err := l.Lost(); err != nil {
+	if err := l.Lost(); err != nil && !l.mayRelease() {
 		return nil, nil, err
 	}
 	record, raw, err := l.Interface.Get(ctx)
@@ -175,9 +186,10 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 // Update takes, renews or releases the lease. It makes no request for a renewal if the
 // last one began less than three quarters of RetryPeriod ago, since the elector asks
 // twice in that period. It makes none, and returns an error, if the lease was lost:
-// renewals for passes that don't end would keep the other replicas waiting.
+// renewals for passes that don't end would keep the other replicas waiting. A lease that
+// was given up by leave can still be released.
 func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if err := l.Lost(); err != nil {
+	if err := l.Lost(); err != nil && (record.HolderIdentity != "" || !l.mayRelease()) {
 		return err
 	}
 	begin := time.Now()

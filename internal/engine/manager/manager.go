@@ -31,6 +31,7 @@ type Options struct {
 	Elected                       <-chan struct{}      // closed once this process leads; nil: see LeaderElection
 	MetricsAddress, HealthAddress string               // empty: nothing is served
 	ShutdownTimeout               time.Duration        // 0: 30 s
+	ParentMetrics                 int                  // of how many parents of an operator there are metrics at most; 0: of none
 	// LogLinesDropped returns how many lines of the process's log were dropped. It may be
 	// called concurrently. Nil: none are, or it isn't known.
 	LogLinesDropped func() uint64
@@ -74,6 +75,9 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 	if opts.Metrics == nil {
 		opts.Metrics = observe.NewRegistry(nil)
 	}
+	if opts.ParentMetrics < 0 {
+		return nil, fmt.Errorf("runner: Options: ParentMetrics: %d is negative", opts.ParentMetrics)
+	}
 	m := &Manager{opts: opts, log: opts.Logger}
 	if err := m.addOperators(specs); err != nil {
 		return nil, err
@@ -92,7 +96,7 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 		}
 	}
 	if opts.RESTConfig == nil {
-		rc, _, err := client.LoadRESTConfig("", "")
+		rc, err := client.LoadRESTConfig("", "")
 		if err != nil {
 			return nil, err
 		}

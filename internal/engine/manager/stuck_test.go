@@ -66,7 +66,8 @@ func TestStuckHandler_LosesTheLease(t *testing.T) {
 }
 
 // A replica that is told to stop does so after the shutdown timeout and a few seconds
-// more. It may still do something, so that the other one waits until the lease expires.
+// more. It releases the lease, so that the other one leads at once: what still runs of the
+// handler can't write anything by the engine.
 func TestStuckHandler_ToldToStop(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		server := electionServer()
@@ -77,15 +78,16 @@ func TestStuckHandler_ToldToStop(t *testing.T) {
 		rig.Elapse(time.Second)
 		one.cancel()
 		begin := time.Now()
+		rig.Elapse(time.Minute + 4*time.Second)
+		require.Equal(t, "one", holder(server), "its handler may still return in time")
+		require.NoError(t, one.runner.Healthy())
 		err := <-one.ended
 		require.Equal(t, time.Minute+5*time.Second, time.Since(begin), "ShutdownTimeout, and a little for handlers that clean up")
 		require.ErrorContains(t, err, "handler: Sync: Parent ns/p: didn't return within 5s after its context had ended, and still runs")
-		require.ErrorContains(t, one.runner.Healthy(), "Lease ns/op: left to expire: handler: Sync: Parent ns/p")
+		require.ErrorContains(t, one.runner.Healthy(), "Lease ns/op: given up: handler: Sync: Parent ns/p")
 		require.Contains(t, one.logs.String(), "gave up a call of the handler")
-		require.Equal(t, "one", holder(server), "it isn't released")
-		took := until(t, time.Minute, func() bool { return holder(server) == "two" })
-		require.Greater(t, took, 13*time.Second, "LeaseDuration after the last renewal, which was up to RetryPeriod ago")
-		require.Less(t, took, 15*time.Second+4400*time.Millisecond)
+		require.Empty(t, holder(server), "it is released")
+		require.Less(t, until(t, time.Minute, func() bool { return holder(server) == "two" }), 4400*time.Millisecond, "2.2 times RetryPeriod")
 		synctest.Wait()
 		require.NotNil(t, server.Get(k8s.ConfigMap, rig.Key("p")))
 		close(goOn)
@@ -93,6 +95,31 @@ func TestStuckHandler_ToldToStop(t *testing.T) {
 		require.Empty(t, writesBy(server, "one"))
 		two.cancel()
 		require.NoError(t, <-two.ended)
+	})
+}
+
+// A replica that has been told to stop, and whose lease another one has taken meanwhile,
+// doesn't release what isn't its own.
+func TestStuckHandler_TakenMeanwhile(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := electionServer()
+		goOn := make(chan struct{})
+		one := startReplica(t, server, "one", stuckUntil(goOn))
+		rig.CreateParent(t, server, "p", "v")
+		rig.Elapse(time.Second)
+		one.cancel()
+		// Its last request before the release is the read, by which it learns of the other.
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == leaseType && r.UserAgent == "one" && one.runner.Healthy() != nil && holder(server) == "one" {
+				_, err := server.Change(leaseType, rig.Key("op"), func(o map[string]any) { o["spec"].(map[string]any)["holderIdentity"] = "three" })
+				return err
+			}
+			return nil
+		}})
+		require.ErrorContains(t, <-one.ended, "didn't return within 5s")
+		require.Equal(t, "three", holder(server))
+		close(goOn)
+		synctest.Wait()
 	})
 }
 

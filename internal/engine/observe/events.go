@@ -46,6 +46,7 @@ const (
 	ReasonConflictLoop     = "ConflictLoop"
 	ReasonWaiting          = "Waiting"
 	ReasonPaused           = "Paused"
+	ReasonAPIWarning       = "APIWarning"
 )
 
 // Tell records an Event on an object: of type kind, which is Normal or Warning, with
@@ -53,21 +54,35 @@ const (
 // concurrently. A reason or note that is too long is shortened. Events about writes
 // are dropped if there are too many of them.
 func (s *EventSink) Tell(on *resource.Resource, kind, reason, note string) {
+	switch reason {
+	case ReasonCreated, ReasonUpdated, ReasonRecreated, ReasonDeleted, ReasonAdopted:
+		s.recordWrite(newEvent(on, kind, reason, note))
+	default:
+		s.record(newEvent(on, kind, reason, note))
+	}
+}
+
+// TellState is Tell for a state in which an object is, such as that it is paused. An Event
+// that another process has recorded about the state counts for this one, unless the object
+// has come into it again since.
+func (s *EventSink) TellState(on *resource.Resource, kind, reason, note string, again bool) {
+	e := newEvent(on, kind, reason, note)
+	e.Name = s.nameOfState(on, reason)
+	s.enqueue(queuedEvent{e, again})
+}
+
+// newEvent returns an Event as Tell records it.
+func newEvent(on *resource.Resource, kind, reason, note string) *eventsv1.Event {
 	namespace := on.Namespace()
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	record := s.record
-	switch reason {
-	case ReasonCreated, ReasonUpdated, ReasonRecreated, ReasonDeleted, ReasonAdopted:
-		record = s.recordWrite
-	}
-	record(&eventsv1.Event{
+	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace},
 		Regarding: corev1.ObjectReference{
 			APIVersion: on.Type().APIVersion, Kind: on.Type().Kind,
 			Namespace: on.Namespace(), Name: on.Name(), UID: on.UID(), ResourceVersion: on.ResourceVersion(),
 		},
 		Type: kind, Reason: Shorten(reason, maxEventField), Action: "Sync", Note: Shorten(note, MaxEventNote),
-	})
+	}
 }

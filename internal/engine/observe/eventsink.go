@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/process"
+	"github.com/roperator/roperator/resource"
 )
 
 const (
@@ -36,6 +38,8 @@ const (
 	// eventSeriesGap is the pause after which an equal Event is written as a new
 	// one instead of being counted in the old one.
 	eventSeriesGap = 6 * time.Minute
+	// maxForbidden bounds how many namespaces the log says of that Events are forbidden.
+	maxForbidden = 20
 	// maxEventSeries bounds the number of Events that later ones are compared with.
 	maxEventSeries = 4096
 	// eventTries is how often a request is sent that the API server doesn't
@@ -69,7 +73,7 @@ type EventSink struct {
 	log                  *slog.Logger
 	counted              *prometheus.CounterVec // by result
 
-	queue   chan *eventsv1.Event
+	queue   chan queuedEvent
 	waiting atomic.Int64  // Events that were recorded and are neither written nor dropped yet
 	done    chan struct{} // closed when the goroutine has ended
 	cancel  context.CancelFunc
@@ -81,8 +85,20 @@ type EventSink struct {
 	}
 
 	// The goroutine owns these:
-	series  map[eventKey]*eventSeries
-	failing bool // the last Event couldn't be written
+	series    map[eventKey]*eventSeries
+	failing   bool                      // the last Event couldn't be written, and not for want of a right
+	forbidden map[eventRequest]struct{} // what RBAC forbade when it was last asked for
+}
+
+// An eventRequest is a kind of request about Events, for which there is an RBAC rule.
+type eventRequest struct{ verb, namespace string }
+
+// A queuedEvent is an Event that waits to be written.
+type queuedEvent struct {
+	*eventsv1.Event
+	// again says of an Event with a name that it is to be written under another one if
+	// there is one of this name.
+	again bool
 }
 
 // An eventKey has the same value for two Events that are equal.
@@ -120,8 +136,8 @@ func NewEventSink(cfg *rest.Config, httpClient *http.Client, operator string, co
 // start starts the goroutine that Close ends.
 func (s *EventSink) start() {
 	ctx, cancel := context.WithCancel(context.Background())
-	s.queue, s.done, s.cancel = make(chan *eventsv1.Event, maxEventQueue), make(chan struct{}), cancel
-	s.series = map[eventKey]*eventSeries{}
+	s.queue, s.done, s.cancel = make(chan queuedEvent, maxEventQueue), make(chan struct{}), cancel
+	s.series, s.forbidden = map[eventKey]*eventSeries{}, map[eventRequest]struct{}{}
 	s.limit = flowcontrol.NewTokenBucketPassiveRateLimiter(writeEventRate, writeEventBurst)
 	go func() {
 		defer close(s.done)
@@ -162,7 +178,10 @@ func (s *EventSink) recordWrite(e *eventsv1.Event) {
 }
 
 // record queues an Event, or drops it if the queue is full. It never blocks.
-func (s *EventSink) record(e *eventsv1.Event) {
+func (s *EventSink) record(e *eventsv1.Event) { s.enqueue(queuedEvent{Event: e}) }
+
+// enqueue is record for an Event that has a name, perhaps.
+func (s *EventSink) enqueue(e queuedEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
@@ -179,7 +198,8 @@ func (s *EventSink) record(e *eventsv1.Event) {
 }
 
 // write writes an Event, or counts it in an equal one.
-func (s *EventSink) write(ctx context.Context, e *eventsv1.Event) {
+func (s *EventSink) write(ctx context.Context, queued queuedEvent) {
+	e := queued.Event
 	if ctx.Err() != nil {
 		return
 	}
@@ -196,21 +216,36 @@ func (s *EventSink) write(ctx context.Context, e *eventsv1.Event) {
 		known.written = known.count
 		err := s.persist(ctx, func() error { return s.count(ctx, known) })
 		if !apierrors.IsNotFound(err) {
-			s.told(ctx, e, eventCounted, err)
+			s.told(ctx, e, eventRequest{"patch", known.namespace}, eventCounted, err)
 			return
 		}
 	}
-	e.Name = eventName(e.Regarding.Name)
+	if e.Name == "" {
+		e.Name = eventName(e.Regarding.Name, rand.Uint64())
+	}
 	e.ReportingController, e.ReportingInstance = s.controller, s.instance
-	err := s.persist(ctx, func() error {
-		_, err := s.api.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
-		return err
-	})
-	s.told(ctx, e, eventWritten, err)
+	err := s.create(ctx, e)
+	if apierrors.IsAlreadyExists(err) && queued.again {
+		e.Name = eventName(e.Regarding.Name, rand.Uint64())
+		err = s.create(ctx, e)
+	}
+	result := eventWritten
+	if apierrors.IsAlreadyExists(err) { // it has been told
+		result, err = eventCounted, nil
+	}
+	s.told(ctx, e, eventRequest{"create", e.Namespace}, result, err)
 	if err == nil {
 		s.sweep(at)
 		s.series[key] = &eventSeries{namespace: e.Namespace, name: e.Name, count: 1, written: 1, last: at}
 	}
+}
+
+// create writes a new Event.
+func (s *EventSink) create(ctx context.Context, e *eventsv1.Event) error {
+	return s.persist(ctx, func() error {
+		_, err := s.api.Events(e.Namespace).Create(ctx, e, metav1.CreateOptions{})
+		return err
+	})
 }
 
 // count writes the count of an Event.
@@ -242,8 +277,10 @@ func (s *EventSink) persist(ctx context.Context, try func() error) error {
 }
 
 // told counts the result of an Event. It logs the first of several failures in a
-// row, except that a namespace which is being deleted takes no Events.
-func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, result string, err error) {
+// row, except that a namespace which is being deleted takes no Events. That RBAC forbids
+// a request is logged once for each namespace, with the rule to add, until a request there
+// succeeds.
+func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, asked eventRequest, result string, err error) {
 	if err != nil {
 		result = eventFailed
 	}
@@ -251,12 +288,30 @@ func (s *EventSink) told(ctx context.Context, e *eventsv1.Event, result string, 
 	if apierror.IsNamespaceTerminating(err) || ctx.Err() != nil {
 		return
 	}
-	before := s.failing
-	if s.failing = err != nil; before || !s.failing {
-		return
+	err = apierror.WithRule(err, apierror.Request{Verb: asked.verb, Group: eventsv1.GroupName, Resource: "events"})
+	if _, lacks := errors.AsType[*apierror.ForbiddenError](err); lacks {
+		if s.forbids(asked) {
+			return
+		}
+	} else {
+		delete(s.forbidden, asked)
+		before := s.failing
+		if s.failing = err != nil; before || !s.failing {
+			return
+		}
 	}
 	s.log.WarnContext(ctx, "Event not written", "kind", e.Regarding.Kind, "namespace", e.Regarding.Namespace, "name", e.Regarding.Name,
 		"reason", e.Reason, "error", err)
+}
+
+// forbids notes that RBAC forbids a request, and says whether that was known.
+func (s *EventSink) forbids(asked eventRequest) (known bool) {
+	_, known = s.forbidden[asked]
+	if len(s.forbidden) >= maxForbidden {
+		return true // the log has said it often enough
+	}
+	s.forbidden[asked] = struct{}{}
+	return known
 }
 
 // sweep makes room for another series: it drops those that are over, or all if none
@@ -275,9 +330,20 @@ func (s *EventSink) sweep(now time.Time) {
 	}
 }
 
-// eventName returns a new name for an Event on the object with the name regarding.
-func eventName(regarding string) string {
+// eventName returns the name for an Event on the object with the name regarding. number
+// tells the Events on one object apart.
+func eventName(regarding string, number uint64) string {
 	const most = 253 - 1 - 16
 	regarding = strings.TrimRight(regarding[:min(len(regarding), most)], "-.")
-	return fmt.Sprintf("%s.%016x", regarding, rand.Uint64())
+	return fmt.Sprintf("%s.%016x", regarding, number)
+}
+
+// nameOfState returns the name for an Event about a state in which an object is, which is the
+// reason. It is the same in another process.
+func (s *EventSink) nameOfState(on *resource.Resource, reason string) string {
+	hash := fnv.New64a()
+	for _, part := range []string{s.controller, reason, string(on.UID())} {
+		_, _ = hash.Write(append([]byte(part), 0)) // never fails
+	}
+	return eventName(on.Name(), hash.Sum64())
 }

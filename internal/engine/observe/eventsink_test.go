@@ -179,6 +179,59 @@ func TestEventSinkDropsWhatIsRefused(t *testing.T) {
 	}
 }
 
+// RBAC's refusal is told with the rule that is missing, once for each namespace and not for each
+// Event, also if Events in another namespace are written meanwhile.
+func TestEventSinkNamesTheRule(t *testing.T) {
+	forbid := func(verb, namespace string) func() (*metav1.Status, error) {
+		text := fmt.Sprintf(`events.events.k8s.io is forbidden: User "nobody" cannot %s resource "events" in API group "events.k8s.io" in the namespace %q`, verb, namespace)
+		return func() (*metav1.Status, error) {
+			return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: text}, nil
+		}
+	}
+	in := func(namespace, note string) *eventsv1.Event {
+		e := someEvent(note)
+		e.Namespace = namespace
+		return e
+	}
+	log := withEventSink(t, func(s *EventSink, server *eventServer) {
+		for i := range 10 {
+			server.failing(forbid("create", "a"))
+			s.record(in("a", fmt.Sprint(i)))
+			synctest.Wait()
+			server.failing(nil)
+			s.record(in("b", fmt.Sprint(i)))
+			synctest.Wait()
+		}
+		require.Len(t, server.told(), 10, "those in the other namespace")
+		server.failing(forbid("patch", "b"))
+		for range 4 {
+			s.record(in("b", "0"))
+		}
+		synctest.Wait()
+	})
+	require.Equal(t, 2, strings.Count(log, "Event not written"), log)
+	require.Contains(t, log, `add the rule {apiGroups: [\"events.k8s.io\"], resources: [\"events\"], verbs: [\"create\"]}`)
+	require.Contains(t, log, `add the rule {apiGroups: [\"events.k8s.io\"], resources: [\"events\"], verbs: [\"patch\"]}`)
+
+	log = withEventSink(t, func(s *EventSink, server *eventServer) {
+		server.failing(forbid("create", "a"))
+		s.record(in("a", "1"))
+		synctest.Wait()
+		server.failing(nil) // the rule was added
+		s.record(in("a", "2"))
+		synctest.Wait()
+		server.failing(forbid("create", "a"))
+		s.record(in("a", "3"))
+		synctest.Wait()
+		for i := range 1000 {
+			server.failing(forbid("create", fmt.Sprint("n", i)))
+			s.record(in(fmt.Sprint("n", i), "x"))
+			synctest.Wait()
+		}
+	})
+	require.Equal(t, 1+maxForbidden, strings.Count(log, "Event not written"), "one that was allowed meanwhile is told again; there is a bound")
+}
+
 func TestEventSinkClose(t *testing.T) {
 	withEventSink(t, func(s *EventSink, server *eventServer) {
 		s.record(someEvent("last words"))

@@ -16,6 +16,7 @@ type Gauges struct {
 	Longest time.Duration // for how long the oldest pass has been under way
 	Long    int           // passes that have been under way for a minute or longer
 	Leading bool          // this process may write
+	Parents int           // parents that are held
 	Store   []StoreUsage  // the objects held, by type
 	Related []RelatedUsage
 	// LogLinesDropped is how many lines of the process's log were dropped so far.
@@ -42,17 +43,19 @@ type RelatedUsage struct {
 // A gaugeCollector collects the metrics of an operator's state. It looks the state
 // up when somebody reads the metrics.
 type gaugeCollector struct {
-	values func() Gauges
+	values  func() Gauges
+	parents *parentMetrics // nil: there are none
 
 	depth, running, workers, longest, long, leader, objects, bytes, related, watches, staleness, dropped *prometheus.Desc
 }
 
-func newGaugeCollector(values func() Gauges) *gaugeCollector {
+func newGaugeCollector(values func() Gauges, parents *parentMetrics) *gaugeCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &gaugeCollector{
 		values:    values,
+		parents:   parents,
 		depth:     desc("roperator_queue_depth", "Parents that are due and wait for a worker."),
 		running:   desc("roperator_syncs_running", "Passes that are under way."),
 		workers:   desc("roperator_syncs_max", "How many passes can be under way at once: MaxConcurrentSyncs."),
@@ -73,6 +76,9 @@ func (g *gaugeCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{g.depth, g.running, g.workers, g.longest, g.long, g.leader, g.objects, g.bytes, g.related, g.watches, g.staleness, g.dropped} {
 		to <- d
 	}
+	if g.parents != nil {
+		g.parents.describe(to)
+	}
 }
 
 // Collect implements prometheus.Collector.
@@ -91,6 +97,11 @@ func (g *gaugeCollector) Collect(to chan<- prometheus.Metric) {
 		leading = 1
 	}
 	set(g.leader, leading)
+	if g.parents != nil && !now.Leading {
+		g.parents.collect(to, 0) // nobody expects them from a replica that waits
+	} else if g.parents != nil {
+		g.parents.collect(to, now.Parents)
+	}
 	to <- prometheus.MustNewConstMetric(g.dropped, prometheus.CounterValue, float64(now.LogLinesDropped))
 	for _, held := range now.Store {
 		set(g.objects, float64(held.Objects), held.Type.String())

@@ -13,10 +13,11 @@ import (
 )
 
 // Metrics are the counters and histograms of an operator. Their labels are few and
-// bounded: never one per parent or child. Frequent events have counters of their
+// bounded: never one per child, and one per parent only if the user wants it, up to a
+// limit. Frequent events have counters of their
 // own, so that no lookup by labels is needed. The methods may be called
-// concurrently once Register has returned. On a nil *Metrics, Wrote, Tried, Of and
-// Meter may be called and count nothing.
+// concurrently once Register has returned. On a nil *Metrics, Wrote, Tried, Of,
+// ForgetParent and Meter may be called and count nothing.
 type Metrics struct {
 	syncs, failedSyncs prometheus.Counter
 	duration           prometheus.Histogram
@@ -28,6 +29,7 @@ type Metrics struct {
 	api                *apiMetrics
 	types              map[resource.Type]*TypeMetrics // never changed once an engine runs
 
+	parents    *parentMetrics // nil: there are no metrics of single parents
 	perType    perType
 	collectors []prometheus.Collector
 }
@@ -139,7 +141,7 @@ func (m *Metrics) Register(reg prometheus.Registerer, controller string, types [
 	for _, t := range types {
 		m.types[t] = m.perType.of(t.String())
 	}
-	m.collectors = append(m.collectors, newGaugeCollector(values))
+	m.collectors = append(m.collectors, newGaugeCollector(values, m.parents))
 	reg = prometheus.WrapRegistererWith(prometheus.Labels{"controller": controller}, reg)
 	if err := reg.Register(m); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)

@@ -119,8 +119,9 @@ type ParentMemory struct {
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
 	readiness  readinessMemory
-	// paused: the last pass has found the parent paused.
-	paused bool
+	// paused: the last pass has found the parent paused; unpaused: it hasn't. Neither: there was
+	// no pass yet.
+	paused, unpaused bool
 	// undecided are the children of types with config.Roll of which the last pass couldn't find
 	// out whether they differ. Nil: there are none.
 	undecided map[object.Ref]struct{}
@@ -279,11 +280,12 @@ func (p *ParentMemory) recreates(ref object.Ref) bool {
 	return ok
 }
 
-// Pause remembers whether the parent is paused. It says whether that is news.
-func (p *ParentMemory) Pause(paused bool) (news bool) {
-	news = paused != p.paused
-	p.paused = paused
-	return news
+// Pause remembers whether the parent is paused. It says whether that is news, and whether
+// the parent is known not to have been paused before.
+func (p *ParentMemory) Pause(paused bool) (news, known bool) {
+	news, known = paused != p.paused, p.unpaused
+	p.paused, p.unpaused = paused, !paused
+	return news, known
 }
 
 // Undecided remembers the children of which a pass couldn't find out whether they differ, as far

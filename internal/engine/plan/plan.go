@@ -172,7 +172,7 @@ func (p *Plan) noteUnserved(d *Desired) {
 	if d.kind.Child.Optional {
 		return
 	}
-	err := fmt.Errorf("%s: %s: %w", d.ref, VerbCreate, catalog.NotServed(d.kind.Type))
+	err := fmt.Errorf("%s: %s: %w", d.ref, VerbCreate, d.kind.NotServed())
 	p.Refused = append(p.Refused, Refusal{Failure: Failure{Ref: d.ref, Verb: VerbCreate, Reason: string(metav1.StatusReasonNotFound), Err: err}})
 }
 

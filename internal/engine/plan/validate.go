@@ -109,7 +109,7 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 	}
 	k := s.Types.Of(t)
 	if k == nil || k == s.Types.Parent {
-		return nil, child(errors.New("kind: not a configured child type; add it to config.Operator.Children"))
+		return nil, child(notConfigured(s, t))
 	}
 	if msgs := content.IsPathSegmentName(m.Name); len(msgs) > 0 {
 		return nil, child(fmt.Errorf("metadata.name: %s", msgs[0]))
@@ -126,6 +126,19 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 		}
 	}
 	return k, nil
+}
+
+// notConfigured returns the error about a child whose type isn't configured. It names the
+// configured types that may be meant: those of the same kind in another version, say.
+func notConfigured(s *catalog.Settings, t resource.Type) error {
+	configured := make([]resource.Type, 0, len(s.Types.Children))
+	for _, k := range s.Types.Children {
+		configured = append(configured, k.Type)
+	}
+	if similar := catalog.SimilarTo(t, configured); len(similar) > 0 {
+		return fmt.Errorf("kind: not a configured child type, but %s is; return the child as that, or add its type to config.Operator.Children", catalog.TypeList(similar))
+	}
+	return errors.New("kind: not a configured child type; add it to config.Operator.Children")
 }
 
 // placeNamespace checks the namespace of a child of type k, and fills the namespace

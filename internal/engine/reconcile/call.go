@@ -33,20 +33,21 @@ var (
 	errNoAnswer       = errors.New("returned neither a response nor an error")
 )
 
-// callSync calls the handler's Sync with the pass's snapshot.
+// callSync calls the handler's Sync with the pass's snapshot. Of a response that is refused
+// itself, the Events are left.
 func (p *pass) callSync(ctx context.Context) (*handler.SyncResponse, error) {
 	resp, err := call(ctx, p, observe.MethodSync, "Sync", p.handler.Sync)
 	if err == nil && resp.Resync < 0 {
-		return nil, &HandlerError{Method: "Sync", Err: fmt.Errorf("Resync: %s is negative", resp.Resync)}
+		return &handler.SyncResponse{Events: resp.Events}, &HandlerError{Method: "Sync", Err: fmt.Errorf("Resync: %s is negative", resp.Resync)}
 	}
 	return resp, err
 }
 
-// callFinalize calls the handler's Finalize with the pass's snapshot.
+// callFinalize is callSync for the handler's Finalize.
 func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, error) {
 	resp, err := call(ctx, p, observe.MethodFinalize, "Finalize", p.handler.Finalize)
 	if err == nil && resp.Retry < 0 {
-		return nil, &HandlerError{Method: "Finalize", Err: fmt.Errorf("Retry: %s is negative", resp.Retry)}
+		return &handler.FinalizeResponse{Events: resp.Events}, &HandlerError{Method: "Finalize", Err: fmt.Errorf("Retry: %s is negative", resp.Retry)}
 	}
 	return resp, err
 }

@@ -211,7 +211,12 @@ func (p *pass) countLoop(key schedule.LoopKey, writes []schedule.LoopWrite) bool
 		if found.Path == pathPass || found.Path == "" {
 			text = fmt.Sprintf("%s: looked at again and again, though nobody has asked for it: %q", object.RefOf(p.parent), found.Values)
 		}
-		p.Logger().Warn("conflict loop, slowing down", "type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values)
+		args := []any{"type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values}
+		if rival := p.rivalIn(found); rival != "" {
+			text += "; " + rival
+			args = append(args, "suspect", rival)
+		}
+		p.Logger().Warn("conflict loop, slowing down", args...)
 		p.metrics.Loop(key.Type)
 		p.event(p.parent, observe.Warning, observe.ReasonConflictLoop, text)
 		p.history.addLoop(p.parent.Key(), found)

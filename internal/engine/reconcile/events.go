@@ -131,7 +131,12 @@ func (p *pass) nameOf(child object.Ref) string {
 // joinNames joins as many of the names as fit into an Event, and says how many
 // it has left out.
 func joinNames(names []string) string {
-	const room = observe.MaxEventNote - 100 // the rest is for what stands before and after
+	return joinNamesIn(names, observe.MaxEventNote-100) // the rest is for what stands before and after
+}
+
+// joinNamesIn joins as many of the names as fit into room bytes, and says how many it has
+// left out.
+func joinNamesIn(names []string, room int) string {
 	shown, size := 0, 0
 	for shown < len(names) && shown < apierror.MaxListed && size+len(names[shown]) < room {
 		size += len(names[shown]) + len(", ")

@@ -137,7 +137,11 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	var others []string
 	for _, k := range p.Types.Children {
 		if names := p.unserved(planned, k); len(names) > 0 && k.Child.Optional {
-			others = append(others, fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names)))
+			text := fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names))
+			if len(k.Similar) > 0 {
+				text += "; it serves " + catalog.TypeList(k.Similar)
+			}
+			others = append(others, text)
 		}
 	}
 	others = append(others, p.gateTexts(planned)...)

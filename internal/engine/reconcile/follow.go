@@ -25,10 +25,20 @@ type follower struct {
 
 // An absence is a type that isn't served, perhaps.
 type absence struct {
-	since    time.Time     // when the API server said so
-	left     bool          // it was asked, and the type isn't watched any more
-	dropped  bool          // the objects of the type count as gone
-	arriving *catalog.Kind // how the type of children is served that is watched, and isn't mirrored yet
+	since    time.Time       // when the API server said so
+	left     bool            // it was asked, and the type isn't watched any more
+	dropped  bool            // the objects of the type count as gone
+	arriving *catalog.Kind   // how the type of children is served that is watched, and isn't mirrored yet
+	similar  []resource.Type // what may be meant instead, as far as was found out: see catalog.SimilarTo
+}
+
+// withSimilar returns the arguments of a line of the log about a type that isn't served.
+func withSimilar(t resource.Type, similar []resource.Type) []any {
+	args := []any{"type", t.String()}
+	if len(similar) > 0 {
+		args = append(args, "served", catalog.TypeList(similar))
+	}
+	return args
 }
 
 // Watch runs the watchers until ctx ends, and follows types that come and go. It returns when
@@ -38,7 +48,7 @@ func (e *Engine) Watch(ctx context.Context) {
 	defer f.watchers.Wait()
 	f.run(ctx, e.Running())
 	for _, m := range e.Missing() {
-		e.log.InfoContext(ctx, "type isn't served yet", "type", m.Type.String())
+		e.log.InfoContext(ctx, "type isn't served yet", withSimilar(m.Type, m.Similar)...)
 		f.absent[m.Type] = &absence{left: true, dropped: true}
 	}
 	timer := time.NewTimer(lookEvery)
@@ -109,14 +119,15 @@ func (f *follower) servedAs(found *catalog.Kind) bool {
 // that fail are due: those that couldn't write such a child learn why.
 func (f *follower) leave(ctx context.Context, t resource.Type, a *absence) {
 	if !a.left {
-		f.log.WarnContext(ctx, "type isn't served any more", "type", t.String())
+		a.similar = f.serving.finder.Similar(ctx, t)
+		f.log.WarnContext(ctx, "type isn't served any more", withSimilar(t, a.similar)...)
 	}
 	a.left, a.arriving = true, nil
 	if f.types().Of(t) == nil {
 		return
 	}
 	f.watching.end(t)
-	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(s.Types.Of(t).Gone()) })
+	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(s.Types.Of(t).Gone(a.similar)) })
 	f.changed(store.Change{Parents: f.queue.Failing()}, schedule.Fresh, "end of "+schedule.Trigger(t.Kind))
 }
 
@@ -131,7 +142,9 @@ func (f *follower) drop(t resource.Type) {
 		return
 	}
 	change := f.related.Unserve(t)
-	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.WithRelated(s.Types.Related[at].Gone()) })
+	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings {
+		return s.WithRelated(s.Types.Related[at].Gone(f.absent[t].similar))
+	})
 	f.changed(change, schedule.Fresh, why)
 }
 

@@ -131,6 +131,7 @@ func (e *Engine) Gauges(leading bool) observe.Gauges {
 	running, due, _ := e.queue.Activity()
 	values := observe.Gauges{Due: due, Running: running, Workers: e.Config.MaxConcurrentSyncs, Leading: leading}
 	values.Longest, values.Long = e.passes.longest(time.Now())
+	values.Parents, _ = e.store.Usage(e.Config.Parent)
 	for _, k := range e.types().All() {
 		objects, bytes := e.store.Usage(k.Type)
 		values.Store = append(values.Store, observe.StoreUsage{Type: k.Type, Objects: objects, Bytes: bytes})

@@ -23,6 +23,9 @@ const (
 	// overduePass is how long a pass may be under way before the operator isn't ready:
 	// its worker may be lost for good.
 	overduePass = 10 * time.Minute
+	// tellEvery is how often the log tells of passes at most. For the stacks the program stands
+	// still.
+	tellEvery = time.Second
 )
 
 // A passUnderWay is what others than its worker know of a pass that has begun and not
@@ -32,6 +35,7 @@ type passUnderWay struct {
 	pass   *pass              // only its identity may be looked at; nil: the parent is let go
 	began  time.Time
 	call   string    // the handler's method that is being called; empty: none is
+	worker string    // the number of the goroutine that makes the pass: see goroutineNumber
 	tellAt time.Time // when the log is to tell of it; zero: longPass after it began
 }
 
@@ -61,15 +65,15 @@ type passesUnderWay struct {
 	}
 }
 
-// begin notes that a pass over a parent begins. p is nil if the parent is only let go.
-// The caller must call end.
-func (u *passesUnderWay) begin(parent *resource.Resource, p *pass) {
+// begin notes that a worker begins a pass over a parent. p is nil if the parent is only let
+// go. The caller must call end.
+func (u *passesUnderWay) begin(parent *resource.Resource, p *pass, worker string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.mu.byParent == nil {
 		u.mu.byParent = map[types.UID]passUnderWay{}
 	}
-	u.mu.byParent[parent.UID()] = passUnderWay{parent: parent, pass: p, began: time.Now()}
+	u.mu.byParent[parent.UID()] = passUnderWay{parent: parent, pass: p, worker: worker, began: time.Now()}
 }
 
 // calls notes which method of the handler the pass over a parent calls; empty: the call
@@ -166,9 +170,7 @@ func (e *Engine) tellLongPasses(ctx context.Context, done <-chan struct{}) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		for _, each := range e.passes.tell(now) {
-			e.tellLongPass(ctx, each, now)
-		}
+		e.tellLongPassesOf(ctx, e.passes.tell(now), now)
 		_, long := e.passes.longest(now)
 		if all := long >= e.Config.MaxConcurrentSyncs; all != blocked {
 			blocked = all
@@ -176,16 +178,28 @@ func (e *Engine) tellLongPasses(ctx context.Context, done <-chan struct{}) {
 				e.log.ErrorContext(ctx, "every worker makes a pass that takes long: no other parent is served", "workers", long)
 			}
 		}
-		timer.Reset(e.passes.next(time.Now()))
+		timer.Reset(max(e.passes.next(time.Now()), tellEvery))
 	}
 }
 
-// tellLongPass logs how long a pass has been under way.
-func (e *Engine) tellLongPass(ctx context.Context, u passUnderWay, now time.Time) {
+// tellLongPassesOf logs of passes how long they have been under way, and where the handler
+// is.
+func (e *Engine) tellLongPassesOf(ctx context.Context, passes []passUnderWay, now time.Time) {
+	var stacks map[string]string
+	if slices.ContainsFunc(passes, func(u passUnderWay) bool { return u.call != "" }) {
+		stacks = handlerStacks(allStacks())
+	}
+	for _, each := range passes {
+		e.tellLongPass(ctx, each, now, stacks[each.worker])
+	}
+}
+
+// tellLongPass logs how long a pass has been under way. stack is where the handler is.
+func (e *Engine) tellLongPass(ctx context.Context, u passUnderWay, now time.Time, stack string) {
 	taken := now.Sub(u.began)
 	args := append(u.identity(), "duration", taken.Round(time.Second))
 	if u.call != "" {
-		args = append(args, "calls", u.call)
+		args = append(args, "calls", u.call, "stack", stack)
 	}
 	level := slog.LevelWarn
 	if taken >= overduePass {

@@ -22,11 +22,16 @@ import (
 func hangs(goOn <-chan struct{}) handler.Handler {
 	return handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 		if strings.HasPrefix(req.Parent.Name(), "hangs") {
-			<-goOn
+			awaitWord(goOn)
 		}
 		return rig.Copier(ctx, req)
 	})
 }
+
+// awaitWord returns when goOn is closed. Stacks have its name.
+//
+//go:noinline
+func awaitWord(goOn <-chan struct{}) { <-goOn }
 
 // told returns how often a text is in the log.
 func told(r *rig.Rig, text string) int { return strings.Count(r.Logs.String(), text) }
@@ -48,11 +53,13 @@ func TestLongPass(t *testing.T) {
 		require.Zero(t, value(r, "roperator_syncs_long_running", ""))
 		rig.Elapse(time.Second)
 		require.Equal(t, 1, told(r, line))
-		require.Regexp(t, `level=WARN msg="pass takes long" controller=op syncID=\w{8} namespace=ns name=hangs duration=1m0s calls=Sync`, r.Logs.String())
+		require.Regexp(t, `level=WARN msg="pass takes long" controller=op syncID=\w{8} namespace=ns name=hangs duration=1m0s calls=Sync stack="goroutine \d+ \[chan receive[^"]*reconcile_test\.awaitWord\(`, r.Logs.String())
 		require.Equal(t, 1, value(r, "roperator_syncs_long_running", ""))
 		require.NoError(t, r.Manager.Ready())
+		require.NotContains(t, r.Logs.String(), "reconcile.(*answer", "the engine's own frames are left out")
 		rig.Elapse(time.Minute)
 		require.Equal(t, 2, told(r, line), "when the time has doubled")
+		require.Equal(t, 2, told(r, "reconcile_test.awaitWord("))
 		rig.Elapse(8*time.Minute - time.Second)
 		require.Equal(t, 4, told(r, line), "at 4 and 8 minutes")
 		require.NoError(t, r.Manager.Ready())
@@ -95,6 +102,7 @@ func TestLongPass_EveryWorker(t *testing.T) {
 		rig.Elapse(time.Second)
 		require.Equal(t, 1, told(r, line))
 		require.Equal(t, 30, told(r, `msg="pass takes long"`))
+		require.Equal(t, 30, told(r, "reconcile_test.awaitWord("), "each with its own stack")
 		require.Equal(t, value(r, "roperator_syncs_max", ""), value(r, "roperator_syncs_long_running", ""))
 		rig.Elapse(20 * time.Minute)
 		require.Equal(t, 1, told(r, line), "once")

@@ -55,7 +55,7 @@ func BenchmarkQuietPass(b *testing.B) {
 	e, parent := benchEngine(b)
 	ctx := context.Background()
 	for b.Loop() {
-		e.sync(ctx, schedule.Due{UID: parent.UID(), Trigger: "bench"})
+		e.sync(ctx, "", schedule.Due{UID: parent.UID(), Trigger: "bench"})
 	}
 }
 

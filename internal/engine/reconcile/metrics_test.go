@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -135,7 +136,8 @@ func TestMetrics_OfWhatGoesWrong(t *testing.T) {
 func TestMetrics_Reference(t *testing.T) {
 	var lines []string
 	rig.Bubble(t, func(t *testing.T) {
-		r := rig.Start(t, rig.Server(), relating(), handler.SyncFunc(rig.Copier))
+		server := rig.Server()
+		r := rig.StartWith(t, server, relating(), handler.SyncFunc(rig.Copier), manager.Options{RESTConfig: server.RESTConfig(), ParentMetrics: 1})
 		r.Create("one", "v1")
 		rig.Elapse(time.Second)
 		families := gather(r)
@@ -149,6 +151,7 @@ func TestMetrics_Reference(t *testing.T) {
 		}
 		descs := make(chan *prometheus.Desc, 100)
 		m := observe.NewMetrics()
+		m.OfParents(1)
 		_, err := m.Register(prometheus.NewRegistry(), "op", nil, func() observe.Gauges { return observe.Gauges{} })
 		require.NoError(t, err)
 		m.Describe(descs)

@@ -29,7 +29,7 @@ func BenchmarkOrderedPass(b *testing.B) {
 			due := schedule.Due{UID: parent.UID(), Trigger: "resync"}
 			b.ReportAllocs()
 			for b.Loop() {
-				e.sync(context.Background(), due)
+				e.sync(context.Background(), "", due)
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func orderedEngine(tb testing.TB, children int, ordered, ready bool) (*Engine, *
 	wanted, err := plan.Desire(e.Settings, parent, returned, &plan.ParentMemory{})
 	require.NoError(tb, err)
 	observeWritten(tb, e, parent, wanted, nil)
-	e.sync(context.Background(), schedule.Due{UID: parent.UID(), Trigger: "first"}) // compares
-	require.Equal(tb, schedule.Outcome{}, e.sync(context.Background(), schedule.Due{UID: parent.UID(), Trigger: "second"}), "the parent is settled")
+	e.sync(context.Background(), "", schedule.Due{UID: parent.UID(), Trigger: "first"}) // compares
+	require.Equal(tb, schedule.Outcome{}, e.sync(context.Background(), "", schedule.Due{UID: parent.UID(), Trigger: "second"}), "the parent is settled")
 	return e, parent
 }

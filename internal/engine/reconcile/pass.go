@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -61,7 +62,8 @@ type pass struct {
 	// failuresOver says that the handler was last told of children that couldn't be
 	// written, and that all of them are written now.
 	failuresOver bool
-	outdated     bool // the parent has changed since the snapshot; known in a dry run only
+	outdated     bool                     // the parent has changed since the snapshot; known in a dry run only
+	news         atomic.Pointer[passNews] // what others are to be told of; nil: nothing, as a rule
 }
 
 // show replaces the request by one that change has changed. A handler may have kept the one
@@ -73,15 +75,15 @@ func (p *pass) show(change func(req *handler.SyncRequest)) {
 }
 
 // sync makes one pass over the parent that is due, and returns what the scheduler
-// is to do next.
-func (e *Engine) sync(ctx context.Context, d schedule.Due) schedule.Outcome {
+// is to do next. worker is the number of the goroutine that calls: see goroutineNumber.
+func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedule.Outcome {
 	req, ok := e.snapshot(d.UID)
 	if !ok {
 		e.forget(d.UID)
-		return e.release(ctx, d.UID)
+		return e.release(ctx, worker, d.UID)
 	}
 	p := e.newPass(req)
-	e.passes.begin(p.req.Parent, p)
+	e.passes.begin(p.req.Parent, p, worker)
 	defer e.passes.end(d.UID)
 	if !d.Event.IsZero() {
 		p.memory.Stir()
@@ -194,6 +196,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	if !resp.KeepChildren {
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
+	p.findRivals(ctx, &planned)
 	p.apply(ctx, &planned)
 	p.emitWrites()
 	p.tellUntried()
@@ -274,10 +277,14 @@ func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 // conclude counts and logs how a pass ended, and returns its outcome for the
 // scheduler.
 func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcome, err error, took time.Duration) schedule.Outcome {
+	p.emitWarnings()
 	if ctx.Err() != nil && err != nil {
 		return out // the operator stops: the pass was cut short, it hasn't failed
 	}
 	p.metrics.Passed(observe.Pass{Took: took, Waited: d.Waited, Event: d.Event, FirstWrite: p.firstWrite, Failed: err != nil})
+	if !out.Forget {
+		p.metrics.PassedParent(p.req.Parent.UID(), p.req.Parent.Key(), err != nil)
+	}
 	p.logForeseen(ctx)
 	p.logPass(ctx, d, err, took)
 	// A pass without writes in the middle of a conflict loop doesn't end the loop.
@@ -312,6 +319,7 @@ func (p *pass) wrote(what string) {
 // forget drops what is remembered of a parent that is gone.
 func (e *Engine) forget(uid types.UID) {
 	e.memory.Forget(uid)
+	e.metrics.ForgetParent(uid)
 	e.loops.Forget(uid)
 	e.serving.forget(uid)
 	e.former.take(uid)

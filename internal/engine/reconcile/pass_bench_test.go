@@ -54,8 +54,8 @@ func settledEngine(tb testing.TB, children, foreign int) (*Engine, types.UID) {
 		others[fmt.Sprintf("foreign-%05d", n)] = "x"
 	}
 	observeWritten(tb, e, parent, wanted, others)
-	e.sync(context.Background(), schedule.Due{UID: parent.UID(), Trigger: "first"}) // compares
-	out := e.sync(context.Background(), schedule.Due{UID: parent.UID(), Trigger: "second"})
+	e.sync(context.Background(), "", schedule.Due{UID: parent.UID(), Trigger: "first"}) // compares
+	out := e.sync(context.Background(), "", schedule.Due{UID: parent.UID(), Trigger: "second"})
 	require.Equal(tb, schedule.Outcome{}, out, "the parent is settled")
 	return e, parent.UID()
 }
@@ -94,7 +94,7 @@ func TestUnchangedPassDecodesNoChild(t *testing.T) {
 				e, uid := settledEngine(t, 10, foreign)
 				return testing.AllocsPerRun(100, func() {
 					tc.before(e, uid)
-					e.sync(context.Background(), schedule.Due{UID: uid, Trigger: "resync"})
+					e.sync(context.Background(), "", schedule.Due{UID: uid, Trigger: "resync"})
 				})
 			}
 			small, large := passAllocs(0), passAllocs(40_000)
@@ -112,7 +112,7 @@ func TestUnwantedChildIsForgotten(t *testing.T) {
 	e.handler = handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 		return &handler.SyncResponse{}, nil
 	})
-	e.sync(t.Context(), schedule.Due{UID: uid, Trigger: "test"})
+	e.sync(t.Context(), "", schedule.Due{UID: uid, Trigger: "test"})
 	require.Zero(t, remembered.Children())
 }
 
@@ -125,7 +125,7 @@ func BenchmarkUnchangedPass(b *testing.B) {
 			e, uid := settledEngine(b, children, 500)
 			b.ReportAllocs()
 			for b.Loop() {
-				e.sync(context.Background(), schedule.Due{UID: uid, Trigger: "resync"})
+				e.sync(context.Background(), "", schedule.Due{UID: uid, Trigger: "resync"})
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func BenchmarkRestartPass(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e.memory.Forget(uid)
-		e.sync(context.Background(), schedule.Due{UID: uid, Trigger: "restart"})
+		e.sync(context.Background(), "", schedule.Due{UID: uid, Trigger: "restart"})
 	}
 }
 
@@ -232,7 +232,7 @@ func BenchmarkAmongMany(b *testing.B) {
 		b.Run(fmt.Sprintf("pass/stored=%d", stored), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				e.sync(ctx, schedule.Due{UID: uid, Trigger: "resync"})
+				e.sync(ctx, "", schedule.Due{UID: uid, Trigger: "resync"})
 			}
 		})
 	}

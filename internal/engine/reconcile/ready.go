@@ -155,9 +155,11 @@ func (p *pass) tellFailure(ctx context.Context, out schedule.Outcome, err error)
 func (p *pass) pause(ctx context.Context) (schedule.Outcome, error) {
 	status, _ := p.parent.Field("status")
 	text := fmt.Sprintf("paused by the annotation %s; remove it to go on", p.Paused)
-	if p.memory.Pause(true) && !plan.IsPaused(status) {
+	if news, again := p.memory.Pause(true); news && !plan.IsPaused(status) {
 		p.Logger().InfoContext(ctx, "the parent is paused", "annotation", p.Paused)
-		p.event(p.parent, observe.Normal, observe.ReasonPaused, text)
+		if p.events != nil && !p.Config.DryRun {
+			p.events.TellState(p.parent, observe.Normal, observe.ReasonPaused, text, again)
+		}
 	}
 	if !p.Config.ReadyCondition || p.Config.DryRun {
 		return schedule.Outcome{}, nil

@@ -22,7 +22,7 @@ import (
 // deleted, or has left the ParentSelector. A parent that has left keeps its
 // children and loses the operator's finalizer, so that its deletion doesn't wait
 // for an operator that no longer cares.
-func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
+func (e *Engine) release(ctx context.Context, worker string, uid types.UID) schedule.Outcome {
 	last, ok := e.store.DepartedParent(uid)
 	if !ok {
 		return schedule.Outcome{Forget: true}
@@ -31,7 +31,7 @@ func (e *Engine) release(ctx context.Context, uid types.UID) schedule.Outcome {
 		e.store.Released(last)
 		return schedule.Outcome{Forget: true}
 	}
-	e.passes.begin(last, nil)
+	e.passes.begin(last, nil, worker)
 	defer e.passes.end(uid)
 	if err := e.releaseDeparted(ctx, last); err != nil {
 		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)

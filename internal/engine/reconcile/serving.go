@@ -85,8 +85,9 @@ func (s *servedTypes) fail(t resource.Type, err error) (news bool) {
 // A Missing is a type that isn't watched.
 type Missing struct {
 	Type     resource.Type
-	Optional bool  // nothing is wrong if it isn't served
-	Err      error // says why
+	Optional bool            // nothing is wrong if it isn't served
+	Err      error           // says why
+	Similar  []resource.Type // what may be meant instead: see catalog.SimilarTo
 }
 
 // Missing returns the types of children and the related types that aren't watched, since the
@@ -103,11 +104,11 @@ func (e *Engine) Missing() (missing []Missing) {
 		if err != nil {
 			optional = false
 		} else {
-			err = catalog.NotServed(k.Type)
+			err = k.NotServed()
 		}
 		at := slices.IndexFunc(missing, func(m Missing) bool { return m.Type == k.Type })
 		if at < 0 {
-			missing = append(missing, Missing{k.Type, optional, err})
+			missing = append(missing, Missing{k.Type, optional, err, k.Similar})
 			return
 		}
 		missing[at].Optional = missing[at].Optional && optional

@@ -598,3 +598,35 @@ func TestServing_GoneDuringTheStart(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// Where a type isn't served, and another version of it is, that version is named: at the start,
+// while it is waited for, and when an upgrade takes the version away from a running operator.
+func TestServing_OtherVersion(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		newer := widgets()
+		newer.Type.APIVersion = "widgets.example.com/v2"
+		server := fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Secrets(), widgets(), newer)
+		server.Withdraw(widgetType())
+		err := rig.RunOne(t.Context(), optionalWidgets(false), &maker{}, manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog()})
+		require.ErrorContains(t, err, "widgets.example.com/v1/Widget: the API server doesn't serve this type, but serves widgets.example.com/v2/Widget; configure that version, or")
+
+		r := rig.Start(t, server, optionalWidgets(true), &maker{})
+		r.Create("a", "1")
+		rig.Elapse(time.Second)
+		require.Contains(t, r.Logs.String(), `msg="type isn't served yet" controller=op type=widgets.example.com/v1/Widget served=widgets.example.com/v2/Widget`)
+		require.Len(t, said(server, "waiting until the API server serves widgets.example.com/v1/Widget, the type of Widget a; it serves widgets.example.com/v2/Widget"), 1)
+		r.Stop()
+
+		server.Serve(widgets())
+		r = rig.Start(t, server, optionalWidgets(false), &maker{})
+		rig.Elapse(time.Second)
+		require.NotNil(t, r.Get(widgetType(), "a"))
+		server.Withdraw(widgetType())
+		r.SetSpec("a", "2")
+		rig.Elapse(time.Minute)
+		require.Contains(t, readyOf(r), "but serves widgets.example.com/v2/Widget")
+		errs := r.Errors("a")
+		require.ErrorContains(t, errs[len(errs)-1], "but serves widgets.example.com/v2/Widget; configure that version")
+		r.Stop()
+	})
+}

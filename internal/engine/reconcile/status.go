@@ -11,6 +11,7 @@ import (
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -104,8 +105,11 @@ func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children
 // writeStatus replaces live, the parent's status, by want. prompted says that
 // somebody else has changed the parent or a child.
 func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (schedule.Outcome, error) {
+	if !prompted {
+		p.findStatusRival(ctx, live)
+	}
 	ctx, span := p.tracing.Write(ctx, "update status", object.RefOf(p.parent))
-	answer, err := p.client.Update(ctx, p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
+	answer, err := p.client.Update(client.WarningsTo(ctx, p, object.RefOf(p.parent)), p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
 	span.End(err)
 	redundant := err == nil && answer.ResourceVersion() == p.parent.ResourceVersion() // the server saw no difference
 	if redundant {

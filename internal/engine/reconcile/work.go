@@ -30,12 +30,13 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 	workers.Go(func() { e.confirmDeletes(ctx) })
 	for range e.Config.MaxConcurrentSyncs {
 		workers.Go(func() {
+			number := goroutineNumber()
 			for {
 				d, ok := e.queue.Next(ctx)
 				if !ok {
 					return
 				}
-				e.queue.Done(d.UID, e.sync(passCtx, d))
+				e.queue.Done(d.UID, e.sync(passCtx, number, d))
 			}
 		})
 	}

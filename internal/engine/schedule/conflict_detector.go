@@ -170,6 +170,33 @@ func (d *ConflictDetector) Active(now time.Time, parent types.UID) bool {
 	return false
 }
 
+// Near says whether one more suspicious write of an object of the parent would have Wrote
+// return a loop.
+func (d *ConflictDetector) Near(now time.Time, parent types.UID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.mu.parents[parent] {
+		switch {
+		case d.expired(now, h):
+		case h.count > 0 && (h.count+1)%d.limit == 0:
+			return true
+		case h.count == 0 && h.recent(now, d.window)+1 >= d.limit:
+			return true
+		}
+	}
+	return false
+}
+
+// recent returns how many of the remembered writes are no older than the window.
+func (h *loopHistory) recent(now time.Time, window time.Duration) (n int) {
+	for _, e := range h.writes {
+		if now.Sub(e.at) <= window {
+			n++
+		}
+	}
+	return n
+}
+
 // Lasts says whether an object of the parent is in a loop that hasn't ended, even
 // if Active no longer counts it.
 func (d *ConflictDetector) Lasts(now time.Time, parent types.UID) bool {

@@ -96,9 +96,14 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		err = hooks.After(noted)
 	}
 	if err != nil {
-		return failure(req, err)
+		resp, err = failure(req, err)
 	}
-	return resp, nil
+	if err == nil && hooks.Warn != nil {
+		for _, text := range hooks.Warn(noted) {
+			resp.Header.Add("Warning", fmt.Sprintf("299 - %q", text))
+		}
+	}
+	return resp, err
 }
 
 // route reads a request for objects.
@@ -183,6 +188,9 @@ func (s *Server) discovery(req *http.Request) (*http.Response, bool) {
 	path := strings.Split(strings.Trim(req.URL.Path, "/"), "/")
 	var apiVersion string
 	switch {
+	case len(path) == 1 && (path[0] == "api" || path[0] == "apis"):
+		resp, err := answer(req, http.StatusOK, s.groups(path[0] == "api"))
+		return resp, err == nil
 	case len(path) == 2 && path[0] == "api":
 		apiVersion = path[1]
 	case len(path) == 3 && path[0] == "apis":
@@ -216,6 +224,34 @@ func (s *Server) discovery(req *http.Request) (*http.Response, bool) {
 		resp, err = answer(req, http.StatusOK, list)
 	}
 	return resp, err == nil
+}
+
+// groups answers which groups and versions are served.
+func (s *Server) groups(core bool) any {
+	versions := map[string][]metav1.GroupVersionForDiscovery{} // by group
+	var names []string
+	for _, k := range s.shown() {
+		gv := k.Type.GroupVersionKind().GroupVersion()
+		one := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		if versions[gv.Group] == nil && gv.Group != "" {
+			names = append(names, gv.Group)
+		}
+		if !slices.Contains(versions[gv.Group], one) {
+			versions[gv.Group] = append(versions[gv.Group], one)
+		}
+	}
+	if core {
+		out := &metav1.APIVersions{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIVersions"}}
+		for _, v := range versions[""] {
+			out.Versions = append(out.Versions, v.Version)
+		}
+		return out
+	}
+	out := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
+	for _, name := range names {
+		out.Groups = append(out.Groups, metav1.APIGroup{Name: name, Versions: versions[name], PreferredVersion: versions[name][0]})
+	}
+	return out
 }
 
 // failure answers with an API error; any other one is a broken connection.

@@ -81,6 +81,8 @@ type Hooks struct {
 	// Admit may change the object of a create or update, as an admission
 	// webhook would, or refuse it with an error.
 	Admit func(r Request, object map[string]any) error
+	// Warn returns the warnings that the answer to a request is to have.
+	Warn func(Request) []string
 	// Review answers a client that asks whether it has a right. Requests are served all
 	// the same. Errors are as those of Before.
 	Review func(asked authorizationv1.ResourceAttributes) (authorizationv1.SubjectAccessReviewStatus, error)

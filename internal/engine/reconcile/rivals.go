@@ -1,0 +1,93 @@
+package reconcile
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// maxRivals bounds for how many objects a pass asks who else writes them.
+const maxRivals = 4
+
+// findRivals finds out, by managedFields, who has made of children what the pass is about to
+// change back. After the write they would tell of the operator alone. They are asked for only
+// if one more suspicious write completes a conflict loop.
+func (p *pass) findRivals(ctx context.Context, planned *plan.Plan) {
+	if p.Config.DryRun || !p.loops.Near(time.Now(), p.parent.UID()) {
+		return
+	}
+	asked := 0
+	for _, actions := range [][]plan.Action{planned.Writes, planned.Deletes} {
+		for i := range actions {
+			a := &actions[i]
+			if !a.Contested(a.Live != nil && p.memory.Made(a.Live)) {
+				continue
+			}
+			if asked++; asked > maxRivals {
+				return
+			}
+			if entries, ok := p.managedFields(ctx, a.Kind, a.Live); ok {
+				p.noteRival(a.Ref, plan.RivalOf(p.Settings, a, entries, p.Config.Name), a.Kind)
+			}
+		}
+	}
+}
+
+// findStatusRival is findRivals for the status of the parent, which live is.
+func (p *pass) findStatusRival(ctx context.Context, live any) {
+	if p.memory.LeftStatus(live) || !p.loops.Near(time.Now(), p.parent.UID()) {
+		return
+	}
+	if entries, ok := p.managedFields(ctx, p.Types.Parent, p.parent); ok {
+		p.noteRival(object.RefOf(p.parent), plan.StatusRivalOf(entries, p.Config.Name), p.Types.Parent)
+	}
+}
+
+// managedFields reads the managedFields of an object, false if they can't be read or the
+// object has changed since.
+func (p *pass) managedFields(ctx context.Context, k *catalog.Kind, live *resource.Resource) ([]metav1.ManagedFieldsEntry, bool) {
+	meta, err := p.client.ManagedFields(ctx, k, live.Key())
+	if err != nil || meta.UID != live.UID() || meta.ResourceVersion != live.ResourceVersion() {
+		return nil, false
+	}
+	return meta.ManagedFields, true
+}
+
+// noteRival notes who else writes an object, if that is known.
+func (p *pass) noteRival(ref object.Ref, rival plan.Rival, k *catalog.Kind) {
+	text := rival.String(p.Config.Name, k)
+	if text == "" {
+		return
+	}
+	news := p.makeNews()
+	if news.rivals == nil {
+		news.rivals = map[object.Ref]string{}
+	}
+	news.rivals[ref] = text
+}
+
+// rivalIn says who else takes part in a conflict loop, "" if that isn't known. Where objects
+// come and go, it is who has made any of those that the pass found.
+func (p *pass) rivalIn(found *schedule.ConflictLoop) string {
+	news := p.news.Load()
+	if news == nil {
+		return ""
+	}
+	if text := news.rivals[object.Ref{Type: found.Key.Type, Key: found.Key.Object}]; text != "" || found.Path != pathName {
+		return text
+	}
+	text := ""
+	for ref, each := range news.rivals {
+		if ref.Type == found.Key.Type && (text == "" || each < text) {
+			text = each
+		}
+	}
+	return text
+}
