@@ -9,7 +9,8 @@ cd "$(dirname "$0")"
 # All programs are built by one call, from one module: what they have in common is compiled once, and
 # no core waits for the end of one program before the next begins. Without debugging information, which
 # nobody looks at here, less is compiled and linked.
-export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath"
+# GOGC is that of the compilers, whose garbage is gone in seconds anyway: an eighth less of processor time.
+export CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" GOGC=${GOGC:-400}
 gcflags=all=-dwarf=false
 
 if [ "${1:-}" = --recipe ]; then

@@ -81,7 +81,7 @@ trap 'exit 143' TERM
 # The flags are those of build.sh and of the demo, so that what they have in common is compiled once.
 fetch() {
 	echo "controlplane: downloading ${missing[*]} (Kubernetes $kubernetes, kwok $kwok) into $folder"
-	(cd fetch && CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" go build -gcflags=all=-dwarf=false -ldflags='-s -w' -o "$work/fetch" .) || return 1
+	(cd fetch && CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" GOGC=${GOGC:-400} go build -gcflags=all=-dwarf=false -ldflags='-s -w' -o "$work/fetch" .) || return 1
 	"$work/fetch" -out "$folder" -kubernetes "$kubernetes" -kwok "$kwok" -kwok-sums "$here/kwok.sums" \
 		-mirror "${CONTROLPLANE_MIRROR:-}" "${missing[@]}" 9>&-
 }
