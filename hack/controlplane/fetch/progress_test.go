@@ -26,7 +26,7 @@ func TestProgress(t *testing.T) {
 		require.Empty(t, out.String(), "nothing to wait for is nothing to tell of")
 		require.True(t, p.expect(100_000_000))
 		for range 100 {
-			time.Sleep(300 * time.Millisecond)
+			<-time.After(300 * time.Millisecond)
 			p.got(1_000_000)
 		}
 		p.say("a remark")
@@ -47,7 +47,7 @@ func TestProgressOnATerminal(t *testing.T) {
 		p.terminal = true
 		require.True(t, p.expect(10_000_000))
 		for range 4 {
-			time.Sleep(terminalInterval)
+			<-time.After(terminalInterval)
 			p.got(1_000_000)
 		}
 		p.end()

@@ -61,7 +61,6 @@ func fetchAll(ctx context.Context, opts options, client *http.Client, progress *
 }
 
 func sourcesOf(opts options, client *http.Client, progress *progress) []source {
-
 	var sources []source
 	var envtest []string
 	kubernetes := folder{opts.out, recipe(opts, opts.kubernetes)}
