@@ -7,9 +7,11 @@ MAKEFLAGS += --no-builtin-rules
 CACHE := $(CURDIR)/.cache
 BIN := $(CACHE)/bin
 
-# The control plane for tests and demo: the user's own, else the one built here.
+# The control plane for tests and demo: the user's own, else the one that hack/controlplane gets.
+# CONTROLPLANE and CONTROLPLANE_MIRROR say how, from the environment or the command line.
 OWN_ASSETS := $(KUBEBUILDER_ASSETS)
 export KUBEBUILDER_ASSETS := $(or $(OWN_ASSETS),$(CACHE)/controlplane)
+export CONTROLPLANE CONTROLPLANE_MIRROR
 
 GOLANGCI_LINT_VERSION := v2.15.0
 GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
@@ -17,12 +19,16 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK_VERSION := v1.8.0
 
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello test/alerts test/bench test/chaos test/starter
+MODULES := examples/hello hack/controlplane/fetch test/alerts test/bench test/chaos test/starter
 
 # The starter is a module that requires a release of this one: here this one takes its
 # place. test/starter tests it.
 STARTER := examples/starter
 STARTER_WORK := $(CURDIR)/hack/starter/go.work
+
+# How the demo is built: as hack/controlplane/build.sh builds, so that what they have in common is
+# compiled once, and without what debuggers read.
+DEMO_BUILD := CGO_ENABLED=0 GOGC=$${GOGC:-400} go build -trimpath -gcflags=all=-dwarf=false -ldflags='-s -w'
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
@@ -33,6 +39,7 @@ FUZZTIME ?= 60s
 KEEP ?=
 N ?= 1000
 ROUNDS ?= 5
+PROGRAMS ?=
 VARIANTS ?=
 SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
@@ -51,12 +58,21 @@ help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 .PHONY: demo
-demo: controlplane ## A local cluster and the echoserver operator at work, under a minute (KEEP=1 leaves it running)
+demo: ## A local cluster and the echoserver operator at work, under a minute (KEEP=1 leaves it running)
+	@$(MAKE) --no-print-directory -j2 OWN_ASSETS='$(OWN_ASSETS)' demo-controlplane demo-programs
+	@exec $(BIN)/demo --with-parent --operator=$(BIN)/echoserver --dir=$(CACHE)/demo $(if $(filter-out 0 false no,$(KEEP)),--keep)
+
+# The demo itself needs no kubectl.
+.PHONY: demo-controlplane
+demo-controlplane: PROGRAMS = $(if $(filter-out 0 false no,$(KEEP)),,etcd kube-apiserver kube-controller-manager kube-scheduler kwok)
+demo-controlplane: controlplane
+
+# In one call, and while the control plane is being downloaded.
+.PHONY: demo-programs
+demo-programs:
 	@mkdir -p $(BIN)
 	@echo "demo: building the operator and the demo (a minute with cold caches)"
-	@go build -o $(BIN)/echoserver ./examples/echoserver
-	@go build -o $(BIN)/demo ./hack/demo
-	@exec $(BIN)/demo --with-parent --operator=$(BIN)/echoserver --dir=$(CACHE)/demo $(if $(filter-out 0 false no,$(KEEP)),--keep)
+	@$(DEMO_BUILD) -o $(BIN)/ ./examples/echoserver ./hack/demo
 
 .PHONY: test
 test: controlplane ## All tests with -race, on a real API server (TESTFLAGS='-run Name')
@@ -66,6 +82,10 @@ test: controlplane ## All tests with -race, on a real API server (TESTFLAGS='-ru
 .PHONY: test-unit
 test-unit: ## The tests that need no API server, in seconds
 	env -u KUBEBUILDER_ASSETS go test -short -timeout 5m $(TESTFLAGS) $(UNIT)
+
+.PHONY: test-quick
+test-quick: controlplane test-unit ## What to run at each save: test-unit, and the 20 scenarios that tell most, in a minute with warm caches
+	go run ./hack/scenarios -quick -timeout 5m $(TESTFLAGS) ./test/conformance
 
 .PHONY: conformance
 conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)
@@ -157,12 +177,12 @@ vulncheck: ## Known vulnerabilities in what is called, by govulncheck; needs vul
 		{ echo "vulncheck: see above; if it says that vuln.go.dev can't be reached, run it where it can, or name a mirror by GOVULNDB=https://… (go.dev/doc/security/vuln/database)"; exit 1; }
 
 .PHONY: controlplane
-controlplane: ## etcd, kube-apiserver, …, from Go modules: only if missing or outdated, 8 minutes with cold caches
+controlplane: ## etcd, kube-apiserver, …: only if missing or outdated, downloaded, or else built in 4 minutes (CONTROLPLANE=download, build)
 ifeq ($(OWN_ASSETS),)
-	@hack/controlplane/build.sh $(CACHE)/controlplane
+	@hack/controlplane/get.sh $(CACHE)/controlplane $(PROGRAMS)
 else
 	@for name in etcd kube-apiserver; do \
-		[ -x "$$KUBEBUILDER_ASSETS/$$name" ] || { echo "controlplane: $$name isn't in KUBEBUILDER_ASSETS=$$KUBEBUILDER_ASSETS; unset it to have it built"; exit 1; }; \
+		[ -x "$$KUBEBUILDER_ASSETS/$$name" ] || { echo "controlplane: $$name isn't in KUBEBUILDER_ASSETS=$$KUBEBUILDER_ASSETS; unset it to have it downloaded or built"; exit 1; }; \
 	done
 endif
 

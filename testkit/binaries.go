@@ -46,7 +46,7 @@ func findBinaries() (binaries, error) {
 func missingBinaries(what string) error {
 	return fmt.Errorf(`control plane: %s; one of these helps:
   export %[2]s=/path/to/a/folder/with/etcd/and/kube-apiserver
-  make controlplane    # in roperator's repository: builds them into %[3]s
+  make controlplane    # in roperator's repository: downloads or builds them into %[3]s
   go install sigs.k8s.io/controller-runtime/tools/setup-envtest@latest && export %[2]s="$(setup-envtest use -p path)"
   export USE_EXISTING_CLUSTER=true    # the tests run on the cluster of your kubeconfig`,
 		what, assetsVariable, assetsCache)

@@ -58,7 +58,7 @@ func findBinaries(opts options) (map[string]string, error) {
 	}
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return nil, fmt.Errorf("missing: %s\nunset KUBEBUILDER_ASSETS to have all of them built by `make controlplane`",
+		return nil, fmt.Errorf("missing: %s\nunset KUBEBUILDER_ASSETS to have `make controlplane` get all of them",
 			strings.Join(missing, ", "))
 	}
 	return paths, nil

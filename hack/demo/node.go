@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/roperator/roperator/internal/testing/kubelet"
+	"github.com/roperator/roperator/internal/testing/kubelet/stages"
 )
 
 const (
@@ -25,11 +25,11 @@ func (c *cluster) startKubelet() error {
 	if err != nil {
 		return err
 	}
-	stages := filepath.Join(c.dir, "kubelet.yaml")
-	if err := os.WriteFile(stages, kubelet.Stages(), 0o600); err != nil {
+	played := filepath.Join(c.dir, "kubelet.yaml")
+	if err := os.WriteFile(played, stages.YAML(), 0o600); err != nil {
 		return fmt.Errorf("kwok: %w", err)
 	}
-	return c.keeper.start("kwok", c.bin["kwok"], "--kubeconfig="+config, "--config="+stages,
+	return c.keeper.start("kwok", c.bin["kwok"], "--kubeconfig="+config, "--config="+played,
 		"--manage-all-nodes=true", "--node-lease-duration-seconds=40")
 }
 

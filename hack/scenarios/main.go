@@ -3,6 +3,8 @@
 // passed. Its arguments go to go test.
 //
 //	go run ./hack/scenarios -race -run C16 ./test/conformance
+//
+// With -quick as first argument it runs the few of quick.go.
 package main
 
 import (
@@ -18,7 +20,11 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
+	args := os.Args[1:]
+	if len(args) > 0 && args[0] == "-quick" {
+		args = append([]string{"-run", quickPattern()}, args[1:]...)
+	}
+	if err := run(args, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "scenarios:", err)
 		os.Exit(1)
 	}

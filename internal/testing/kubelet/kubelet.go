@@ -4,7 +4,6 @@ package kubelet
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"net"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/roperator/roperator/internal/testing/kubelet/stages"
 	"github.com/roperator/roperator/internal/testing/plane"
 )
 
@@ -32,12 +32,6 @@ const ownLabel = "kubelet.roperator.com/own"
 
 // ErrForeignNodes means that a cluster has nodes that Start hasn't added.
 var ErrForeignNodes = errors.New("the cluster has nodes of its own")
-
-//go:embed stages.yaml
-var stages []byte
-
-// Stages returns what kwok plays, as its configuration file.
-func Stages() []byte { return append([]byte(nil), stages...) }
 
 // A Pod never becomes Ready if the image of a container of it contains Broken, and a Job fails if
 // one of its Pods' contains Fails.
@@ -123,7 +117,7 @@ func refuseForeign(ctx context.Context, client kubernetes.Interface) error {
 
 func (k *Kubelet) startPrograms(kubeconfig string) (err error) {
 	config := filepath.Join(k.dir, "stages.yaml")
-	if err := os.WriteFile(config, stages, 0o600); err != nil {
+	if err := os.WriteFile(config, stages.YAML(), 0o600); err != nil {
 		return err
 	}
 	k.scheduler, err = plane.StartProgram(filepath.Join(k.dir, "kube-scheduler.log"), "kube-scheduler",

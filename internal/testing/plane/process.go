@@ -31,7 +31,7 @@ const guardScript = `exec 4<&0; "$@" </dev/null 3>&- 4<&- & pid=$!; echo $pid >&
 func Binary(program string) (string, error) {
 	path := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), program)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("%s: %w; make controlplane builds it", program, err)
+		return "", fmt.Errorf("%s: %w; make controlplane gets it", program, err)
 	}
 	return path, nil
 }
