@@ -181,7 +181,7 @@ vulncheck: ## Known vulnerabilities in what is called, by govulncheck; needs vul
 		{ echo "vulncheck: see above; if it says that vuln.go.dev can't be reached, run it where it can, or name a mirror by GOVULNDB=https://… (go.dev/doc/security/vuln/database)"; exit 1; }
 
 .PHONY: controlplane
-controlplane: ## etcd, kube-apiserver, …: only if missing or outdated, downloaded, or else built in 4 minutes (CONTROLPLANE=download, build)
+controlplane: ## etcd, kube-apiserver, …: only if missing or outdated, downloaded, or else built in 5 minutes (CONTROLPLANE=download, build)
 ifeq ($(OWN_ASSETS),)
 	@hack/controlplane/get.sh $(CACHE)/controlplane $(PROGRAMS)
 else
