@@ -49,7 +49,7 @@ told() {
 }
 
 echo "controlplane: building $* (Kubernetes $kubernetes) into $folder"
-echo "controlplane: with cold caches on 2 cores all of it takes about 4 minutes, once; with warm ones a minute"
+echo "controlplane: with cold caches on 2 cores all of it takes about 5 minutes, once; with warm ones a minute"
 begin=$SECONDS
 packages=$(go list -deps "${@/#/./cmd/}" 2> >(told >&2) | wc -l)
 mkdir "$work/built"

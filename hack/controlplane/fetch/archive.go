@@ -32,7 +32,7 @@ func (a archive) fetch(ctx context.Context) error {
 	client := &remote.HTTPClient{Log: logr.Discard(), IndexURL: index}
 	release, platform, err := a.choose(ctx, client)
 	if err != nil {
-		return fmt.Errorf("envtest, %s: %w", index, err)
+		return fmt.Errorf("envtest, %s: %w", shown(index), err)
 	}
 	if "v"+release.String() != a.opts.kubernetes {
 		a.progress.say("%s: envtest has no %s; taking v%s, the newest that it has of this minor version",
@@ -44,7 +44,7 @@ func (a archive) fetch(ctx context.Context) error {
 	}
 	defer file.discard()
 	if err := client.GetVersion(ctx, release, platform, file); err != nil {
-		return fmt.Errorf("envtest, %s: %w", index, err)
+		return fmt.Errorf("envtest, %s: %w", shown(index), err)
 	}
 	return a.unpack(file)
 }

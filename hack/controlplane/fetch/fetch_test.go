@@ -183,3 +183,35 @@ func TestRedirects(t *testing.T) {
 	require.Zero(t, code, said)
 	require.Equal(t, installed("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", kwok), contents(t, dir))
 }
+
+// TestPassword is a mirror that wants a password, which no message has.
+func TestPassword(t *testing.T) {
+	t.Parallel()
+	h, dir := newHost(t), t.TempDir()
+	h.own[release.ProgramPath("kube-scheduler")] = text("another file")
+	h.own[release.ProgramPath(kwok)+".sha256"] = text("no sum")
+	h.own[release.ProgramPath("kube-controller-manager")+".sha256"] = http.NotFound
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "somebody" || password != "hush" {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	code, said := fetchInto(t, dir, strings.Replace(server.URL, "http://", "http://somebody:hush@", 1))
+	require.Equal(t, exitFailed, code, said)
+	require.Equal(t, installed("etcd", "kube-apiserver"), contents(t, dir), said)
+	for _, text := range []string{"WRONG SUM", "isn't a SHA-256", "404 Not Found"} {
+		require.Contains(t, said, text)
+	}
+	require.NotContains(t, said, "hush")
+
+	delete(h.files, mirror.IndexPath)
+	_, said = fetchInto(t, t.TempDir(), strings.Replace(server.URL, "http://", "http://nobody:hush@", 1))
+	require.Contains(t, said, "401 Unauthorized")
+	require.NotContains(t, said, "hush")
+	_, said = fetchInto(t, t.TempDir(), "http://somebody:hush@[")
+	require.Contains(t, said, "mirror: isn't a URL")
+	require.NotContains(t, said, "hush")
+}

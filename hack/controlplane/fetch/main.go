@@ -128,10 +128,10 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	var err error
 	if opts.mirror, err = url.Parse(*mirror); err != nil {
-		return opts, fmt.Errorf("mirror: %w", err)
+		return opts, errors.New("mirror: isn't a URL like https://mirror.example.com/controlplane") // it may have a password
 	}
 	if opts.mirror.Host == "" || opts.mirror.Scheme != "http" && opts.mirror.Scheme != "https" {
-		return opts, fmt.Errorf("mirror: %q isn't a URL like https://mirror.example.com/controlplane", *mirror)
+		return opts, fmt.Errorf("mirror: %q isn't a URL like https://mirror.example.com/controlplane", opts.mirror.Redacted())
 	}
 	return opts, nil
 }

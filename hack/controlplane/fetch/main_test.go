@@ -100,11 +100,11 @@ func text(s string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) }
 }
 
-// command returns the command, for all programs. Half a second is how long a host may say nothing.
+// command returns the command, for all programs. Three seconds is how long a host may say nothing.
 func command(t *testing.T, dir, url string, args ...string) *exec.Cmd {
 	t.Helper()
 	args = append([]string{"-out", dir, "-kubernetes", release.Kubernetes, "-kwok", release.Kwok,
-		"-kwok-sums", "../kwok.sums", "-silence", "500ms", "-mirror", url}, args...)
+		"-kwok-sums", "../kwok.sums", "-silence", "3s", "-mirror", url}, args...)
 	args = append(args, "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), processVariable+"=1", "NO_PROXY=*")

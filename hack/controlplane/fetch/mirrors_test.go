@@ -56,17 +56,17 @@ func TestMirrors(t *testing.T) {
 		"hangs in the middle": {
 			reason: "and so is one that stops",
 			change: func(h *host) { h.part(manager, hang) },
-			there:  notManager, says: []string{manager, "nothing has come for 500ms", "after 0.0 MB of 0.0 MB"},
+			there:  notManager, says: []string{manager, "nothing has come for 3s", "after 0.0 MB of 0.0 MB"},
 		},
 		"hangs in the middle of the archive": {
 			reason: "what envtest's client reads is watched over, too",
 			change: func(h *host) { h.part(archive, hang) },
-			there:  notArchive, says: []string{"etcd, kube-apiserver: can't be downloaded", "nothing has come for 500ms"},
+			there:  notArchive, says: []string{"etcd, kube-apiserver: can't be downloaded", "nothing has come for 3s"},
 		},
 		"hangs in the middle of the index": {
 			reason: "the index as well",
 			change: func(h *host) { h.part(index, hang) },
-			there:  notArchive, says: []string{index, "nothing has come for 500ms"},
+			there:  notArchive, says: []string{index, "nothing has come for 3s"},
 		},
 		"truncated": {
 			reason: "an answer that is shorter than announced isn't a file",
@@ -178,13 +178,13 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// slowly writes in many parts, a tenth of a second apart.
+// slowly writes in many parts, apart enough that all take longer than a silence may.
 func slowly(content []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
-		tick := time.NewTicker(100 * time.Millisecond)
+		tick := time.NewTicker(400 * time.Millisecond)
 		defer tick.Stop()
-		const parts = 10 // twice as long as a silence may be
+		const parts = 10
 		for i := range parts {
 			_, _ = w.Write(content[len(content)*i/parts : len(content)*(i+1)/parts])
 			_ = http.NewResponseController(w).Flush()

@@ -42,10 +42,10 @@ func (s single) fetch(ctx context.Context) error {
 	defer body.Close()
 	hash := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(file, hash), body); err != nil {
-		return fmt.Errorf("%s: %w", s.url, err)
+		return fmt.Errorf("%s: %w", shown(s.url), err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
-		return fmt.Errorf("%s: WRONG SUM: its SHA-256 is %s, and should be %s", s.url, got, want)
+		return fmt.Errorf("%s: WRONG SUM: its SHA-256 is %s, and should be %s", shown(s.url), got, want)
 	}
 	return file.install()
 }
@@ -62,9 +62,9 @@ func publishedSum(client *http.Client) func(context.Context, string) (string, er
 		defer body.Close()
 		text, err := io.ReadAll(io.LimitReader(body, limit))
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", url, err)
+			return "", fmt.Errorf("%s: %w", shown(url), err)
 		}
-		return parseSum(url, string(text))
+		return parseSum(shown(url), string(text))
 	}
 }
 
@@ -120,7 +120,7 @@ func get(ctx context.Context, client *http.Client, url string) (io.ReadCloser, e
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode == http.StatusNotFound {
-		return nil, fmt.Errorf("%s: %w", url, errAbsent)
+		return nil, fmt.Errorf("%s: %w", shown(url), errAbsent)
 	}
-	return nil, fmt.Errorf("%s: %s", url, resp.Status)
+	return nil, fmt.Errorf("%s: %s", shown(url), resp.Status)
 }

@@ -54,6 +54,15 @@ func locate(mirror *url.URL, published string) string {
 	return onMirror(mirror, location).String()
 }
 
+// shown is a URL as messages have it: without a password.
+func shown(location string) string {
+	parsed, err := url.Parse(location)
+	if err != nil {
+		return "a URL that can't be read"
+	}
+	return parsed.Redacted()
+}
+
 func onMirror(mirror, location *url.URL) *url.URL {
 	joined := *mirror
 	joined.Path, joined.RawPath = path.Join("/", mirror.Path, location.Path), ""
@@ -66,6 +75,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	req = req.Clone(ctx)
 	if t.mirror != nil && published(req.URL.Host) { // the index of envtest has links to its host
 		req.URL, req.Host = onMirror(t.mirror, req.URL), ""
+		if user := t.mirror.User; user != nil {
+			password, _ := user.Password()
+			req.SetBasicAuth(user.Username(), password)
+		}
 	}
 	resp, err := t.base.RoundTrip(req)
 	if err != nil {
