@@ -3,6 +3,7 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -45,6 +46,12 @@ type Plan struct {
 // running operator. A parent with a deletionTimestamp is finalized. If the
 // handler returns an error, or a response that the engine would refuse, the
 // test fails unless it expects that by [Plan.WantError].
+//
+// Children of kinds that are built into Kubernetes are checked by their schemas, as an API
+// server does that is told to be strict: an unknown field, a value of the wrong type, what is
+// missing at creation, and a value outside an enum fail the test likewise. So is the status of a
+// parent of such a kind. Which children aren't checked is in the test's log. What else an API
+// server would refuse isn't known here; the rest of the plan is as if it accepted all.
 //
 // The objects are whatever could be returned as a child. What an API server
 // would have set is filled in where it is missing: uid, resourceVersion,
@@ -91,6 +98,9 @@ func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, chil
 	if plan.planned == nil { // the pass fails, and leaves all as it is
 		status, _ := plan.parent.Field("status")
 		plan.planned = &reconcile.Planned{Status: status}
+	}
+	if err := plan.checkSchemas(); err != nil {
+		plan.err = errors.Join(plan.err, err)
 	}
 	plan.met = make([]bool, len(plan.planned.Actions))
 	t.Cleanup(plan.nothingElse)
@@ -262,8 +272,8 @@ func (p *Plan) WantStatus(v any) *Plan {
 }
 
 // WantError expects that the pass fails with an error whose text contains this
-// one: an error of the handler, or what the engine finds wrong with its
-// response. What the failed pass does all the same, such as writing the status
+// one: an error of the handler, what the engine finds wrong with its
+// response, or what an API server would refuse a child for by its schema. What the failed pass does all the same, such as writing the status
 // that the handler returned along with its error, is for the other methods.
 func (p *Plan) WantError(text string) *Plan {
 	p.t.Helper()

@@ -42,7 +42,10 @@ func run(root string) error {
 	}
 	// Comparing has to know what a cluster may be told to serve as well.
 	return withServer(assets, "api/all=true", func(server *rest.Config) error {
-		return writeSchemas(server, filepath.Join(root, "internal", "listkeys", "zz_generated.json"))
+		if err := writeSchemas(server, filepath.Join(root, "internal", "listkeys", "zz_generated.json")); err != nil {
+			return err
+		}
+		return writeDemands(server, filepath.Join(root, "internal", "apischema", "zz_generated.json"))
 	})
 }
 
