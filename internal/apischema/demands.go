@@ -65,8 +65,8 @@ func (w *walker) fields(v reflect.Value, model, path string, via []string) {
 		case embedded:
 			w.fields(value, model, path, via)
 			continue
-		case name == "", name == "metadata" && path == "":
-			continue // of which the engine takes care
+		case name == "", path == "" && (name == "metadata" || name == "status"):
+			continue // metadata is the engine's, and a server takes no status along with an object
 		}
 		at := join(path, name)
 		demand := w.table.Models[model][name]

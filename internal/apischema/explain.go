@@ -87,32 +87,39 @@ func (e *explainer) leaf(t reflect.Type, v any, path string) {
 		return
 	}
 	has := e.described(v)
+	if gotype.DecodesItself(t) {
+		e.add(path, "wants %s, not %s%s", wording(t.Name()), has, e.reason(err))
+		return
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		e.add(path, "wants true or false, not %s", has)
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		e.add(path, "wants an integer (%s), not %s", t.Kind(), has)
 	case reflect.Float32, reflect.Float64:
 		e.add(path, "wants a number, not %s", has)
 	case reflect.String:
 		e.add(path, "wants a string, not %s", has)
-	case reflect.Map:
+	case reflect.Map, reflect.Struct:
 		e.add(path, "wants an object, not %s", has)
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Uint8 && isText(v) {
-			e.add(path, "wants base64, not %s", has)
-			return
+		if t.Elem().Kind() == reflect.Uint8 {
+			e.add(path, "wants a string in base64, not %s", has)
+		} else {
+			e.add(path, "wants a list, not %s", has)
 		}
-		e.add(path, "wants a list, not %s", has)
-	case reflect.Struct:
-		if !gotype.DecodesItself(t) {
-			e.add(path, "wants an object, not %s", has)
-			return
-		}
-		fallthrough
 	default:
-		e.add(path, "wants a %s, not %s%s", t.Name(), has, e.reason(err))
+		e.add(path, "wants an integer (%s), not %s", t.Kind(), has)
 	}
+}
+
+// wording names a type that decodes itself.
+func wording(name string) string {
+	switch name {
+	case "IntOrString":
+		return "an integer or a string"
+	case "MicroTime":
+		return "a time"
+	}
+	return "a " + strings.ToLower(name)
 }
 
 // reason returns what a type's own decoder says.
@@ -121,11 +128,6 @@ func (e *explainer) reason(err error) string {
 		return ""
 	}
 	return ": " + err.Error()
-}
-
-func isText(v any) bool {
-	_, ok := v.(string)
-	return ok
 }
 
 // maxShown is how much of a text is shown.
