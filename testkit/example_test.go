@@ -116,7 +116,7 @@ func ExampleRequest() {
 		hello := map[string]any{"apiVersion": echoServers.Parent.APIVersion, "kind": "EchoServer", "metadata": map[string]any{"name": "hello"}}
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hello"}}
 		req := testkit.Request(t, echoServers, hello, config)
-		req.LastErrors = []handler.ChildError{{Type: k8s.ConfigMap, Verb: "update", Reason: metav1.StatusReasonForbidden, Message: "no quota"}}
+		req.LastErrors = []handler.ChildError{{Type: k8s.ConfigMap, Verb: "update", Reason: string(metav1.StatusReasonForbidden), Message: "no quota"}}
 		resp, err := echo.Sync(t.Context(), req)
 		if err != nil || len(resp.Children) != 1 {
 			t.Errorf("children %v, error %v", resp, err)
