@@ -92,7 +92,7 @@ type KitOptions struct {
 // share a cluster. Only parents with that label are looked for that have left the
 // operator's selector while it was stopped.
 //
-// A handler that fails fails the test when the operator is stopped, unless the test has
+// Errors of the handler fail the test when the operator is stopped, unless the test has
 // asked for that: see [Kit.HandlerErrors]. What the handler returns once the test's cleanups
 // run doesn't count, since what it needs may be gone by then.
 //

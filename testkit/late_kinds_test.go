@@ -46,7 +46,7 @@ func TestKitFindsKindsThatAreDefinedLate(t *testing.T) {
 	require.Contains(t, kit.Waits(widget("one", nil))[0], "Early")
 
 	// Each at once after the other.
-	for _, d := range []map[string]any{definition("Early", "earlies", "Namespaced"), definition("Later", "laters", "Cluster")} {
+	for _, d := range []map[string]any{definition("Early", "earlyones", "Namespaced"), definition("Later", "laters", "Cluster")} {
 		t.Cleanup(func() {
 			if kit.Get(d) != nil {
 				kit.Delete(d)

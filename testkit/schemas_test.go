@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,9 +45,7 @@ func whole(more map[string]any) map[string]any {
 		"selector": map[string]any{"matchLabels": map[string]any{"a": "b"}},
 		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"a": "b"}}, "spec": map[string]any{"containers": []any{map[string]any{"name": "web", "image": "nginx"}}}},
 	}
-	for name, value := range more {
-		spec[name] = value
-	}
+	maps.Copy(spec, more)
 	return spec
 }
 

@@ -166,7 +166,7 @@ func TestEncode(t *testing.T) {
 	require.NoError(t, err)
 	text, err := table.Encode()
 	require.NoError(t, err)
-	require.Equal(t, string(tableJSON), string(text), "the order is the same in every run")
+	require.Equal(t, tableJSON, text, "the order is the same in every run")
 }
 
 func TestNearest(t *testing.T) {

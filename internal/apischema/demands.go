@@ -52,7 +52,7 @@ func (w *walker) value(v reflect.Value, path string, via []string) {
 
 // modelOf returns the name of a struct's schema, empty if it has none.
 func modelOf(v reflect.Value) string {
-	if named, ok := v.Interface().(interface{ OpenAPIModelName() string }); ok {
+	if named, ok := reflect.TypeAssert[interface{ OpenAPIModelName() string }](v); ok {
 		return named.OpenAPIModelName()
 	}
 	return ""

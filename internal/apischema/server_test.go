@@ -118,7 +118,7 @@ func validObjects(t *testing.T) []map[string]any {
 	text, err := os.ReadFile("testdata/valid.yaml")
 	require.NoError(t, err)
 	var out []map[string]any
-	for _, doc := range strings.Split(string(text), "\n---\n") {
+	for doc := range strings.SplitSeq(string(text), "\n---\n") {
 		raw, err := yaml.YAMLToJSON([]byte(doc))
 		require.NoError(t, err)
 		var u unstructured.Unstructured
