@@ -219,7 +219,13 @@ func refuses(client rest.Interface, p *place, object map[string]any) (bool, erro
 	err = client.Post().AbsPath(url+"/"+p.kind.Plural).Param("dryRun", "All").Param("fieldValidation", "Strict").
 		SetHeader("Content-Type", "application/json").Body(body).Do(context.Background()).Error()
 	var status apierrors.APIStatus
-	if err == nil || !errors.As(err, &status) || status.Status().Details == nil {
+	if err == nil {
+		return false, nil
+	}
+	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) {
+		return false, err // that is no opinion: another run would have another result
+	}
+	if status.Status().Details == nil {
 		return false, nil
 	}
 	want := fieldPath(p.path)

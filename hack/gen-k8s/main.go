@@ -1,5 +1,5 @@
 // Command gen-k8s writes what this module knows about built-in kinds: the
-// variables of resource/k8s, and the table of internal/listkeys. It asks a live
+// variables of resource/k8s, and the tables of internal/listkeys and internal/apischema. It asks a live
 // API server, which it starts from the binaries in KUBEBUILDER_ASSETS (default
 // .cache/controlplane).
 //
