@@ -125,6 +125,16 @@ func ExampleRequest() {
 	_ = test
 }
 
+// TestExampleRequest runs what ExampleRequest shows.
+func TestExampleRequest(t *testing.T) {
+	hello := map[string]any{"apiVersion": echoServers.Parent.APIVersion, "kind": "EchoServer", "metadata": map[string]any{"name": "hello"}}
+	req := testkit.Request(t, echoServers, hello, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hello"}})
+	resp, err := echo.Sync(t.Context(), req)
+	if err != nil || len(resp.Children) != 1 || req.Children.Len() != 1 {
+		t.Errorf("children %v, error %v", resp, err)
+	}
+}
+
 // A live operator's handler, recorded; and the test of its next build.
 //
 //nolint:testableexamples // its test is given by go test

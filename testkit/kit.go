@@ -92,8 +92,8 @@ type KitOptions struct {
 // share a cluster. Only parents with that label are looked for that have left the
 // operator's selector while it was stopped.
 //
-// Errors of the handler fail the test when the operator is stopped, unless the test has
-// asked for that: see [Kit.HandlerErrors]. What the handler returns once the test's cleanups
+// Errors of the handler fail the test in the end, or at a Restart, unless the test has
+// asked for them: see [Kit.HandlerErrors]. What the handler returns once the test's cleanups
 // run doesn't count, since what it needs may be gone by then.
 //
 // Unknown fields in whatever the operator or the Kit writes are errors, so
@@ -149,6 +149,7 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 func (k *Kit) Restart(cfg config.Operator, h handler.Handler) {
 	k.t.Helper()
 	k.Stop()
+	k.failUnasked() // HandlerErrors begins anew
 	k.start(cfg, h)
 }
 
@@ -159,9 +160,7 @@ func (k *Kit) Stop() {
 	if k.op == nil {
 		return
 	}
-	err := k.op.stop()
-	k.failUnasked()
-	if err != nil {
+	if err := k.op.stop(); err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", k.config.Name, err)
 	}
 }

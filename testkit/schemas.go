@@ -27,7 +27,7 @@ func (p *Plan) checkSchemas() error {
 		t, key := typeOf(child), keyOf(child)
 		if !checker.Knows(t) && !unknown[t] {
 			unknown[t] = true
-			p.t.Logf("testkit: sync: no %s is checked by its schema: that is known only of kinds that are built into Kubernetes %s", t, checker.Version())
+			p.t.Logf("testkit: sync: no %s is checked by its schema: known are those of the kinds that are built into Kubernetes %s", t, checker.Version())
 		}
 		for _, problem := range checker.Check(child, creations[object.Ref{Type: t, Key: key}]) {
 			errs = append(errs, fmt.Errorf("%s: %s", describe(t, key), problem))

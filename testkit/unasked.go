@@ -83,7 +83,8 @@ func (c *calls) noteLate(err error) error {
 }
 
 // failUnasked fails the test for the errors that it hasn't asked for. It is called when an
-// operator has stopped, so that those of its last passes are among them.
+// operator has stopped, so that those of its last passes are among them, and the test can't ask
+// any more.
 func (k *Kit) failUnasked() {
 	k.t.Helper()
 	if k.t.Skipped() {

@@ -136,10 +136,11 @@ func TestErrorsOfACleanupDoNotCount(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheLastPassCount: a pass that runs when the operator is told to stop is finished.
+// TestErrorsOfTheLastPassCount: a pass that runs when the operator is told to stop is finished,
+// and the test can still ask for what it has failed with.
 func TestErrorsOfTheLastPassCount(t *testing.T) {
 	t.Parallel()
-	failed := fake(t, func(tb testing.TB) {
+	lastPass := func(tb testing.TB) *Kit {
 		begun, end := make(chan struct{}), make(chan struct{})
 		slow := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 			close(begun)
@@ -152,8 +153,12 @@ func TestErrorsOfTheLastPassCount(t *testing.T) {
 		stop, release := kit.op.cancel, sync.OnceFunc(func() { close(end) })
 		kit.op.cancel = func() { stop(); release() }
 		kit.Stop()
-	})
+		return kit
+	}
+	failed := fake(t, func(tb testing.TB) { lastPass(tb) })
 	require.Contains(t, failed.failure(), "handler: Sync: in the end")
+	asked := fake(t, func(tb testing.TB) { require.Len(t, lastPass(tb).HandlerErrors(widget("one", nil)), 1) })
+	require.Empty(t, asked.failure())
 }
 
 func TestEventuallyTellsWhatTheHandlerFailedWith(t *testing.T) {
