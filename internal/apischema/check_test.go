@@ -2,12 +2,14 @@ package apischema
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
+	"github.com/roperator/roperator/internal/gotype"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -136,6 +138,46 @@ func TestKinds(t *testing.T) {
 	require.Equal(t, []string{"apiregistration.k8s.io/v1/APIService"}, unknown, "docs/guide/testing.md names them")
 	for _, m := range k8s.Mappings() {
 		require.Contains(t, c.table.Kinds, m.Type.String(), "generate the table anew")
+	}
+}
+
+// TestModels fails if a demand of the table is for a field that no Go type has.
+func TestModels(t *testing.T) {
+	c, err := New()
+	require.NoError(t, err)
+	fields := map[string]map[string]reflect.Type{} // of each schema
+	var visit func(typ reflect.Type)
+	visit = func(typ reflect.Type) {
+		switch typ.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Map:
+			visit(typ.Elem())
+		case reflect.Struct:
+			model := modelOf(reflect.New(typ).Elem())
+			if model == "" || fields[model] != nil {
+				return
+			}
+			fields[model] = gotype.Fields(typ)
+			for _, field := range fields[model] {
+				visit(field)
+			}
+		}
+	}
+	for kind, known := range c.kinds {
+		object, err := known.New(typeNamed(kind).GroupVersionKind())
+		require.NoError(t, err)
+		visit(reflect.TypeOf(object))
+	}
+	for model, demands := range c.table.Models {
+		if strings.HasPrefix(model, "io.k8s.kube-aggregator.") {
+			continue // the one kind that isn't known
+		}
+		for field, demand := range demands {
+			require.Contains(t, fields[model], field, model)
+			for _, except := range append(demand.RequiredExcept, demand.EnumExcept...) {
+				i := strings.LastIndexByte(except, '.')
+				require.Contains(t, fields[except[:i]], except[i+1:], "%s.%s", model, field)
+			}
+		}
 	}
 }
 

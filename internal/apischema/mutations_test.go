@@ -296,12 +296,14 @@ func isOfDecoding(p apischema.Problem) bool {
 	return p.Message != "must be set" && !strings.Contains(p.Message, "isn't one of")
 }
 
-// saidOf says whether a server's text names a field, or the one that has the field.
+// saidOf says whether a server's text names a field, or the one that has it, or refuses a field
+// around these as a whole. The server doesn't heed the case of names.
 func saidOf(path, text string) bool {
-	fields := strings.Split(path, ".")
-	for _, field := range fields[max(0, len(fields)-2):] {
+	text = strings.ToLower(text)
+	fields := strings.Split(strings.ToLower(path), ".")
+	for i, field := range fields {
 		name, _, _ := strings.Cut(field, "[")
-		if strings.Contains(text, name) {
+		if i >= len(fields)-2 && strings.Contains(text, name) || strings.Contains(text, name+": ") || strings.Contains(text, field+": ") {
 			return true
 		}
 	}
