@@ -22,17 +22,16 @@ type inner struct {
 type outer struct {
 	*inner
 	metav1.TypeMeta `json:",inline"`
-	Named           inner `json:"named,omitempty"`
+	Named           inner `json:"named"`
 	Untagged        bool
 	Left            string `json:"-"`
-	Dash            string `json:"-,"`
 	private         string
 	Shared          string `json:"shared"`
 }
 
 func TestFields(t *testing.T) {
 	fields := Fields(reflect.TypeFor[outer]())
-	require.Equal(t, []string{"-", "Untagged", "apiVersion", "kind", "name", "named", "shared"}, slices.Sorted(maps.Keys(fields)))
+	require.Equal(t, []string{"Untagged", "apiVersion", "kind", "name", "named", "shared"}, slices.Sorted(maps.Keys(fields)))
 	require.Equal(t, reflect.String, fields["shared"].Kind(), "the outer field hides the inner one")
 	require.Empty(t, outer{}.private)
 	require.Contains(t, Fields(reflect.TypeFor[corev1.Volume]()), "configMap", "of an embedded struct")
