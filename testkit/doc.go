@@ -3,7 +3,9 @@
 //
 // Start with Sync, which needs no cluster: it calls the handler once and
 // returns what the engine would do then, to be compared with what a test
-// expects or with a golden file. What the engine meets over time, such as
+// expects or with a golden file. Children of kinds that are built into Kubernetes are checked
+// by their schemas, so that a typo is found there. Request is for a test that calls the handler
+// itself. What the engine meets over time, such as
 // defaults, conflicts, other writers and deletion, is for a Kit. Record keeps
 // the requests of a live operator, which Replay puts to its next build.
 //

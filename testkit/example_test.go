@@ -108,6 +108,33 @@ func TestExampleSync(t *testing.T) {
 	testkit.Sync(t, echoServers, echo, hello, config).WantNothing()
 }
 
+// A handler that a test calls itself, after a pass that couldn't write a child.
+//
+//nolint:testableexamples // its test is given by go test
+func ExampleRequest() {
+	test := func(t *testing.T) {
+		hello := map[string]any{"apiVersion": echoServers.Parent.APIVersion, "kind": "EchoServer", "metadata": map[string]any{"name": "hello"}}
+		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hello"}}
+		req := testkit.Request(t, echoServers, hello, config)
+		req.LastErrors = []handler.ChildError{{Type: k8s.ConfigMap, Verb: "update", Reason: string(metav1.StatusReasonForbidden), Message: "no quota"}}
+		resp, err := echo.Sync(t.Context(), req)
+		if err != nil || len(resp.Children) != 1 {
+			t.Errorf("children %v, error %v", resp, err)
+		}
+	}
+	_ = test
+}
+
+// TestExampleRequest runs what ExampleRequest shows.
+func TestExampleRequest(t *testing.T) {
+	hello := map[string]any{"apiVersion": echoServers.Parent.APIVersion, "kind": "EchoServer", "metadata": map[string]any{"name": "hello"}}
+	req := testkit.Request(t, echoServers, hello, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "hello"}})
+	resp, err := echo.Sync(t.Context(), req)
+	if err != nil || len(resp.Children) != 1 || req.Children.Len() != 1 {
+		t.Errorf("children %v, error %v", resp, err)
+	}
+}
+
 // A live operator's handler, recorded; and the test of its next build.
 //
 //nolint:testableexamples // its test is given by go test

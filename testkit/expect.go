@@ -248,7 +248,7 @@ func (k *Kit) Snapshot(parent any) *handler.SyncRequest {
 // was started, oldest first, the newest 100: those that the handler returned,
 // of invalid responses, and of writes.
 //
-// The first two fail the test when the operator is stopped, at the latest in the end, unless the
+// The first two fail the test in the end, or at a Restart, unless the
 // test has asked for them: HandlerErrors has returned errors of the parent at some time
 // before, or Events one about such an error. KitOptions.AllowHandlerErrors is for a test that
 // doesn't care.

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"runtime"
@@ -20,13 +21,17 @@ type fakeTB struct {
 		ended    bool
 		cleanups []func()
 	}
+	context context.Context //nolint:containedctx // as testing has it
+	over    context.CancelFunc
 }
 
 // fake runs what a test would do, and its cleanups, and returns the failures.
 func fake(t *testing.T, test func(tb testing.TB)) *fakeTB {
 	t.Helper()
 	f := &fakeTB{TB: t}
+	f.context, f.over = context.WithCancel(context.Background())
 	f.run(func() { test(f) })
+	f.over()
 	for len(f.mu.cleanups) > 0 {
 		last := len(f.mu.cleanups) - 1
 		cleanup := f.mu.cleanups[last]
@@ -62,6 +67,8 @@ func (f *fakeTB) logged() string {
 }
 
 func (f *fakeTB) Helper() {}
+
+func (f *fakeTB) Context() context.Context { return f.context }
 
 func (f *fakeTB) Cleanup(c func()) { f.mu.cleanups = append(f.mu.cleanups, c) }
 

@@ -92,8 +92,9 @@ type KitOptions struct {
 // share a cluster. Only parents with that label are looked for that have left the
 // operator's selector while it was stopped.
 //
-// A failing handler fails the test when the operator is stopped, unless the test has
-// asked for that: see [Kit.HandlerErrors].
+// Errors of the handler fail the test in the end, or at a Restart, unless the test has
+// asked for them: see [Kit.HandlerErrors]. What the handler returns once the test's cleanups
+// run doesn't count, since what it needs may be gone by then.
 //
 // Unknown fields in whatever the operator or the Kit writes are errors, so
 // that a typo can't go unnoticed.
@@ -119,7 +120,7 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 	k := &Kit{t: t, cluster: cluster, opts: opts, Namespace: opts.Namespace, owner: opts.Namespace == ""}
 	k.log = &testLog{out: t.Output()}
 	k.writes = newRecorder(cluster.mapper)
-	k.calls = newCalls()
+	k.calls = newCalls(func() bool { return t.Context().Err() != nil })
 	k.own, k.asked = &ownWrites{}, newAsked()
 	own := cluster.RESTConfig()
 	own.UserAgent = "roperator-testkit"
@@ -148,6 +149,7 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 func (k *Kit) Restart(cfg config.Operator, h handler.Handler) {
 	k.t.Helper()
 	k.Stop()
+	k.failUnasked() // HandlerErrors begins anew
 	k.start(cfg, h)
 }
 
@@ -158,7 +160,6 @@ func (k *Kit) Stop() {
 	if k.op == nil {
 		return
 	}
-	k.failUnasked()
 	if err := k.op.stop(); err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", k.config.Name, err)
 	}
@@ -252,10 +253,10 @@ var nameCharacters = regexp.MustCompile("[^a-z0-9]+")
 // tearDown ends the operator and removes what there is.
 func (k *Kit) tearDown() {
 	if k.op != nil {
-		k.failUnasked()
 		if err := k.op.stop(); err != nil {
 			k.t.Errorf("testkit: operator %s: %v", k.config.Name, err)
 		}
+		k.failUnasked()
 	}
 	defer k.log.close()
 	if k.t.Failed() && os.Getenv(keepVariable) == "1" {

@@ -35,18 +35,18 @@ func late(kind, name string) map[string]any {
 
 func TestKitFindsKindsThatAreDefinedLate(t *testing.T) {
 	t.Parallel()
-	kind := resource.Type{APIVersion: "late.example.com/v1", Kind: "First"}
+	kind := resource.Type{APIVersion: "late.example.com/v1", Kind: "Early"}
 	cfg := widgets("kit-late")
 	cfg.Children = append(cfg.Children, config.Child{Type: kind, Strategy: config.Replace, Optional: true})
 	kit := New(t, cluster, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-		return &handler.SyncResponse{Children: []any{late("First", req.Parent.Name())}}, nil
+		return &handler.SyncResponse{Children: []any{late("Early", req.Parent.Name())}}, nil
 	}))
 	kit.Create(widget("one", nil))
 	require.NoError(t, kit.Settle(patience))
-	require.Contains(t, kit.Waits(widget("one", nil))[0], "First")
+	require.Contains(t, kit.Waits(widget("one", nil))[0], "Early")
 
 	// Each at once after the other.
-	for _, d := range []map[string]any{definition("First", "firsts", "Namespaced"), definition("Later", "laters", "Cluster")} {
+	for _, d := range []map[string]any{definition("Early", "earlyones", "Namespaced"), definition("Later", "laters", "Cluster")} {
 		t.Cleanup(func() {
 			if kit.Get(d) != nil {
 				kit.Delete(d)
@@ -58,8 +58,8 @@ func TestKitFindsKindsThatAreDefinedLate(t *testing.T) {
 	require.Nil(t, kit.Get(late("Later", "two")))
 	kit.Create(late("Later", "two"))
 	require.Empty(t, kit.Get(late("Later", "two")).Namespace())
-	kit.Create(late("First", "two"))
-	kit.Eventually(late("First", "one"), patience)
+	kit.Create(late("Early", "two"))
+	kit.Eventually(late("Early", "one"), patience)
 	require.NoError(t, kit.Settle(patience))
 
 	// One that comes back as another.

@@ -181,14 +181,16 @@ func (l *testLog) close() {
 
 // calls counts the calls of a handler for each parent.
 type calls struct {
+	over func() bool // the test's own code has ended, and cleans up
+
 	mu struct {
 		sync.Mutex
 		syncs, finalizes map[types.NamespacedName]int
 	}
 }
 
-func newCalls() *calls {
-	c := &calls{}
+func newCalls(over func() bool) *calls {
+	c := &calls{over: over}
 	c.mu.syncs, c.mu.finalizes = map[types.NamespacedName]int{}, map[types.NamespacedName]int{}
 	return c
 }
@@ -222,12 +224,14 @@ type countedHandler struct {
 
 func (h countedHandler) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	h.calls.count(h.calls.mu.syncs, req)
-	return h.inner.Sync(ctx, req)
+	resp, err := h.inner.Sync(ctx, req)
+	return resp, h.calls.noteLate(err)
 }
 
 func (h countedHandler) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 	h.calls.count(h.calls.mu.finalizes, req)
-	return h.inner.Finalize(ctx, req)
+	resp, err := h.inner.Finalize(ctx, req)
+	return resp, h.calls.noteLate(err)
 }
 
 func (h countedHandler) Finalizes() bool { return handler.Finalizes(h.inner) }

@@ -3,6 +3,7 @@ package testkit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -10,17 +11,14 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/resource"
-	"github.com/roperator/roperator/runner"
 )
 
 // A Plan is what an operator would do in one pass over a parent, and the error
@@ -28,9 +26,9 @@ import (
 // that they can be chained. Whatever wasn't expected by the end of the test
 // fails it.
 type Plan struct {
+	*offline
+
 	t       testing.TB
-	planner *reconcile.OfflinePlanner
-	parent  *resource.Resource
 	planned *reconcile.Planned
 	err     error // of the pass
 
@@ -45,6 +43,12 @@ type Plan struct {
 // running operator. A parent with a deletionTimestamp is finalized. If the
 // handler returns an error, or a response that the engine would refuse, the
 // test fails unless it expects that by [Plan.WantError].
+//
+// Children of kinds that are built into Kubernetes are checked by their schemas, as an API
+// server does that is told to be strict: an unknown field, a value of the wrong type, what is
+// missing at creation, and a value outside an enum fail the test likewise. So is the status of a
+// parent of such a kind. Which children aren't checked is in the test's log. What else an API
+// server would refuse isn't known here; the rest of the plan is as if it accepted all.
 //
 // The objects are whatever could be returned as a child. What an API server
 // would have set is filled in where it is missing: uid, resourceVersion,
@@ -61,117 +65,22 @@ type Plan struct {
 // is taken for namespaced.
 func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, children ...any) *Plan {
 	t.Helper()
-	planner, err := offlinePlanner(cfg, h)
+	o, req, err := requestFor(t, cfg, h, parent, children)
 	if err != nil {
 		t.Fatalf("testkit: sync: %v", err)
 	}
-	plan := &Plan{t: t, planner: planner}
-	if plan.parent, err = plan.observedParent(cfg, parent); err != nil {
-		t.Fatalf("testkit: sync: parent: %v", err)
-	}
-	observed := make([]*resource.Resource, 0, len(children))
-	var related []*resource.Resource
-	for i, child := range children {
-		if objects, ok := child.(relatedObjects); ok {
-			more, err := plan.observedRelated(cfg, objects)
-			if err != nil {
-				t.Fatalf("testkit: sync: %v", err)
-			}
-			related = append(related, more...)
-			continue
-		}
-		res, err := plan.observedChild(cfg, child)
-		if err != nil {
-			t.Fatalf("testkit: sync: child %d: %v", i, err)
-		}
-		observed = append(observed, res)
-	}
-	req := &handler.SyncRequest{Parent: plan.parent, Children: handler.NewChildren(observed...), Related: handler.NewObjects(related...)}
+	plan := &Plan{offline: o, t: t}
 	plan.planned, plan.err = plan.planner.Plan(context.Background(), req)
 	if plan.planned == nil { // the pass fails, and leaves all as it is
 		status, _ := plan.parent.Field("status")
 		plan.planned = &reconcile.Planned{Status: status}
 	}
+	if err := plan.checkSchemas(); err != nil {
+		plan.err = errors.Join(plan.err, err)
+	}
 	plan.met = make([]bool, len(plan.planned.Actions))
 	t.Cleanup(plan.nothingElse)
 	return plan
-}
-
-// offlinePlanner returns the engine up to its first request.
-func offlinePlanner(cfg config.Operator, h handler.Handler) (*reconcile.OfflinePlanner, error) {
-	// A runner is made for what it finds wrong.
-	if _, err := runner.New(cfg, h, runner.Options{RESTConfig: &rest.Config{}}); err != nil {
-		return nil, err
-	}
-	return reconcile.NewOfflinePlanner(defaults.Apply(cfg), h)
-}
-
-// observedParent fills in what an API server and the engine would have set.
-func (p *Plan) observedParent(cfg config.Operator, parent any) (*resource.Resource, error) {
-	object, err := encode.Map(parent)
-	if err != nil {
-		return nil, err
-	}
-	if t := typeOf(object); t != cfg.Parent {
-		return nil, fmt.Errorf("it is a %s, not a %s", t, cfg.Parent)
-	}
-	meta := p.fill(object, cfg.Parent, "default")
-	if finalizer := p.planner.Finalizer(); finalizer != "" {
-		held, _ := meta["finalizers"].([]any)
-		if !slices.Contains(held, any(finalizer)) {
-			meta["finalizers"] = append(held, finalizer)
-		}
-	}
-	if meta["generation"] == nil {
-		meta["generation"] = int64(1)
-		if status, ok := object["status"].(map[string]any); ok {
-			p.planner.CompleteStatus(status, 1)
-		}
-	}
-	return resource.New(object)
-}
-
-func (p *Plan) observedChild(cfg config.Operator, child any) (*resource.Resource, error) {
-	object, err := encode.Map(child)
-	if err != nil {
-		return nil, err
-	}
-	t := typeOf(object)
-	if !slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Type == t }) {
-		return nil, fmt.Errorf("%s isn't one of the operator's child types", t)
-	}
-	p.fill(object, t, p.parent.Namespace())
-	p.planner.Adopt(object, p.parent)
-	return resource.New(object)
-}
-
-// fill fills in the metadata that every object has.
-func (p *Plan) fill(object map[string]any, t resource.Type, namespace string) map[string]any {
-	meta, ok := object["metadata"].(map[string]any)
-	if !ok {
-		meta = map[string]any{}
-		object["metadata"] = meta
-	}
-	namespaced, guessed := p.planner.Namespaced(t)
-	if guessed {
-		p.t.Logf("testkit: sync: %s is taken for namespaced; if it isn't, say so in config.Operator.Mappings", t)
-	}
-	if set, _ := meta["namespace"].(string); namespaced && set == "" && namespace != "" {
-		meta["namespace"] = namespace
-	}
-	if set, _ := meta["uid"].(string); set == "" {
-		meta["uid"] = strings.ToLower(t.Kind) + "-" + fmt.Sprint(meta["name"])
-	}
-	if set, _ := meta["resourceVersion"].(string); set == "" {
-		meta["resourceVersion"] = "1"
-	}
-	return meta
-}
-
-func typeOf(object map[string]any) resource.Type {
-	version, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	return resource.Type{APIVersion: version, Kind: kind}
 }
 
 // WantCreate expects that a child is created that satisfies obj: the fields
@@ -262,8 +171,8 @@ func (p *Plan) WantStatus(v any) *Plan {
 }
 
 // WantError expects that the pass fails with an error whose text contains this
-// one: an error of the handler, or what the engine finds wrong with its
-// response. What the failed pass does all the same, such as writing the status
+// one: an error of the handler, what the engine finds wrong with its
+// response, or what an API server would refuse a child for by its schema. What the failed pass does all the same, such as writing the status
 // that the handler returned along with its error, is for the other methods.
 func (p *Plan) WantError(text string) *Plan {
 	p.t.Helper()

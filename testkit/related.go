@@ -12,14 +12,14 @@ import (
 // relatedObjects is what Related returns.
 type relatedObjects []any
 
-// Related returns objects for [Sync] that exist beside the parent and its children: of them
-// the handler is shown those that the parent refers to, by config.Related and by what it
+// Related returns objects for [Sync] and [Request] that exist beside the parent and its children: of them
+// Sync shows the handler those that the parent refers to, by config.Related and by what it
 // returns for handler.Relater. They are whatever could be returned as a child. What an API
 // server would have set is filled in where it is missing; an object of a namespaced type
 // that names no namespace is in the parent's.
 func Related(objects ...any) any { return relatedObjects(objects) }
 
-func (p *Plan) observedRelated(cfg config.Operator, objects relatedObjects) ([]*resource.Resource, error) {
+func (o *offline) observedRelated(cfg config.Operator, objects relatedObjects) ([]*resource.Resource, error) {
 	out := make([]*resource.Resource, 0, len(objects))
 	for i, of := range objects {
 		object, err := encode.Map(of)
@@ -30,7 +30,7 @@ func (p *Plan) observedRelated(cfg config.Operator, objects relatedObjects) ([]*
 		if !slices.ContainsFunc(cfg.Related, func(r config.Related) bool { return r.Type == t }) {
 			return nil, fmt.Errorf("related object %d: %s isn't one of the operator's related types", i, t)
 		}
-		p.fill(object, t, p.parent.Namespace())
+		o.fill(object, t, o.parent.Namespace())
 		res, err := resource.New(object)
 		if err != nil {
 			return nil, fmt.Errorf("related object %d: %w", i, err)

@@ -20,7 +20,7 @@ import (
 // that is a minute further at each call.
 func timed(reason string) handler.Handler {
 	var minutes atomic.Int64
-	return handler.SyncFunc(func(_ context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+	return handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 		now := metav1.NewTime(time.Date(2026, 1, 1, 0, int(minutes.Add(1)), 0, 0, time.UTC))
 		var conditions []metav1.Condition
 		meta.SetStatusCondition(&conditions, metav1.Condition{Type: "Ready", Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: now})

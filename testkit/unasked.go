@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,7 +52,7 @@ func (k *Kit) unaskedErrors() []unasked {
 		}
 		found := unasked{parent: parent}
 		for _, err := range errs {
-			if !reconcile.HandlerFailed(err) {
+			if _, late := errors.AsType[*lateError](err); late || !reconcile.HandlerFailed(err) {
 				continue
 			}
 			found.count++
@@ -67,8 +68,23 @@ func (k *Kit) unaskedErrors() []unasked {
 	return out
 }
 
-// failUnasked fails the test for the errors that it hasn't asked for. It is called before an
-// operator is stopped, so that its errors are known.
+// A lateError is what a handler has returned after the end of the test's own code.
+type lateError struct{ error }
+
+// Unwrap returns what the handler has returned.
+func (e *lateError) Unwrap() error { return e.error }
+
+// noteLate returns err, as a lateError if the test's own code has ended.
+func (c *calls) noteLate(err error) error {
+	if err == nil || !c.over() {
+		return err
+	}
+	return &lateError{err}
+}
+
+// failUnasked fails the test for the errors that it hasn't asked for. It is called when an
+// operator has stopped, so that those of its last passes are among them, and the test can't ask
+// any more.
 func (k *Kit) failUnasked() {
 	k.t.Helper()
 	if k.t.Skipped() {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +92,73 @@ func TestKitTellsErrorsOfARunThatWasStopped(t *testing.T) {
 		kit.Restart(widgets("kit-stopped"), handler.SyncFunc(children))
 	})
 	require.Contains(t, failed.failure(), "operator kit-stopped: the handler has failed for ")
+}
+
+// TestErrorsOfACleanupDoNotCount: what a handler needs may be gone before its operator is.
+func TestErrorsOfACleanupDoNotCount(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason string
+		err    func() error
+		want   string
+	}{
+		"Error": {"the test has closed what the handler needs", func() error { return errors.New("closed") }, ""},
+		"Panic": {"that is a mistake at any time", func() error { breakDown(nil); return nil }, "assignment to entry in nil map"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var closed atomic.Bool
+			failures := make(chan struct{}, 1)
+			needy := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				if !closed.Load() {
+					return &handler.SyncResponse{Resync: time.Millisecond}, nil
+				}
+				select {
+				case failures <- struct{}{}:
+				default:
+				}
+				return nil, tc.err()
+			})
+			failed := fake(t, func(tb testing.TB) {
+				kit := New(tb, cluster, widgets("kit-needy"), needy)
+				kit.Create(widget("one", nil))
+				tb.Cleanup(func() { // before that of the Kit
+					closed.Store(true)
+					<-failures
+				})
+			})
+			if tc.want == "" {
+				require.Empty(t, failed.failure(), tc.reason)
+				return
+			}
+			require.Contains(t, failed.failure(), tc.want, tc.reason)
+		})
+	}
+}
+
+// TestErrorsOfTheLastPassCount: a pass that runs when the operator is told to stop is finished,
+// and the test can still ask for what it has failed with.
+func TestErrorsOfTheLastPassCount(t *testing.T) {
+	t.Parallel()
+	lastPass := func(tb testing.TB) *Kit {
+		begun, end := make(chan struct{}), make(chan struct{})
+		slow := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			close(begun)
+			<-end
+			return nil, errors.New("in the end")
+		})
+		kit := New(tb, cluster, widgets("kit-last"), slow)
+		kit.Create(widget("one", nil))
+		<-begun
+		stop, release := kit.op.cancel, sync.OnceFunc(func() { close(end) })
+		kit.op.cancel = func() { stop(); release() }
+		kit.Stop()
+		return kit
+	}
+	failed := fake(t, func(tb testing.TB) { lastPass(tb) })
+	require.Contains(t, failed.failure(), "handler: Sync: in the end")
+	asked := fake(t, func(tb testing.TB) { require.Len(t, lastPass(tb).HandlerErrors(widget("one", nil)), 1) })
+	require.Empty(t, asked.failure())
 }
 
 func TestEventuallyTellsWhatTheHandlerFailedWith(t *testing.T) {

@@ -1,14 +1,12 @@
 package testkit
 
 import (
-	"encoding"
-	"encoding/json"
 	"reflect"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/gotype"
 )
 
 // wantedObject returns an object that a test wants as JSON values, without what the test
@@ -28,12 +26,12 @@ func wantedObject(obj any) (map[string]any, error) {
 // their zero value, at any depth. A pointer to zero is set.
 func dropUnset(v reflect.Value, encoded any) {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-		if encodesItself(v.Type()) {
+		if gotype.EncodesItself(v.Type()) {
 			return
 		}
 		v = v.Elem()
 	}
-	if !v.IsValid() || encodesItself(v.Type()) {
+	if !v.IsValid() || gotype.EncodesItself(v.Type()) {
 		return
 	}
 	switch v.Kind() {
@@ -59,7 +57,7 @@ func dropUnset(v reflect.Value, encoded any) {
 
 func dropUnsetFields(v reflect.Value, fields map[string]any) {
 	for field, value := range v.Fields() {
-		name, embedded := jsonName(field)
+		name, embedded := gotype.JSONName(field)
 		switch {
 		case field.Type == reflect.TypeFor[metav1.TypeMeta](), name == "" && !embedded:
 			continue // the type is filled in if it isn't set
@@ -74,41 +72,4 @@ func dropUnsetFields(v reflect.Value, fields map[string]any) {
 			}
 		}
 	}
-}
-
-// jsonName returns the name of a struct's field in JSON, empty if the field isn't encoded.
-// embedded says that the fields of the field are encoded in its place.
-func jsonName(field reflect.StructField) (name string, embedded bool) {
-	tag := field.Tag.Get("json")
-	name, options, _ := strings.Cut(tag, ",")
-	switch {
-	case tag == "-":
-		return "", false
-	case strings.Contains(options, "inline"), field.Anonymous && name == "" && deref(field.Type).Kind() == reflect.Struct:
-		return "", true
-	case !field.IsExported():
-		return "", false
-	case name == "":
-		return field.Name, false
-	}
-	return name, false
-}
-
-// deref returns what a pointer's type points to, any other type as it is.
-func deref(t reflect.Type) reflect.Type {
-	if t.Kind() == reflect.Pointer {
-		return t.Elem()
-	}
-	return t
-}
-
-// encodesItself says whether values of a type are encoded by a method of their own, so that
-// nothing is known of their fields.
-func encodesItself(t reflect.Type) bool {
-	for _, own := range []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
-		if t.Implements(own) || t.Kind() != reflect.Pointer && reflect.PointerTo(t).Implements(own) {
-			return true
-		}
-	}
-	return false
 }

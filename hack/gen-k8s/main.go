@@ -1,5 +1,5 @@
 // Command gen-k8s writes what this module knows about built-in kinds: the
-// variables of resource/k8s, and the table of internal/listkeys. It asks a live
+// variables of resource/k8s, and the tables of internal/listkeys and internal/apischema. It asks a live
 // API server, which it starts from the binaries in KUBEBUILDER_ASSETS (default
 // .cache/controlplane).
 //
@@ -42,7 +42,10 @@ func run(root string) error {
 	}
 	// Comparing has to know what a cluster may be told to serve as well.
 	return withServer(assets, "api/all=true", func(server *rest.Config) error {
-		return writeSchemas(server, filepath.Join(root, "internal", "listkeys", "zz_generated.json"))
+		if err := writeSchemas(server, filepath.Join(root, "internal", "listkeys", "zz_generated.json")); err != nil {
+			return err
+		}
+		return writeDemands(server, filepath.Join(root, "internal", "apischema", "zz_generated.json"))
 	})
 }
 

@@ -181,6 +181,8 @@ var (
 	_ func(io.Writer, handler.Handler) handler.Handler                                  = testkit.Record
 	_ func(testing.TB, io.Reader, handler.Handler)                                      = testkit.Replay
 	_ func(testing.TB, config.Operator, handler.Handler, any, ...any) *testkit.Plan     = testkit.Sync
+	_ func(testing.TB, config.Operator, any, ...any) *handler.SyncRequest               = testkit.Request
+	_ func(*testing.M, testkit.ClusterOptions, **testkit.Cluster)                       = testkit.Main
 )
 
 // The methods whose results a test ignores, or whose parameters convert.

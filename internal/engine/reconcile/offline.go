@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -40,10 +42,15 @@ type Planned struct {
 	// Actions are those on children, in the order in which they would be carried
 	// out.
 	Actions []plan.ForeseenAction
+	// Desired are the children that shall exist, but for those that are kept as they are
+	// (handler.Keep): each as it would be created, without what the engine sets. They are read only.
+	Desired []map[string]any
 	// Finalized says that the operator's finalizer would be taken off.
 	Finalized bool
 	// Status is the parent's status after the pass.
 	Status any
+	// Returned is the status as the handler has returned it, as JSON values; nil if it has returned none.
+	Returned any
 	// WritesStatus says that Status differs from the parent's present status, and that the handler has
 	// returned one.
 	WritesStatus bool
@@ -118,6 +125,11 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 		return nil, planErr
 	}
 	out := &Planned{}
+	for _, d := range desired {
+		if object, _ := jsonvalue.NullFree(d.Object()).(map[string]any); object != nil {
+			out.Desired = append(out.Desired, object)
+		}
+	}
 	early, late := plan.SplitDeletes(planned.Deletes)
 	out.foresee(early, planned.Writes, late)
 	for i := range planned.Gated {
@@ -192,6 +204,9 @@ func (p *pass) planStatus(out *Planned, status any, standing *plan.Standing) err
 	want, err := p.desireStatus(status)
 	if err != nil {
 		return err
+	}
+	if want != nil {
+		out.Returned = runtime.DeepCopyJSONValue(want.value)
 	}
 	live, _ := p.parent.Field("status")
 	if standing != nil && (want != nil || !p.parent.IsDeleting()) {
