@@ -21,6 +21,8 @@ func inMessages() []mutant {
 			"	if !out.Forget {\n		p.metrics.PassedParent", "	if true {\n		p.metrics.PassedParent"),
 		unit("a warning is told of once for each object", "client", "client/warnings.go",
 			"	case told:\n", "	case told && false:\n"),
+		unit("a dry run is no Event", "client", "client/warnings.go",
+			"		v.log, v.tell = true, persisted\n", "		v.log, v.tell = true, true\n"),
 		unit("a typo in many objects hides no other warning", "client", "client/warnings.go",
 			"	if known {\n		room = ", "	if known || !known {\n		room = "),
 		unit("a Secret's warning is told of in our own words", "reconcile", "client/warnings.go",

@@ -112,7 +112,7 @@ func BodyOf(object any) ([]byte, error) {
 
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
-	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.about(http.MethodGet, k, key, ""))
+	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.about(http.MethodGet, k, key, ""), false)
 }
 
 // Create creates an object in a namespace (empty: none), and returns it as the API
@@ -122,7 +122,7 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, 
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, namespace), false).Body(body))
+	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, namespace), false).Body(body), true)
 }
 
 // ManagedFields reads the metadata of an object, with the managedFields that a
@@ -153,7 +153,7 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 	c.metrics.Tried(k.Type)
 	res := c.do(ctx, c.write(c.among(http.MethodPost, k, namespace), true).Body(body))
 	what := asked(k, "create", "", "", body)
-	c.warn(ctx, k, what, res)
+	c.warn(ctx, k, what, res, false)
 	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body))
+	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body), !dryRun)
 }
 
 // Patch patches an object, and returns it as the API server has stored it. An apply
@@ -201,7 +201,7 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 		req = req.Param("force", "true")
 		what.Applies = true
 	}
-	return c.send(ctx, k, what, req.Body(body))
+	return c.send(ctx, k, what, req.Body(body), !dryRun)
 }
 
 // Delete deletes the object with this UID. Its dependents are deleted in the
@@ -243,10 +243,10 @@ func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
 }
 
 // send sends a request about one object, which asks for what, and returns the object in
-// the answer.
-func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request) (*resource.Resource, error) {
+// the answer. persists says whether it may change the object.
+func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request, persists bool) (*resource.Resource, error) {
 	res := c.do(ctx, req)
-	c.warn(ctx, k, what, res)
+	c.warn(ctx, k, what, res, persists)
 	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err

@@ -64,15 +64,16 @@ type warnings struct {
 
 // typeWarnings are the warnings about one type.
 type typeWarnings struct {
-	texts map[string]struct{}        // maxWarnings at most
-	told  map[objectWarning]struct{} // 2*maxWarnings at most
+	texts map[string]struct{} // maxWarnings at most
+	// told has what was logged, 2*maxWarnings at most, and whether the listener was told.
+	told map[objectWarning]bool
 	// resume is when all of them are forgotten; zero while there weren't too many.
 	resume  time.Time
 	skipped int // how many weren't told of for that
 }
 
 func newTypeWarnings() *typeWarnings {
-	return &typeWarnings{texts: map[string]struct{}{}, told: map[objectWarning]struct{}{}}
+	return &typeWarnings{texts: map[string]struct{}{}, told: map[objectWarning]bool{}}
 }
 
 // An objectWarning is a warning about an object.
@@ -83,15 +84,16 @@ type objectWarning struct {
 
 // A verdict says what to do about a warning.
 type verdict struct {
-	tell    bool // tell of it
+	log     bool // log it
+	tell    bool // tell the listener
 	pause   bool // log that no more are told of for warningPeriod
 	skipped int  // log that so many weren't told of before
 }
 
 // judge says what to do about a warning, which counts as told of then if it is to be. Each
-// text is told of once for each object. A new text is told of, however many objects
-// another one is about.
-func (w *warnings) judge(t resource.Type, of objectWarning, now time.Time) verdict {
+// text is logged once for each object, and told to the listener once if the object may have
+// been changed (persisted). A new text is told of, however many objects another one is about.
+func (w *warnings) judge(t resource.Type, of objectWarning, persisted bool, now time.Time) verdict {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.byType == nil {
@@ -108,18 +110,21 @@ func (w *warnings) judge(t resource.Type, of objectWarning, now time.Time) verdi
 		*all = *newTypeWarnings()
 	}
 	_, known := all.texts[of.text]
-	_, told := all.told[of]
+	heard, told := all.told[of]
 	room := len(all.texts) < maxWarnings
 	if known {
 		room = len(all.told)-len(all.texts) < maxWarnings
 	}
 	switch {
+	case told && persisted && !heard:
+		all.told[of] = true
+		v.tell = true
 	case told:
 	case room:
 		of.text = strings.Clone(of.text)
 		of.about = types.NamespacedName{Namespace: strings.Clone(of.about.Namespace), Name: strings.Clone(of.about.Name)}
-		all.texts[of.text], all.told[of] = struct{}{}, struct{}{}
-		v.tell = true
+		all.texts[of.text], all.told[of] = struct{}{}, persisted
+		v.log, v.tell = true, persisted
 	default:
 		v.pause = all.resume.IsZero()
 		if v.pause {
@@ -131,10 +136,11 @@ func (w *warnings) judge(t resource.Type, of objectWarning, now time.Time) verdi
 }
 
 // warn tells of the warnings that came with the answer to a request, which asked for what:
-// it logs each text once per object, shortened, and tells the listener. Of a Secret only
+// it logs each text once per object, shortened, and tells the listener, unless the request
+// changes nothing: an operator that has settled tells of nothing. Of a Secret only
 // texts of a fixed vocabulary are told. Of too many warnings about a type it tells no more
 // than 2*maxWarnings within warningPeriod.
-func (c *Client) warn(ctx context.Context, k *catalog.Kind, what apierror.Request, res rest.Result) {
+func (c *Client) warn(ctx context.Context, k *catalog.Kind, what apierror.Request, res rest.Result, persists bool) {
 	answered := res.Warnings()
 	if len(answered) == 0 {
 		return
@@ -152,16 +158,16 @@ func (c *Client) warn(ctx context.Context, k *catalog.Kind, what apierror.Reques
 		if k.Secret() {
 			text = apierror.RedactedWarning(w.Text, what)
 		}
-		v := c.warnings.judge(k.Type, objectWarning{to.about.Key, text}, time.Now())
+		v := c.warnings.judge(k.Type, objectWarning{to.about.Key, text}, persists, time.Now())
 		about := slog.String("type", k.Type.String())
 		if v.skipped > 0 {
 			c.log.WarnContext(ctx, "API server warned about requests too often, and not all of it was logged", about, slog.Int("unlogged", v.skipped))
 		}
-		if v.tell {
+		if v.log {
 			log.WarnContext(ctx, "API server warned about a request", about, slog.String("object", object.KeyText(to.about.Key)), slog.String("warning", text))
-			if to.listener != nil {
-				to.listener.Warned(to.about, text)
-			}
+		}
+		if v.tell && to.listener != nil {
+			to.listener.Warned(to.about, text)
 		}
 		if v.pause {
 			c.log.WarnContext(ctx, "API server warns about requests too often: not all of its warnings are logged for a while", about, slog.Duration("for", warningPeriod), slog.Int("limit", maxWarnings))

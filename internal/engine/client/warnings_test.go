@@ -93,11 +93,19 @@ func TestWarnings_OfEachObject(t *testing.T) {
 		require.Empty(t, warned("a", typo), "once per object")
 		require.Equal(t, []string{"ConfigMap ns/b: " + typo}, warned("b", typo))
 		require.Equal(t, []string{"ConfigMap ns/a: other"}, warned("a", "other"))
+		dry := WarningsTo(t.Context(), to, object.Ref{Type: configMaps.Type, Key: types.NamespacedName{Namespace: "ns", Name: "dry"}})
+		to.told, text = nil, typo
+		_, err := c.DryCreate(dry, configMaps, "ns", map[string]any{"dta": 1})
+		require.NoError(t, err)
+		require.Empty(t, to.told, "nothing has come of it yet")
+		require.Equal(t, 1, strings.Count(out.String(), "object=ns/dry"))
+		require.Equal(t, []string{"ConfigMap ns/dry: " + typo}, warned("dry", typo))
+		require.Equal(t, 1, strings.Count(out.String(), "object=ns/dry"), "once in the log")
 		told := 0
 		for i := range 10_000 {
 			told += len(warned(fmt.Sprint("many-", i), typo))
 		}
-		require.Equal(t, maxWarnings-1, told, "not ten thousand times")
+		require.Equal(t, maxWarnings-2, told, "not ten thousand times")
 		require.Equal(t, []string{"ConfigMap ns/c: another"}, warned("c", "another"), "what is new is told all the same")
 		require.Empty(t, warned("d", "another"))
 		require.LessOrEqual(t, len(c.warnings.mu.byType[configMaps.Type].told), 2*maxWarnings)
