@@ -88,6 +88,7 @@ func TestC53_ForceDeletedParent(t *testing.T) {
 	kit.Delete(it)
 	eventually(t, "finalize fails", func() bool { return kit.Finalizes(it) >= 2 })
 	require.NotNil(t, kit.Get(it), "a failed Finalize never counts as done")
+	require.ErrorContains(t, kit.HandlerErrors(it)[0], "can't clean up")
 	withFinalizers(t, kit, "one", func([]string) []string { return nil })
 	kit.EventuallyGone(it, patience)
 	settle(t, kit)

@@ -201,6 +201,7 @@ func TestC103_FailedHandler(t *testing.T) {
 	}
 	ask("fail")
 	stands(t, kit, "Reconciling", "HandlerFailed", "handler: Sync: no database")
+	require.ErrorContains(t, kit.HandlerErrors(parent("one", nil))[0], "no database")
 	ask("permanent")
 	stands(t, kit, "Stalled", "HandlerFailed", "handler: Sync: no such plan")
 	ask("loop")
