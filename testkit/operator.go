@@ -67,7 +67,7 @@ func startOperator(cfg config.Operator, h handler.Handler, within string, opts r
 func managerOptions(opts runner.Options) manager.Options {
 	out := manager.Options{
 		RESTConfig: opts.RESTConfig, Logger: opts.Logger, Metrics: observe.NewRegistry(opts.Metrics), TracerProvider: opts.TracerProvider,
-		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true,
+		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true, NamespacesExist: true,
 	}
 	if opts.LeaderElection != nil {
 		election := lead.Config(*opts.LeaderElection)

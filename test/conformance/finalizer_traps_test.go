@@ -55,12 +55,12 @@ func TestFinalizer_NothingReleasesButFinalized(t *testing.T) {
 	}
 	var mended atomic.Bool
 	cfg := operator("release-none", configMapChild())
-	kit := testkit.New(t, cluster, cfg, finalizing(func(req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	kit := testkit.NewWithOptions(t, cluster, cfg, finalizing(func(req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 		if mended.Load() {
 			return released(req)
 		}
 		return answers[req.Parent.Name()]()
-	}))
+	}), testkit.KitOptions{AllowHandlerErrors: true})
 	for name := range answers {
 		kit.Create(parent(name, withData("k", "v")))
 	}

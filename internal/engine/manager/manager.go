@@ -21,7 +21,7 @@ import (
 )
 
 // Options are runner.Options, whose documentation says what each field means,
-// LogLinesDropped and KeepHistory. The zero value is usable.
+// LogLinesDropped, NamespacesExist and KeepHistory. The zero value is usable.
 type Options struct {
 	RESTConfig                    *rest.Config         // nil: in-cluster, else that of a kubeconfig
 	Logger                        *slog.Logger         // nil: slog.Default()
@@ -35,6 +35,9 @@ type Options struct {
 	// LogLinesDropped returns how many lines of the process's log were dropped. It may be
 	// called concurrently. Nil: none are, or it isn't known.
 	LogLinesDropped func() uint64
+	// NamespacesExist says that the namespaces to which operators are restricted are
+	// known to exist: the API server isn't asked for them.
+	NamespacesExist bool
 	// KeepHistory keeps errors and conflict loops for tests: see
 	// reconcile.Config.
 	KeepHistory bool

@@ -62,6 +62,7 @@ func TestStart_NamespacesThatDontExist(t *testing.T) {
 				}
 				r.Stop()
 
+				before := len(server.Requests())
 				var out bytes.Buffer
 				cfg.DryRun = true
 				m, err := rig.NewOne(cfg, handler.SyncFunc(rig.Copier), manager.Options{RESTConfig: server.RESTConfig(), Logger: slog.New(slog.NewTextHandler(&out, nil))})
@@ -69,6 +70,9 @@ func TestStart_NamespacesThatDontExist(t *testing.T) {
 				_, err = m.Plan(t.Context())
 				require.NoError(t, err)
 				require.Equal(t, tc.says != "", strings.Contains(out.String(), said), "a plan says so too")
+				for _, request := range server.Requests()[before:] {
+					require.False(t, request.Type == k8s.Namespace && request.Key.Name == "ns", "a namespace that has a parent isn't asked for")
+				}
 			})
 		})
 	}

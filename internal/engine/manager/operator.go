@@ -8,7 +8,6 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -66,25 +65,6 @@ func (o *operator) begun() *reconcile.Engine {
 	return o.mu.engine
 }
 
-// warnMissingNamespaces logs which of the namespaces to which the operator is restricted
-// don't exist: a name may be misspelt. Nothing else depends on it, since a namespace may be
-// created later.
-func (o *operator) warnMissingNamespaces(ctx context.Context, c *client.Client) {
-	missing, err := c.MissingNamespaces(ctx, o.cfg.Namespaces)
-	if err != nil && ctx.Err() == nil {
-		o.log.DebugContext(ctx, "can't find out whether the namespaces exist", "error", err)
-	}
-	if len(missing) == 0 {
-		return
-	}
-	more := len(missing) - apierror.MaxListed
-	args := []any{"namespaces", missing[:min(len(missing), apierror.MaxListed)]}
-	if more > 0 {
-		args = append(args, "more", more)
-	}
-	o.log.WarnContext(ctx, "the operator is restricted to namespaces that don't exist: it does nothing there until somebody creates them", args...)
-}
-
 // connect makes the operator's engine. It asks the API server how the types are
 // served and which schemas they have, and registers the metrics, which the caller must
 // unregister in the end. It returns nil without an error if ctx has ended.
@@ -107,7 +87,6 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	case err != nil:
 		return nil, err
 	}
-	o.warnMissingNamespaces(ctx, c)
 	schemas, err := catalog.NewSchemas(l.Config, httpClient)
 	if err != nil {
 		return nil, err

@@ -39,6 +39,9 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 		for _, e := range engines {
 			e.LogStart(ctx)
 			e.Listed(standby)
+			if !m.opts.NamespacesExist {
+				wg.Go(func() { e.WarnMissingNamespaces(ctx) })
+			}
 		}
 		err = m.lead(ctx, stop, lock, func(ctx, passes context.Context) error {
 			if !standby || m.refresh(ctx, engines, stop) {

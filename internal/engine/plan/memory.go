@@ -84,7 +84,7 @@ func (m *Memory) Len() int {
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
 // methods change it, and all of those are in this file, in conditions.go, in
-// memory_prompts.go and in memory_setbacks.go. It isn't safe for concurrent use, LastErrors and Waits aside. The zero
+// memory_prompts.go, in memory_rivals.go and in memory_setbacks.go. It isn't safe for concurrent use, LastErrors and Waits aside. The zero
 // value remembers nothing.
 type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
@@ -129,6 +129,9 @@ type ParentMemory struct {
 	// parentVersion.
 	parentVersion string
 	parentDigest  jsonvalue.Digest
+	// rivals say, as texts, who else writes objects that are nearly in a conflict loop. Nil:
+	// nobody is known.
+	rivals map[object.Ref]string
 	// terminating are the namespaces in which the last pass could create nothing,
 	// since they were being deleted.
 	terminating []string

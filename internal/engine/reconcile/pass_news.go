@@ -16,9 +16,6 @@ type passNews struct {
 		names map[string][]string // the text of a warning -> names of the objects
 		order []string            // the texts
 	}
-	// rivals say who else writes objects that are written again and again: see findRivals.
-	// The goroutine of the pass owns them.
-	rivals map[object.Ref]string
 }
 
 // makeNews returns the news of the pass, which are made if there are none.

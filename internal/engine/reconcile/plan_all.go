@@ -30,6 +30,7 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 	if err := e.listAll(ctx); err != nil {
 		return nil, err
 	}
+	e.WarnMissingNamespaces(ctx)
 	parents, err := e.allParents(ctx)
 	if err != nil {
 		return nil, err

@@ -13,21 +13,31 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// maxRivals bounds for how many objects a pass asks who else writes them.
-const maxRivals = 4
+const (
+	// maxRivals bounds for how many objects a pass asks who else writes them.
+	maxRivals = 4
+	// beforeLoop is how many suspicious writes before a conflict loop it is asked who has
+	// made children that the pass deletes. The loop may be completed by a later pass, which
+	// creates what the other one has deleted, and finds nothing to ask about.
+	beforeLoop = 3
+)
 
 // findRivals finds out, by managedFields, who has made of children what the pass is about to
 // change back. After the write they would tell of the operator alone. They are asked for only
-// if one more suspicious write completes a conflict loop.
+// if a conflict loop is near: if the next suspicious write completes one, or a few of them do
+// for children that are deleted.
 func (p *pass) findRivals(ctx context.Context, planned *plan.Plan) {
-	if p.Config.DryRun || !p.loops.Near(time.Now(), p.parent.UID()) {
+	now := time.Now()
+	if p.Config.DryRun || !p.loops.Near(now, p.parent.UID(), beforeLoop) {
+		p.memory.ForgetRivals()
 		return
 	}
+	next := p.loops.Near(now, p.parent.UID(), 1)
 	asked := 0
 	for _, actions := range [][]plan.Action{planned.Writes, planned.Deletes} {
 		for i := range actions {
 			a := &actions[i]
-			if !a.Contested(a.Live != nil && p.memory.Made(a.Live)) {
+			if !next && a.Verb != plan.VerbDelete || !a.Contested(a.Live != nil && p.memory.Made(a.Live)) {
 				continue
 			}
 			if asked++; asked > maxRivals {
@@ -42,7 +52,7 @@ func (p *pass) findRivals(ctx context.Context, planned *plan.Plan) {
 
 // findStatusRival is findRivals for the status of the parent, which live is.
 func (p *pass) findStatusRival(ctx context.Context, live any) {
-	if p.memory.LeftStatus(live) || !p.loops.Near(time.Now(), p.parent.UID()) {
+	if p.memory.LeftStatus(live) || !p.loops.Near(time.Now(), p.parent.UID(), 1) {
 		return
 	}
 	if entries, ok := p.managedFields(ctx, p.Types.Parent, p.parent); ok {
@@ -62,32 +72,16 @@ func (p *pass) managedFields(ctx context.Context, k *catalog.Kind, live *resourc
 
 // noteRival notes who else writes an object, if that is known.
 func (p *pass) noteRival(ref object.Ref, rival plan.Rival, k *catalog.Kind) {
-	text := rival.String(p.Config.Name, k)
-	if text == "" {
-		return
+	if text := rival.String(p.Config.Name, k); text != "" {
+		p.memory.NoteRival(ref, text)
 	}
-	news := p.makeNews()
-	if news.rivals == nil {
-		news.rivals = map[object.Ref]string{}
-	}
-	news.rivals[ref] = text
 }
 
 // rivalIn says who else takes part in a conflict loop, "" if that isn't known. Where objects
-// come and go, it is who has made any of those that the pass found.
+// come and go, it is who has made any of those that this pass and the last ones found.
 func (p *pass) rivalIn(found *schedule.ConflictLoop) string {
-	news := p.news.Load()
-	if news == nil {
-		return ""
-	}
-	if text := news.rivals[object.Ref{Type: found.Key.Type, Key: found.Key.Object}]; text != "" || found.Path != pathName {
+	if text := p.memory.Rival(object.Ref{Type: found.Key.Type, Key: found.Key.Object}); text != "" || found.Path != pathName {
 		return text
 	}
-	text := ""
-	for ref, each := range news.rivals {
-		if ref.Type == found.Key.Type && (text == "" || each < text) {
-			text = each
-		}
-	}
-	return text
+	return p.memory.RivalOverType(found.Key.Type)
 }

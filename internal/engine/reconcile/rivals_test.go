@@ -115,3 +115,41 @@ func TestRivals_OfItself(t *testing.T) {
 		})
 	}
 }
+
+// Who makes objects that the operator deletes, and deletes those that it makes, is named though
+// the pass that completes the loop finds nothing of theirs.
+func TestRivals_OverPasses(t *testing.T) {
+	for name, together := range map[string]int{"EachInAPass": 0, "TogetherBefore": 4} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				manages(server)
+				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
+				r.Create("p", "v")
+				synctest.Wait()
+				theirs := server.Get(k8s.ConfigMap, rig.Key("p")).Unstructured()
+				theirs.SetName("q")
+				theirs.SetUID("")
+				theirs.SetResourceVersion("")
+				theirs.Object["metadata"].(map[string]any)["managedFields"] = managed("op", "")
+				for round := 1; round <= 5; round++ {
+					if together == 0 || round <= together {
+						_, err := server.Create(theirs.DeepCopy().Object)
+						require.NoError(t, err)
+					}
+					if round != together {
+						synctest.Wait() // a pass of its own deletes it
+					}
+					require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("p")))
+					synctest.Wait()
+					require.Nil(t, server.Get(k8s.ConfigMap, rig.Key("q")))
+					rig.Elapse(time.Second)
+				}
+				require.NotEmpty(t, said(server, "created or deleted again and again"))
+				require.NotEmpty(t, said(server, `; another process of the operator "op" seems to do that`))
+				require.Contains(t, r.Logs.String(), "suspect=")
+				r.Stop()
+			})
+		})
+	}
+}

@@ -170,17 +170,17 @@ func (d *ConflictDetector) Active(now time.Time, parent types.UID) bool {
 	return false
 }
 
-// Near says whether one more suspicious write of an object of the parent would have Wrote
-// return a loop.
-func (d *ConflictDetector) Near(now time.Time, parent types.UID) bool {
+// Near says whether so many more suspicious writes of an object of the parent, or fewer,
+// would have Wrote return a loop.
+func (d *ConflictDetector) Near(now time.Time, parent types.UID, writes int) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, h := range d.mu.parents[parent] {
 		switch {
 		case d.expired(now, h):
-		case h.count > 0 && (h.count+1)%d.limit == 0:
+		case h.count > 0 && d.limit-h.count%d.limit <= writes:
 			return true
-		case h.count == 0 && h.recent(now, d.window)+1 >= d.limit:
+		case h.count == 0 && h.recent(now, d.window)+writes >= d.limit:
 			return true
 		}
 	}

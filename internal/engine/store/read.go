@@ -29,6 +29,17 @@ func (s *Store) AllParents() []types.UID {
 	return uids
 }
 
+// ParentNamespaces returns the namespaces of all parents held.
+func (s *Store) ParentNamespaces() map[string]struct{} {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	namespaces := map[string]struct{}{}
+	for _, key := range s.mu.parents {
+		namespaces[key.Namespace] = struct{}{}
+	}
+	return namespaces
+}
+
 // Family returns a parent with all of its children, in the order of type,
 // namespace and name; a nil parent if it isn't held. A namespaced parent has
 // children in its own namespace only, since owner references don't cross
