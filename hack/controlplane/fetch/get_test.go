@@ -139,7 +139,7 @@ func TestGetFails(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, said, "CONTROLPLANE=maybe: must be auto, download or build")
 
-	c.host.files[release.ProgramPath(kwok)+".sha256"] = []byte(strings.Repeat("0", 64))
+	c.host.replace(release.ProgramPath(kwok)+".sha256", []byte(strings.Repeat("0", 64)))
 	code, said = c.get(t, "CONTROLPLANE=download")
 	require.Equal(t, 1, code, said)
 	require.Contains(t, said, "WRONG SUM")

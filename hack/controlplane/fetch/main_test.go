@@ -42,7 +42,8 @@ func programs() map[string][]byte {
 	return out
 }
 
-// A host is a mirror whose answers to some paths are a test's own. It counts the requests.
+// A host is a mirror whose answers to some paths are a test's own. It counts the requests. Its
+// fields are for tests that haven't started it yet.
 type host struct {
 	files mirror.Files
 	own   map[string]http.HandlerFunc
@@ -60,14 +61,25 @@ func newHost(t *testing.T) *host {
 }
 
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	asked := mirror.Files{}
 	h.mu.Lock()
 	h.mu.requests = append(h.mu.requests, r.URL.Path)
+	if content, ok := h.files[r.URL.Path]; ok {
+		asked[r.URL.Path] = content
+	}
 	h.mu.Unlock()
 	if own := h.own[r.URL.Path]; own != nil {
 		own(w, r)
 		return
 	}
-	h.files.ServeHTTP(w, r)
+	asked.ServeHTTP(w, r)
+}
+
+// replace changes a file of a host that has started.
+func (h *host) replace(path string, content []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.files[path] = content
 }
 
 func (h *host) requests() []string {
