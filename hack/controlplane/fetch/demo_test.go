@@ -46,7 +46,8 @@ func TestDemo(t *testing.T) {
 	cache := t.TempDir()
 	cmd := exec.CommandContext(ctx, "make", "demo", "CACHE="+cache)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CONTROLPLANE=download", "CONTROLPLANE_MIRROR="+server.URL, "NO_PROXY=*", "KUBEBUILDER_ASSETS=", "KEEP=", "MAKEFLAGS=")
+	cmd.Env = append(os.Environ(), "CONTROLPLANE=download", "CONTROLPLANE_MIRROR="+server.URL, "NO_PROXY=*", "KUBEBUILDER_ASSETS=", "KEEP=", "MAKEFLAGS=",
+		"MAKELEVEL=0") // as from a shell: a make under another make says which folders it enters and leaves
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	out, err := cmd.CombinedOutput()
