@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxRivals bounds for how many objects a pass asks who else writes them.
-	maxRivals = 4
+	// maxAsked bounds for how many objects a pass asks who else writes them.
+	maxAsked = 4
 	// beforeLoop is how many suspicious writes before a conflict loop it is asked who has
 	// made children that the pass deletes. The loop may be completed by a later pass, which
 	// creates what the other one has deleted, and finds nothing to ask about.
@@ -40,7 +40,7 @@ func (p *pass) findRivals(ctx context.Context, planned *plan.Plan) {
 			if !next && a.Verb != plan.VerbDelete || !a.Contested(a.Live != nil && p.memory.Made(a.Live)) {
 				continue
 			}
-			if asked++; asked > maxRivals {
+			if asked++; asked > maxAsked {
 				return
 			}
 			if entries, ok := p.managedFields(ctx, a.Kind, a.Live); ok {

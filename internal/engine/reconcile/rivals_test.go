@@ -38,6 +38,18 @@ func manages(server *fakeapi.Server) {
 	}})
 }
 
+// copying starts an operator that copies, on a server that manages, and has it make the child of a
+// parent.
+func copying(t *testing.T) (*fakeapi.Server, *rig.Rig) {
+	t.Helper()
+	server := rig.Server()
+	manages(server)
+	r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
+	r.Create("p", "v")
+	synctest.Wait()
+	return server, r
+}
+
 // reads returns how often single ConfigMaps or parents were read.
 func reads(server *fakeapi.Server) (n int) {
 	for _, r := range server.Requests() {
@@ -56,11 +68,7 @@ func TestRivals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
-				server := rig.Server()
-				manages(server)
-				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
-				r.Create("p", "v")
-				synctest.Wait()
+				server, r := copying(t)
 				for i := range 5 {
 					require.Zero(t, reads(server), "after %d writes", i)
 					r.Change(k8s.ConfigMap, "p", func(o map[string]any) {
@@ -122,11 +130,7 @@ func TestRivals_OverPasses(t *testing.T) {
 	for name, together := range map[string]int{"EachInAPass": 0, "TogetherBefore": 4} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
-				server := rig.Server()
-				manages(server)
-				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(rig.Copier))
-				r.Create("p", "v")
-				synctest.Wait()
+				server, r := copying(t)
 				theirs := server.Get(k8s.ConfigMap, rig.Key("p")).Unstructured()
 				theirs.SetName("q")
 				theirs.SetUID("")
