@@ -11,6 +11,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/manifests"
 )
 
 const manifestsDetails = `It prints YAML for kubectl apply: a ServiceAccount, the RBAC rules that the
@@ -24,28 +27,28 @@ for what the handler does by itself. No API server is asked.`
 // operator's installation.
 func manifestsSubcommand() subcommand {
 	return subcommand{name: "manifests", summary: "print the objects that run the operator in a cluster, as YAML", details: manifestsDetails, prepare: func(fs *flag.FlagSet, _ *flags) carryOut {
-		o := manifestOptions{replicas: 1}
+		o := manifests.Options{Replicas: 1}
 		fs.Func("install-namespace", "namespace to install the operator in (default: its name with -system)", func(value string) error {
 			if msgs := validation.IsDNS1123Label(value); len(msgs) > 0 {
 				return errors.New(msgs[0])
 			}
-			o.namespace = value
+			o.Namespace = value
 			return nil
 		})
-		fs.StringVar(&o.image, "image", "", "image of the operator (default: its name with :latest)")
+		fs.StringVar(&o.Image, "image", "", "image of the operator (default: its name with :latest)")
 		fs.Func("replicas", "how many Pods, of which one leads (default 1)", func(value string) error {
 			n, err := strconv.ParseInt(value, 10, 32)
 			if err != nil || n < 0 {
 				return errors.New("not a number of Pods")
 			}
-			o.replicas = int(n)
+			o.Replicas = int(n)
 			return nil
 		})
-		fs.BoolVar(&o.serviceMonitor, "service-monitor", false, "add a Service of the metrics and a ServiceMonitor for the Prometheus Operator")
+		fs.BoolVar(&o.ServiceMonitor, "service-monitor", false, "add a Service of the metrics and a ServiceMonitor for the Prometheus Operator")
 		return func(_ context.Context, c *command) int {
 			operators, err := c.operators(nowhere())
 			if err == nil {
-				err = printManifests(operators, c.installing(operators, o), c.stdout, c.stderr)
+				err = c.printManifests(operators, c.installing(operators, o))
 			}
 			if err != nil {
 				printErrors(c.stderr, "manifests", err)
@@ -63,27 +66,49 @@ func nowhere() *rest.Config {
 	}}
 }
 
-// installing returns the options with what the flags leave open.
-func (c *command) installing(operators []Operator, o manifestOptions) manifestOptions {
-	defaults := &c.program.Defaults
-	o.name = cmp.Or(c.program.Name, operators[0].Config.Name)
-	o.lease = defaults.Lease
-	if o.namespace == "" && o.name != "" {
-		o.namespace = defaultInstallNamespace(o.name)
+// printManifests prints the objects of an installation, and warnings to the standard
+// error.
+func (c *command) printManifests(operators []Operator, o manifests.Options) error {
+	configs := make([]config.Operator, 0, len(operators))
+	for _, each := range operators {
+		configs = append(configs, each.Config)
 	}
-	if o.image == "" {
-		o.image = o.name + ":latest"
-		fmt.Fprintf(c.stderr, "manifests: warning: the image is taken for %s; name it by --image\n", o.image)
+	made, err := manifests.Make(configs, o)
+	if err != nil {
+		return err
+	}
+	for _, w := range made.Warnings {
+		fmt.Fprintf(c.stderr, "manifests: warning: %s\n", w)
+	}
+	text, err := made.YAML()
+	if err != nil {
+		return err
+	}
+	_, err = c.stdout.Write(text)
+	return err
+}
+
+// installing returns the options with what the flags leave open.
+func (c *command) installing(operators []Operator, o manifests.Options) manifests.Options {
+	defaults := &c.program.Defaults
+	o.Name = cmp.Or(c.program.Name, operators[0].Config.Name)
+	o.Lease = defaults.Lease
+	if o.Namespace == "" && o.Name != "" {
+		o.Namespace = manifests.DefaultNamespace(o.Name)
+	}
+	if o.Image == "" {
+		o.Image = o.Name + ":latest"
+		fmt.Fprintf(c.stderr, "manifests: warning: the image is taken for %s; name it by --image\n", o.Image)
 	}
 	if c.flags.namespace != "" {
-		o.args = append(o.args, "--namespace="+c.flags.namespace)
+		o.Args = append(o.Args, "--namespace="+c.flags.namespace)
 	}
 	// The ports of the Deployment are fixed.
 	if defaults.MetricsAddress != "" {
-		o.args = append(o.args, fmt.Sprintf("--metrics-bind-address=:%d", metricsPort))
+		o.Args = append(o.Args, fmt.Sprintf("--metrics-bind-address=:%d", manifests.MetricsPort))
 	}
 	if defaults.HealthAddress != "" {
-		o.args = append(o.args, fmt.Sprintf("--health-probe-bind-address=:%d", healthPort))
+		o.Args = append(o.Args, fmt.Sprintf("--health-probe-bind-address=:%d", manifests.HealthPort))
 	}
 	return o
 }

@@ -65,7 +65,8 @@ func rooms() map[string]room {
 		"internal/engine/reconcile": {engine("apply", "catalog", "client", "merge", "observe", "plan", "relate", "schedule", "store", "watch"), quiet()},
 		"internal/engine/manager":   {engine("catalog", "client", "lead", "observe", "plan", "reconcile", "watch"), quiet()},
 		"internal/logbuffer":        {nil, pure()},
-		"internal/cli":              {append(engine("catalog", "client", "plan"), "internal/logbuffer"), []string{"github.com/prometheus"}},
+		"internal/manifests":        {engine("catalog"), pure()},
+		"internal/cli":              {append(engine("catalog", "client", "plan"), "internal/logbuffer", "internal/manifests"), []string{"github.com/prometheus"}},
 		"runner":                    {append(engine("lead", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
 	}
 }

@@ -1,11 +1,10 @@
-package cli
+package manifests
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,89 +14,93 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/engine/catalog"
 )
 
-// manifestOptions are the flags of the subcommand manifests, and what the program
-// says about its installation.
-type manifestOptions struct {
-	name           string // the program's
-	namespace      string // to install the operators in
-	image          string
-	replicas       int
-	serviceMonitor bool     // whether to add a ServiceMonitor and its Service
-	args           []string // of the container, besides --leader-elect
-	// lease is the one of the election. Without a name it has the first operator's,
+// Options are what an installation is made of besides the operators' configurations.
+type Options struct {
+	Name           string // the program's
+	Namespace      string // to install the operators in
+	Image          string
+	Replicas       int
+	ServiceMonitor bool     // whether to add a ServiceMonitor and its Service
+	Args           []string // of the container, besides --leader-elect
+	// Lease is the one of the election. Without a name it has the first operator's,
 	// without a namespace it is where the operators are installed.
-	lease types.NamespacedName
+	Lease types.NamespacedName
+}
+
+// Manifests are the objects that run the operators of a program in a cluster.
+type Manifests struct {
+	// Warnings tell of what can't be known without an API server.
+	Warnings []string
+	header   string // a comment that says what the objects are
+	objects  []any  // in the order in which they are to be created
 }
 
 // An installation is what the objects of a program have in common.
 type installation struct {
-	manifestOptions
+	Options
 	labels map[string]string
 }
 
-// printManifests prints as YAML the objects that run operators in a cluster. Their
-// CustomResourceDefinitions and namespace aren't among them. It asks no API
-// server. Warnings go to stderr.
-func printManifests(operators []Operator, o manifestOptions, stdout, stderr io.Writer) error {
-	for i := range operators {
-		cfg := &operators[i].Config
+// Make returns the objects that run operators in a cluster. Their
+// CustomResourceDefinitions and namespace aren't among them. An error says which
+// configuration is wrong, or that the program's name can't be that of a Deployment.
+func Make(operators []config.Operator, o Options) (*Manifests, error) {
+	configs := make([]config.Operator, 0, len(operators))
+	for _, cfg := range operators {
 		if err := cfg.Validate(); err != nil {
-			return err
+			return nil, err
 		}
-		*cfg = defaults.Apply(*cfg)
+		configs = append(configs, defaults.Apply(cfg))
 	}
-	if len(validation.IsDNS1123Subdomain(o.name)) > 0 || len(o.name) > validation.LabelValueMaxLength {
-		return fmt.Errorf("runner.Program: Name: %q can't be the name of a Deployment; it must consist of at most %d lower case letters, digits, '-' and '.'", o.name, validation.LabelValueMaxLength)
+	if len(validation.IsDNS1123Subdomain(o.Name)) > 0 || len(o.Name) > validation.LabelValueMaxLength {
+		return nil, fmt.Errorf("runner.Program: Name: %q can't be the name of a Deployment; it must consist of at most %d lower case letters, digits, '-' and '.'", o.Name, validation.LabelValueMaxLength)
 	}
-	objects, warnings, err := manifests(operators, o)
-	if err != nil {
-		return err
-	}
-	for _, w := range warnings {
-		fmt.Fprintf(stderr, "manifests: warning: %s\n", w)
-	}
+	in := installation{Options: o, labels: map[string]string{
+		"app.kubernetes.io/name":      o.Name,
+		"app.kubernetes.io/component": "operator",
+	}}
+	return in.make(configs)
+}
+
+// YAML returns the objects as one stream of YAML documents.
+func (m *Manifests) YAML() ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString(manifestsHeader(operators, o.namespace))
-	for _, object := range objects {
+	out.WriteString(m.header)
+	for _, object := range m.objects {
 		doc, err := manifestYAML(object)
 		if err != nil {
-			return fmt.Errorf("manifests: %T: %w", object, err)
+			return nil, fmt.Errorf("manifests: %T: %w", object, err)
 		}
 		out.WriteString("---\n")
 		out.Write(doc)
 	}
-	_, err = stdout.Write(out.Bytes())
-	return err
+	return out.Bytes(), nil
 }
 
-// manifestsHeader returns the comment that says what the objects are.
-func manifestsHeader(operators []Operator, namespace string) string {
+// header returns the comment that says what the objects are.
+func header(operators []config.Operator, namespace string) string {
 	if len(operators) == 1 {
-		return fmt.Sprintf("# The operator %s, to be applied once its CustomResourceDefinition and the namespace %s are there.\n", operators[0].Config.Name, namespace)
+		return fmt.Sprintf("# The operator %s, to be applied once its CustomResourceDefinition and the namespace %s are there.\n", operators[0].Name, namespace)
 	}
 	names := make([]string, 0, len(operators))
 	for _, o := range operators {
-		names = append(names, o.Config.Name)
+		names = append(names, o.Name)
 	}
 	return fmt.Sprintf("# The operators %s, to be applied once their CustomResourceDefinitions and the namespace %s are there.\n", strings.Join(names, ", "), namespace)
 }
 
-// manifests returns the objects in the order in which they are to be created, and
-// warnings about what can't be known without an API server.
-func manifests(operators []Operator, o manifestOptions) (objects []any, warnings []string, err error) {
-	in := installation{manifestOptions: o, labels: map[string]string{
-		"app.kubernetes.io/name":      o.name,
-		"app.kubernetes.io/component": "operator",
-	}}
+// make returns the objects of operators, each with its defaults.
+func (in *installation) make(operators []config.Operator) (*Manifests, error) {
 	needed, warnings, err := rightsOf(operators)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	objects = append(objects, &corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: in.meta(in.name)})
+	objects := []any{&corev1.ServiceAccount{TypeMeta: typeMeta("v1", "ServiceAccount"), ObjectMeta: in.meta(in.Name)}}
 	if len(needed.everywhere) > 0 {
 		name := in.roleName()
 		if needed.related {
@@ -108,16 +111,16 @@ func manifests(operators []Operator, o manifestOptions) (objects []any, warnings
 	for _, ns := range needed.namespaces {
 		objects = append(objects, in.role(ns, in.roleName(), needed.in[ns])...)
 	}
-	election := catalog.LeaseRules(cmp.Or(o.lease.Name, operators[0].Config.Name))
-	objects = append(objects, in.role(cmp.Or(o.lease.Namespace, in.namespace), in.roleName()+"-leader-election", election)...)
-	if o.serviceMonitor {
+	election := catalog.LeaseRules(cmp.Or(in.Lease.Name, operators[0].Name))
+	objects = append(objects, in.role(cmp.Or(in.Lease.Namespace, in.Namespace), in.roleName()+"-leader-election", election)...)
+	if in.ServiceMonitor {
 		objects = append(objects, in.metricsService())
 	}
 	objects = append(objects, in.deployment(), in.disruptionBudget())
-	if o.serviceMonitor {
+	if in.ServiceMonitor {
 		objects = append(objects, in.monitor())
 	}
-	return objects, warnings, nil
+	return &Manifests{Warnings: warnings, header: header(operators, in.Namespace), objects: objects}, nil
 }
 
 // typeMeta returns the TypeMeta of a kind.
@@ -127,16 +130,16 @@ func typeMeta(apiVersion, kind string) metav1.TypeMeta {
 
 // meta returns the metadata of an object in the namespace of the installation.
 func (in *installation) meta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: name, Namespace: in.namespace, Labels: in.labels}
+	return metav1.ObjectMeta{Name: name, Namespace: in.Namespace, Labels: in.labels}
 }
 
 // roleName returns a name for the program's roles that no built-in ClusterRole,
 // such as admin, has.
 func (in *installation) roleName() string {
-	if strings.HasSuffix(in.name, "-operator") {
-		return in.name
+	if strings.HasSuffix(in.Name, "-operator") {
+		return in.Name
 	}
-	return in.name + "-operator"
+	return in.Name + "-operator"
 }
 
 // clusterRole returns a ClusterRole with these rules, and its binding to the
@@ -169,7 +172,7 @@ func (in *installation) role(namespace, name string, needed []rbacv1.PolicyRule)
 
 // subjects returns the operator's ServiceAccount.
 func (in *installation) subjects() []rbacv1.Subject {
-	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: in.name, Namespace: in.namespace}}
+	return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: in.Name, Namespace: in.Namespace}}
 }
 
 // manifestYAML returns an object as YAML, without its status and its empty fields.
@@ -217,6 +220,6 @@ func dnsLabel(name, suffix string) string {
 	return strings.TrimRight(name[:min(len(name), 63-len(suffix))], "-") + suffix
 }
 
-// defaultInstallNamespace returns the namespace that an operator is installed in
+// DefaultNamespace returns the namespace that an operator is installed in
 // unless --install-namespace names another.
-func defaultInstallNamespace(operator string) string { return dnsLabel(operator, "-system") }
+func DefaultNamespace(operator string) string { return dnsLabel(operator, "-system") }

@@ -1,7 +1,6 @@
-package cli
+package manifests
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,36 +8,35 @@ import (
 
 	"github.com/stretchr/testify/require"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-func sampleOptions() manifestOptions {
-	return manifestOptions{name: "hello", namespace: "hello-system", image: "example.com/hello:v1", replicas: 1}
+func sampleOptions() Options {
+	return Options{Name: "hello", Namespace: "hello-system", Image: "example.com/hello:v1", Replicas: 1}
 }
 
-func printed(t *testing.T, cfg config.Operator, o manifestOptions) (stdout, stderr string) {
+func printed(t *testing.T, cfg config.Operator, o Options) (text string, warnings []string) {
 	t.Helper()
-	var out, warnings strings.Builder
-	require.NoError(t, printManifests([]Operator{{Config: cfg}}, o, &out, &warnings))
-	return out.String(), warnings.String()
+	made, err := Make([]config.Operator{cfg}, o)
+	require.NoError(t, err)
+	out, err := made.YAML()
+	require.NoError(t, err)
+	return string(out), made.Warnings
 }
 
 // The files show what a user gets. To write them anew, delete them.
-func TestPrintManifestsGolden(t *testing.T) {
+func TestYAMLGolden(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
-		change func(*config.Operator, *manifestOptions)
+		change func(*config.Operator, *Options)
 	}{
-		"cluster": {"one ClusterRole for all namespaces", func(*config.Operator, *manifestOptions) {}},
-		"namespaced": {"nothing cluster-wide", func(cfg *config.Operator, o *manifestOptions) {
+		"cluster": {"one ClusterRole for all namespaces", func(*config.Operator, *Options) {}},
+		"namespaced": {"nothing cluster-wide", func(cfg *config.Operator, o *Options) {
 			cfg.Namespaces = []string{"one", "two"}
-			o.replicas, o.serviceMonitor, o.args = 2, true, []string{"--namespace=one"}
+			o.Replicas, o.ServiceMonitor, o.Args = 2, true, []string{"--namespace=one"}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +44,7 @@ func TestPrintManifestsGolden(t *testing.T) {
 			tc.change(&cfg, &o)
 			got, warnings := printed(t, cfg, o)
 			require.Empty(t, warnings)
-			path := filepath.Join("testdata", "manifests-"+name+".yaml")
+			path := filepath.Join("testdata", name+".yaml")
 			want, err := os.ReadFile(path)
 			if os.IsNotExist(err) {
 				require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
@@ -151,7 +149,8 @@ func TestRules(t *testing.T) {
 			got, everywhere, warnings, err := rules(cfg)
 			if tc.err != "" {
 				require.ErrorContains(t, err, tc.err, tc.reason)
-				require.ErrorContains(t, printManifests([]Operator{{Config: cfg}}, sampleOptions(), io.Discard, io.Discard), "config")
+				_, err = Make([]config.Operator{cfg}, sampleOptions())
+				require.ErrorContains(t, err, "config")
 				return
 			}
 			require.NoError(t, err)
@@ -171,7 +170,7 @@ func TestRules(t *testing.T) {
 }
 
 // A name may have dots and begin with a digit, and be that of a built-in role.
-func TestManifestNames(t *testing.T) {
+func TestNames(t *testing.T) {
 	for name, want := range map[string][]string{
 		"admin":                 {"name: admin-operator\n", "name: admin-metrics\n"},
 		"my-operator":           {"name: my-operator\n", "name: my-operator-metrics\n"},
@@ -179,77 +178,17 @@ func TestManifestNames(t *testing.T) {
 		strings.Repeat("a", 63): {"name: " + strings.Repeat("a", 55) + "-metrics\n"},
 	} {
 		cfg, o := sample.Operator(), sampleOptions()
-		cfg.Name, o.name, o.serviceMonitor = name, name, true
+		cfg.Name, o.Name, o.ServiceMonitor = name, name, true
 		got, _ := printed(t, cfg, o)
 		for _, line := range want {
 			require.Contains(t, got, line)
 		}
 		require.NotContains(t, got, "name: admin\nroleRef", "the built-in role stays what it is")
 	}
-	require.Equal(t, "hello-system", defaultInstallNamespace("hello"))
-	require.Equal(t, "operator-3-example-system", defaultInstallNamespace("3.example"))
+	require.Equal(t, "hello-system", DefaultNamespace("hello"))
+	require.Equal(t, "operator-3-example-system", DefaultNamespace("3.example"))
 	cfg := sample.Operator()
 	cfg.Name = ""
-	require.ErrorContains(t, printManifests([]Operator{{Config: cfg}}, sampleOptions(), io.Discard, io.Discard), "Name")
-}
-
-// Several operators have one installation, with the rights that they need together.
-func TestManifestsOfSeveral(t *testing.T) {
-	everywhere, restricted := sample.Operator(), sample.Operator()
-	restricted.Name, restricted.Namespaces = "restricted", []string{"one"}
-	restricted.Related = []config.Related{{Type: k8s.Node}, {Type: k8s.Secret}}
-	elsewhere := restricted
-	elsewhere.Name, elsewhere.Namespaces, elsewhere.Children = "elsewhere", []string{"two", "one"}, nil
-	type kindAndName = [2]string
-	kinds := func(text string) (out []kindAndName) {
-		for doc := range strings.SplitSeq(text, "---\n") {
-			var o metav1.PartialObjectMetadata
-			require.NoError(t, yaml.Unmarshal([]byte(doc), &o))
-			if strings.HasSuffix(o.Kind, "Role") {
-				out = append(out, kindAndName{o.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/")})
-			}
-		}
-		return out
-	}
-	for name, tc := range map[string]struct {
-		reason    string
-		operators []config.Operator
-		want      []kindAndName
-	}{
-		"Mixed": {
-			"the one that works everywhere gives the ClusterRole its name", []config.Operator{everywhere, restricted},
-			[]kindAndName{{"ClusterRole", "both-operator"}, {"Role", "one/both-operator"}, {"Role", "elect/both-operator-leader-election"}},
-		},
-		"Restricted": {
-			"only related objects are read everywhere", []config.Operator{restricted, elsewhere},
-			[]kindAndName{{"ClusterRole", "both-operator-related"}, {"Role", "one/both-operator"}, {"Role", "two/both-operator"}, {"Role", "elect/both-operator-leader-election"}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := &Program{Name: "both", Defaults: Defaults{MetricsAddress: "0", HealthAddress: ":9", Lease: types.NamespacedName{Namespace: "elect", Name: "turns"}}}
-			for _, cfg := range tc.operators {
-				p.Operators = append(p.Operators, Operator{Config: cfg})
-			}
-			var stdout, stderr strings.Builder
-			require.Zero(t, p.Do(t.Context(), []string{"manifests", "--image=i"}, &stdout, &stderr), stderr.String())
-			got := stdout.String()
-			require.Equal(t, tc.want, kinds(got), tc.reason)
-			for _, want := range []string{
-				"# The operators " + tc.operators[0].Name + ", " + tc.operators[1].Name + ", to be applied once their CustomResourceDefinitions and the namespace both-system are there.\n",
-				"- --metrics-bind-address=:8080\n", "- --health-probe-bind-address=:8081\n", "  - turns\n",
-			} {
-				require.Contains(t, got, want)
-			}
-			for role := range strings.SplitSeq(got, "---\n") {
-				require.LessOrEqual(t, strings.Count(role, "  - configmaps\n"), 1, "one rule for each resource")
-			}
-		})
-	}
-	for name, want := range map[string]string{"My_Program": `"My_Program" can't be the name of a Deployment`, strings.Repeat("a", 64): "at most 63"} {
-		p := &Program{Name: name, Operators: []Operator{{Config: everywhere}}}
-		var stdout, stderr strings.Builder
-		require.Equal(t, exitError, p.Do(t.Context(), []string{"manifests", "--image=i"}, &stdout, &stderr))
-		require.Contains(t, stderr.String(), want)
-		require.Empty(t, stdout.String())
-	}
+	_, err := Make([]config.Operator{cfg}, sampleOptions())
+	require.ErrorContains(t, err, "Name")
 }

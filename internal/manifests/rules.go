@@ -1,4 +1,4 @@
-package cli
+package manifests
 
 import (
 	"errors"
@@ -76,12 +76,12 @@ type rights struct {
 
 // rightsOf returns the rules that several operators of one program need together, each
 // with its defaults. Warnings tell of what can't be known without an API server.
-func rightsOf(operators []Operator) (rights, []string, error) {
+func rightsOf(operators []config.Operator) (rights, []string, error) {
 	out := rights{related: true, in: map[string][]rbacv1.PolicyRule{}}
 	var warnings []string
 	var errs []error
-	for _, o := range operators {
-		needed, everywhere, warned, err := rules(o.Config)
+	for _, cfg := range operators {
+		needed, everywhere, warned, err := rules(cfg)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -91,12 +91,12 @@ func rightsOf(operators []Operator) (rights, []string, error) {
 				warnings = append(warnings, w)
 			}
 		}
-		if len(o.Config.Namespaces) == 0 {
+		if len(cfg.Namespaces) == 0 {
 			out.related = false
 			out.everywhere = withMore(out.everywhere, needed)
 		}
 		out.everywhere = withMore(out.everywhere, everywhere)
-		for _, ns := range o.Config.Namespaces {
+		for _, ns := range cfg.Namespaces {
 			if _, known := out.in[ns]; !known {
 				out.namespaces = append(out.namespaces, ns)
 			}

@@ -1,4 +1,4 @@
-package cli
+package manifests
 
 import (
 	"time"
@@ -13,19 +13,21 @@ import (
 	"github.com/roperator/roperator/internal/defaults"
 )
 
+// The ports of the Deployment's Pods.
 const (
-	metricsPort = 8080
-	healthPort  = 8081
-	// terminationGracePeriod, in seconds, leaves the operator time to hand over the
-	// lease after its shutdown timeout.
-	terminationGracePeriod = int64(defaults.ShutdownTimeout/time.Second) + 15
+	MetricsPort = 8080
+	HealthPort  = 8081
 )
+
+// terminationGracePeriod, in seconds, leaves the operator time to hand over the
+// lease after its shutdown timeout.
+const terminationGracePeriod = int64(defaults.ShutdownTimeout/time.Second) + 15
 
 // deployment returns the Deployment that runs the operator.
 func (in *installation) deployment() *appsv1.Deployment {
-	replicas := int32(in.replicas)
+	replicas := int32(in.Replicas)
 	return &appsv1.Deployment{
-		TypeMeta: typeMeta("apps/v1", "Deployment"), ObjectMeta: in.meta(in.name),
+		TypeMeta: typeMeta("apps/v1", "Deployment"), ObjectMeta: in.meta(in.Name),
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &replicas,
 			Selector: &metav1.LabelSelector{MatchLabels: in.labels},
@@ -43,7 +45,7 @@ func (in *installation) deployment() *appsv1.Deployment {
 // pod returns the spec of the Deployment's Pods.
 func (in *installation) pod() corev1.PodSpec {
 	spec := corev1.PodSpec{
-		ServiceAccountName:            in.name,
+		ServiceAccountName:            in.Name,
 		NodeSelector:                  map[string]string{corev1.LabelOSStable: "linux"},
 		TerminationGracePeriodSeconds: new(terminationGracePeriod),
 		SecurityContext: &corev1.PodSecurityContext{
@@ -52,7 +54,7 @@ func (in *installation) pod() corev1.PodSpec {
 		},
 		Containers: []corev1.Container{in.container()},
 	}
-	if in.replicas > 1 {
+	if in.Replicas > 1 {
 		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: in.labels},
@@ -68,11 +70,11 @@ func (in *installation) container() corev1.Container {
 	}
 	return corev1.Container{
 		Name:  "operator",
-		Image: in.image,
-		Args:  append([]string{"--leader-elect"}, in.args...),
+		Image: in.Image,
+		Args:  append([]string{"--leader-elect"}, in.Args...),
 		Ports: []corev1.ContainerPort{
-			{Name: "metrics", ContainerPort: metricsPort, Protocol: corev1.ProtocolTCP},
-			{Name: "health", ContainerPort: healthPort, Protocol: corev1.ProtocolTCP},
+			{Name: "metrics", ContainerPort: MetricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: "health", ContainerPort: HealthPort, Protocol: corev1.ProtocolTCP},
 		},
 		LivenessProbe:  probe("/healthz"),
 		ReadinessProbe: probe("/readyz"),
@@ -101,7 +103,7 @@ func (in *installation) container() corev1.Container {
 func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 	one := intstr.FromInt32(1)
 	return &policyv1.PodDisruptionBudget{
-		TypeMeta: typeMeta("policy/v1", "PodDisruptionBudget"), ObjectMeta: in.meta(in.name),
+		TypeMeta: typeMeta("policy/v1", "PodDisruptionBudget"), ObjectMeta: in.meta(in.Name),
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: &one,
 			Selector:       &metav1.LabelSelector{MatchLabels: in.labels},
@@ -112,11 +114,11 @@ func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 // metricsService returns the Service that monitor finds the replicas by.
 func (in *installation) metricsService() *corev1.Service {
 	return &corev1.Service{
-		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.name, "-metrics")),
+		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.Name, "-metrics")),
 		Spec: corev1.ServiceSpec{
 			Selector: in.labels,
 			Ports: []corev1.ServicePort{{
-				Name: "metrics", Port: metricsPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("metrics"),
+				Name: "metrics", Port: MetricsPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("metrics"),
 			}},
 		},
 	}
@@ -127,7 +129,7 @@ func (in *installation) metricsService() *corev1.Service {
 func (in *installation) monitor() map[string]any {
 	return map[string]any{
 		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
-		"metadata": in.meta(in.name),
+		"metadata": in.meta(in.Name),
 		"spec": map[string]any{
 			"selector":  map[string]any{"matchLabels": in.labels},
 			"endpoints": []any{map[string]any{"port": "metrics"}},
