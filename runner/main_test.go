@@ -17,7 +17,7 @@ func TestCommandLineBadConfiguration(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}],
 		contexts: [{name: c, context: {cluster: c}}], current-context: c}`), 0o600))
-	for _, subcommand := range []string{"run", "plan", "manifests", "release-finalizers"} {
+	for _, subcommand := range []string{"run", "plan", "manifests", "release-finalizers", "uninstall"} {
 		var stdout, stderr strings.Builder
 		code := Program{Operators: []Spec{{config.Operator{}, handler.SyncFunc(nil)}}}.Execute(t.Context(), []string{subcommand, "--kubeconfig=" + kubeconfig}, &stdout, &stderr)
 		require.NotZero(t, code)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/cli"
+	"github.com/roperator/roperator/internal/engine/leave"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
@@ -76,7 +77,7 @@ func (p Program) program() *cli.Program {
 			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
 			ParentMetrics: p.Options.ParentMetrics,
 		},
-		Run: p.run, Plan: p.plan, Release: p.release,
+		Run: p.run, Plan: p.plan, Release: p.release, Leave: p.leave,
 	}
 	if election := p.Options.LeaderElection; election != nil {
 		out.Defaults.LeaderElect = true
@@ -107,10 +108,10 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
 	opts.Elected, opts.ParentMetrics = p.Options.Elected, said.ParentMetrics
 	if said.LeaderElect {
-		opts.LeaderElection = p.election()
+		opts.LeaderElection = p.election(said)
 	}
 	made := opts.manager()
-	made.LogLinesDropped = said.LogLinesDropped
+	made.LogLinesDropped, made.TakeOver = said.LogLinesDropped, said.TakeOver
 	var specs []manager.Spec
 	for _, o := range operators {
 		specs = append(specs, manager.Spec{Config: o.Config, Handler: o.Handler})
@@ -122,12 +123,19 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	return m.Start(ctx)
 }
 
-// election returns the election that the options ask for.
-func (p Program) election() *LeaderElection {
+// election returns the election that the options and the command line ask for.
+func (p Program) election(said cli.Options) *LeaderElection {
+	election := LeaderElection{}
 	if p.Options.LeaderElection != nil {
-		return p.Options.LeaderElection
+		election = *p.Options.LeaderElection
 	}
-	return &LeaderElection{}
+	if said.LeaseNamespace != "" {
+		election.Namespace = said.LeaseNamespace
+	}
+	if said.TakeOver != "" {
+		election.Identity = "" // one of this process's own: the program may give all replicas in a place one
+	}
+	return &election
 }
 
 // plan carries out the subcommand plan for one operator.
@@ -142,6 +150,21 @@ func (p Program) release(ctx context.Context, o cli.Operator, said cli.Options, 
 		return 0, err
 	}
 	return r.manager.Release(ctx, say)
+}
+
+// leave carries out the subcommand uninstall.
+func (p Program) leave(ctx context.Context, operators []cli.Operator, said cli.Options, how leave.How, agree func(*leave.Departure) bool, tell func(string)) (*leave.Departure, error) {
+	opts := optionsOf(said)
+	opts.LeaderElection = p.election(said)
+	var specs []Spec
+	for _, o := range operators {
+		specs = append(specs, Spec(o))
+	}
+	r, err := newRunner(opts, specs...)
+	if err != nil {
+		return nil, err
+	}
+	return r.manager.Leave(ctx, how, agree, tell)
 }
 
 // optionsOf returns the options that every subcommand has.

@@ -15,7 +15,8 @@ type flags struct {
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
 	parentMetrics                  int
-	dryRun, leaderElect            bool
+	dryRun, leaderElect, dev       bool
+	leaseNamespace                 string
 	metricsAddress, healthAddress  string
 	logLevel                       slog.Level
 	logFormat                      string

@@ -38,13 +38,18 @@ func runSubcommand() subcommand {
 		fs.StringVar(&f.metricsAddress, "metrics-bind-address", f.defaults.metricsAddress(), "where /metrics is served; 0: nowhere")
 		fs.StringVar(&f.healthAddress, "health-probe-bind-address", f.defaults.healthAddress(), "where /healthz and /readyz are served; 0: nowhere")
 		fs.BoolVar(&f.leaderElect, "leader-elect", f.defaults.LeaderElect, leaderElectUsage(f.defaults.Lease.Namespace))
+		fs.BoolVar(&f.dev, "dev", false, devUsage)
+		fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace", "", leaseNamespaceUsage)
 		fs.IntVar(&f.parentMetrics, "parent-metrics", f.defaults.ParentMetrics, "of how many parents /metrics has metrics of their own at most; 0: of none")
 		return func(ctx context.Context, c *command) int {
 			written := c.bufferLog()
 			defer written()
-			klog.SetSlogLogger(c.log) // client-go's log goes the same way
+			klog.SetSlogLogger(c.clientLog()) // client-go's log goes the same way
 			operators, opts, err := c.reach()
 			if err == nil {
+				if opts.LeaseNamespace = c.flags.leaseNamespace; c.flags.dev {
+					c.developing(ctx, operators, &opts)
+				}
 				err = c.program.Run(ctx, operators, opts)
 			}
 			if err != nil {

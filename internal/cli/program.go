@@ -15,6 +15,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/leave"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
 
@@ -41,6 +42,11 @@ type Program struct {
 	// Release takes an operator's finalizers off every parent. It calls say with a
 	// line for each parent that had one, and returns how many parents there are.
 	Release func(ctx context.Context, operator Operator, opts Options, say func(text string)) (parents int, err error)
+	// Leave takes the operators out of the cluster: see manager.Manager.Leave. The Departure is nil
+	// if the operators couldn't be looked at.
+	Leave func(ctx context.Context, operators []Operator, opts Options, how leave.How, agree func(*leave.Departure) bool, tell func(text string)) (*leave.Departure, error)
+	// Input is where answers to questions come from; nil: the terminal.
+	Input io.Reader
 }
 
 // An Operator is one of a Program.
@@ -75,6 +81,8 @@ type Options struct {
 	MetricsAddress, HealthAddress string // empty: nothing is served
 	LeaderElect                   bool   // whether replicas take turns
 	ParentMetrics                 int    // of how many parents there are metrics at most
+	LeaseNamespace                string // of the election's Lease; empty: as the program says
+	TakeOver                      string // who takes the lease from the deployed operator; empty: nobody
 	// LogLinesDropped returns how many lines of the log were dropped; nil: none are.
 	LogLinesDropped func() uint64
 }

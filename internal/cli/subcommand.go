@@ -35,7 +35,7 @@ type command struct {
 
 // subcommands returns all of them, the default first.
 func subcommands() []subcommand {
-	return []subcommand{runSubcommand(), planSubcommand(), manifestsSubcommand(), releaseSubcommand()}
+	return []subcommand{runSubcommand(), planSubcommand(), manifestsSubcommand(), releaseSubcommand(), uninstallSubcommand()}
 }
 
 // options returns the Options that the flags ask for. An error says why no API
@@ -46,7 +46,7 @@ func (c *command) options() (Options, error) {
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
 	}
 	var err error
-	if opts.RESTConfig == nil || c.flags.kubeconfig != "" || c.flags.context != "" {
+	if c.readsKubeconfig() {
 		opts.RESTConfig, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)
 	}
 	return opts, err
@@ -82,6 +82,9 @@ func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carr
 	}
 	if err = fs.Parse(rest); err == nil {
 		err = f.check(fs.Args())
+	}
+	if err == nil {
+		err = f.develop(fs)
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):

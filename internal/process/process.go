@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"os"
 	"strings"
 )
@@ -18,6 +19,10 @@ func Hostname() string {
 	}
 	return host
 }
+
+// User returns the name of the user whose process this is, as the surroundings say it, ""
+// if they don't.
+func User() string { return cmp.Or(os.Getenv("USER"), os.Getenv("LOGNAME"), os.Getenv("USERNAME")) }
 
 // PodNamespace returns the namespace of the Pod that this process runs in, "" if it
 // runs in none.

@@ -63,11 +63,13 @@ func rooms() map[string]room {
 		"internal/engine/apply":     {engine("catalog", "client", "merge", "observe", "plan", "store"), quiet()},
 		"internal/engine/relate":    {engine("catalog", "client", "observe", "schedule", "store", "watch"), quiet()},
 		"internal/engine/reconcile": {engine("apply", "catalog", "client", "merge", "observe", "plan", "relate", "schedule", "store", "watch"), quiet()},
-		"internal/engine/manager":   {engine("catalog", "client", "lead", "observe", "plan", "reconcile", "watch"), quiet()},
+		"internal/engine/leave":     {engine("catalog", "client", "lead", "plan"), quiet()},
+		"internal/engine/manager":   {engine("catalog", "client", "lead", "leave", "observe", "plan", "reconcile", "watch"), quiet()},
 		"internal/logbuffer":        {nil, pure()},
 		"internal/manifests":        {engine("catalog"), pure()},
-		"internal/cli":              {append(engine("catalog", "client", "plan"), "internal/logbuffer", "internal/manifests"), []string{"github.com/prometheus"}},
-		"runner":                    {append(engine("lead", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
+		"internal/cli/uninstall":    {engine("lead", "leave"), pure()},
+		"internal/cli":              {append(engine("catalog", "client", "leave", "plan"), "internal/cli/uninstall", "internal/logbuffer", "internal/manifests"), []string{"github.com/prometheus"}},
+		"runner":                    {append(engine("lead", "leave", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
 	}
 }
 

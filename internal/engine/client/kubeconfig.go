@@ -33,3 +33,23 @@ func LoadRESTConfig(kubeconfig, kubeContext string) (*rest.Config, error) {
 	}
 	return rc, nil
 }
+
+// ContextName returns the name of the context that LoadRESTConfig uses, for people. It is
+// "in-cluster" in a Pod, and empty if there is no kubeconfig.
+func ContextName(kubeconfig, kubeContext string) string {
+	if kubeconfig == "" && kubeContext == "" {
+		if _, err := rest.InClusterConfig(); err == nil {
+			return "in-cluster"
+		}
+	}
+	if kubeContext != "" {
+		return kubeContext
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loaded, err := rules.Load()
+	if err != nil {
+		return ""
+	}
+	return loaded.CurrentContext
+}

@@ -19,7 +19,7 @@ import (
 // The first context of work ends when work must begin no more passes: with ctx, or
 // when the lease is lost. The second one, passes, ends when running passes must stop
 // at once: when the lease is lost. The error of Run says why the lease was lost; it
-// is nil if ctx ended. An error of work says that something of the work still runs: Run
+// is nil if ctx ended, and ErrYielded if another process has asked for the lease. An error of work says that something of the work still runs: Run
 // returns it. The lease is released all the same, once Held says that nothing of the work
 // may write any more. If RBAC forbids
 // the requests about the lease, Run calls fatal with that error instead of work, and
@@ -48,9 +48,11 @@ func Run(ctx context.Context, fatal func(error), l *Lease, work func(ctx, passes
 	select {
 	case <-leading:
 	case err := <-l.refused:
+		l.withdraw(ctx)
 		fatal(err)
 		return nil
 	case <-ctx.Done():
+		l.withdraw(ctx)
 		return nil
 	}
 	l.log.InfoContext(ctx, "leading")
@@ -90,6 +92,7 @@ func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Conte
 	done := make(chan struct{})
 	var watch sync.WaitGroup
 	var lost error
+	asked := l.asked
 	watch.Go(func() {
 		for left := l.left(); left > 0; left = l.left() {
 			timer := time.NewTimer(left)
@@ -99,6 +102,10 @@ func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Conte
 				return
 			case <-l.taken:
 				timer.Stop()
+			case <-asked:
+				timer.Stop()
+				asked = nil
+				stop() // running passes end by themselves, and the lease is renewed meanwhile
 			case <-timer.C:
 			}
 		}
@@ -110,7 +117,10 @@ func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Conte
 	unfinished := work(workCtx, passes)
 	close(done)
 	watch.Wait()
-	if unfinished == nil {
+	switch {
+	case unfinished == nil && lost == nil && ctx.Err() == nil && l.isYielding():
+		return ErrYielded
+	case unfinished == nil:
 		return lost
 	}
 	l.leave(unfinished)

@@ -26,6 +26,12 @@ type Lease struct {
 	resourcelock.Interface
 	config Config // with defaults
 	log    *slog.Logger
+	leases coordinationv1.LeasesGetter // without the annotations of a takeover
+	own    claim                       // what TakeOver was called with; zero: it wasn't
+	first  struct {                    // how the Lease of the present holder was first seen; for ask alone
+		holder  string
+		renewed time.Time
+	}
 
 	mu struct {
 		sync.Mutex
@@ -36,9 +42,12 @@ type Lease struct {
 		running error     // says what still runs of the work, though the lease was given up; nil: nothing does
 		leaving bool      // the lease was given up, and this process may still tell so: by releasing it
 		failure string    // the text of the last request's error; empty: it succeeded
+
+		yielding bool // another process has asked for the lease while this one held it
 	}
 	refused chan error    // gets the error with which RBAC forbids this process to take part
 	taken   chan struct{} // closed when another process has taken the lease from this one
+	asked   chan struct{} // closed when another process has asked this one for the lease
 }
 
 // NewLease returns a lease that isn't held yet. config must have its defaults filled
@@ -55,17 +64,20 @@ func NewLease(config Config, rc *rest.Config, httpClient *http.Client, log *slog
 	if err != nil {
 		return nil, fmt.Errorf("lease: %w", err)
 	}
-	return &Lease{
-		Interface: &resourcelock.LeaseLock{
-			LeaseMeta:  metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
-			Client:     api,
-			LockConfig: resourcelock.ResourceLockConfig{Identity: config.Identity},
-		},
+	l := &Lease{
 		config:  config,
 		log:     log.With("lease", config.Namespace+"/"+config.Name, "identity", config.Identity),
+		leases:  api,
 		refused: make(chan error, 1),
 		taken:   make(chan struct{}),
-	}, nil
+		asked:   make(chan struct{}),
+	}
+	l.Interface = &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: config.Namespace, Name: config.Name},
+		Client:     annotatedLeases{api, l},
+		LockConfig: resourcelock.ResourceLockConfig{Identity: config.Identity},
+	}
+	return l, nil
 }
 
 // Key returns the namespace and the name of the Lease.
@@ -77,14 +89,22 @@ func (l *Lease) Key() types.NamespacedName {
 func (l *Lease) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.mu.gone && !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < l.config.RenewDeadline
+	return !l.mu.gone && !l.mu.renewed.IsZero() && elapsed(l.mu.renewed) < l.config.RenewDeadline
+}
+
+// elapsed returns how much time has passed since t. While a machine is suspended, only one
+// of its clocks may go on: the one that has gone further counts. A lease that expires too
+// early is lost, and nothing else is; one that is held for too long lets two processes write.
+func elapsed(t time.Time) time.Duration {
+	now := time.Now()
+	return max(now.Sub(t), now.Round(0).Sub(t.Round(0)))
 }
 
 // renewedWithin says whether the last renewal began less than d ago.
 func (l *Lease) renewedWithin(d time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.mu.renewed.IsZero() && time.Since(l.mu.renewed) < d
+	return !l.mu.renewed.IsZero() && elapsed(l.mu.renewed) < d
 }
 
 // left returns for how long the lease will be held without another renewal; zero or
@@ -95,7 +115,7 @@ func (l *Lease) left() time.Duration {
 	if l.mu.renewed.IsZero() {
 		return 0
 	}
-	return l.config.RenewDeadline - time.Since(l.mu.renewed)
+	return l.config.RenewDeadline - elapsed(l.mu.renewed)
 }
 
 // lose gives the lease up. It makes no request: a process that couldn't renew the
@@ -148,6 +168,8 @@ func (l *Lease) Lost() error {
 		return nil
 	case l.mu.running != nil:
 		return fmt.Errorf("Lease %s: given up: %w", l.Describe(), l.mu.running)
+	case l.takesOver():
+		return fmt.Errorf("Lease %s: lost: it wasn't renewed in time (did the machine sleep?), so the deployed operator works again; start anew to take it over again", l.Describe())
 	case l.mu.taker != "":
 		return fmt.Errorf("Lease %s: lost: %s took it; was the Lease deleted or changed by hand?", l.Describe(), l.mu.taker)
 	default:
@@ -177,8 +199,14 @@ func (l *Lease) Create(ctx context.Context, record resourcelock.LeaderElectionRe
 	if err := l.Lost(); err != nil {
 		return err
 	}
+	if l.takesOver() {
+		l.log.WarnContext(ctx, "there is no Lease to take over: no operator that elects a leader has worked here; one that runs without --leader-elect would write beside this process")
+	}
 	begin := time.Now()
 	err := l.Interface.Create(ctx, record)
+	if apierrors.IsNotFound(err) { // the namespace, as nothing else can be missing
+		l.refuse(fmt.Errorf("Lease %s: create: %w; create the namespace, or name that of the deployed operator by --leader-elect-resource-namespace", l.Describe(), err))
+	}
 	l.note(ctx, "create", begin, record, err)
 	return err
 }
@@ -219,8 +247,8 @@ func (l *Lease) note(ctx context.Context, verb string, begin time.Time, record r
 	}
 }
 
-// asked returns what a request about the Lease asks for.
-func (l *Lease) asked(verb string) apierror.Request {
+// request returns what a request about the Lease asks for.
+func (l *Lease) request(verb string) apierror.Request {
 	return apierror.Request{Verb: verb, Group: coordination.GroupName, Resource: "leases", Name: l.config.Name}
 }
 
@@ -242,11 +270,8 @@ func (l *Lease) noteFailure(ctx context.Context, verb string, err error) {
 	switch {
 	case err == nil || !news:
 	case apierrors.IsForbidden(err) && !ever:
-		select {
-		case l.refused <- fmt.Errorf("Lease %s: %s: %w", l.Describe(), verb, apierror.WithRule(err, l.asked(verb))):
-		default:
-		}
+		l.refuse(fmt.Errorf("Lease %s: %s: %w", l.Describe(), verb, apierror.WithRule(err, l.request(verb))))
 	default:
-		l.log.WarnContext(ctx, "lease request failed, retrying", "verb", verb, "error", apierror.WithRule(err, l.asked(verb)))
+		l.log.WarnContext(ctx, "lease request failed, retrying", "verb", verb, "error", apierror.WithRule(err, l.request(verb)))
 	}
 }

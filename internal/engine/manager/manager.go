@@ -21,7 +21,7 @@ import (
 )
 
 // Options are runner.Options, whose documentation says what each field means,
-// LogLinesDropped, NamespacesExist and KeepHistory. The zero value is usable.
+// LogLinesDropped, NamespacesExist, KeepHistory, TakeOver and FinalizeOnly. The zero value is usable.
 type Options struct {
 	RESTConfig                    *rest.Config         // nil: in-cluster, else that of a kubeconfig
 	Logger                        *slog.Logger         // nil: slog.Default()
@@ -32,6 +32,11 @@ type Options struct {
 	MetricsAddress, HealthAddress string               // empty: nothing is served
 	ShutdownTimeout               time.Duration        // 0: 30 s
 	ParentMetrics                 int                  // of how many parents of an operator there are metrics at most; 0: of none
+	// TakeOver has this process take the lease from the one that leads, and names who does
+	// so. Empty: it waits for its turn. See lead.Lease.TakeOver.
+	TakeOver string
+	// FinalizeOnly leaves parents alone that aren't being deleted.
+	FinalizeOnly bool
 	// LogLinesDropped returns how many lines of the process's log were dropped. It may be
 	// called concurrently. Nil: none are, or it isn't known.
 	LogLinesDropped func() uint64
@@ -159,6 +164,19 @@ func (m *Manager) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for {
+		err := m.term(ctx, l)
+		if !errors.Is(err, lead.ErrYielded) {
+			return err
+		}
+		m.log.InfoContext(ctx, "the lease was taken over; waiting for it anew")
+	}
+}
+
+// term runs the operators as Start does, until another process has taken the lease over:
+// the error is lead.ErrYielded then. Nothing of a term is left for the next one, so that the
+// operators know no more than after a start.
+func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 	var lock *lead.Lease
 	guarded := l
 	if m.elects() {
@@ -168,6 +186,11 @@ func (m *Manager) Start(ctx context.Context) error {
 		guarded = l.Under(lock)
 	}
 	defer m.unregister()
+	defer func() {
+		if errors.Is(err, lead.ErrYielded) {
+			m.restart()
+		}
+	}()
 	engines, err := m.newEngines(ctx, guarded)
 	defer closeAll(engines)
 	if err != nil || engines == nil {
@@ -212,6 +235,9 @@ func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m.opts.TakeOver != "" {
+		created.TakeOver(m.opts.TakeOver)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.lease = created
@@ -234,6 +260,13 @@ func (m *Manager) newEngines(ctx context.Context, l *client.Link) ([]*reconcile.
 		return nil, nil //nolint:nilerr,nilnil // told to stop
 	}
 	return engines, err
+}
+
+// restart notes that the operators have ended, and are about to begin anew.
+func (m *Manager) restart() {
+	for _, o := range m.operators {
+		o.began(nil)
+	}
 }
 
 // unregister takes the metrics of all operators out of the registry.

@@ -107,7 +107,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	e := reconcile.New(reconcile.Config{
 		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
-		RelatedClient: related, Finder: finder,
+		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly,
 	})
 	e.ReadSchemas(ctx)
 	watched := make([]resource.Type, 0, len(types.All()))

@@ -49,6 +49,8 @@ type Config struct {
 	// KeepHistory keeps the newest errors of each parent and the conflict loops,
 	// for Engine.Errors and Engine.Loops.
 	KeepHistory bool
+	// FinalizeOnly leaves parents alone that aren't being deleted.
+	FinalizeOnly bool
 }
 
 // An Engine is one operator: everything that its passes share. Its exported
@@ -92,6 +94,7 @@ type Engine struct {
 	once      bool              // related objects are asked for in the pass: see PlanAll
 
 	departedWithin string // see Config
+	finalizeOnly   bool   // see Config
 	log            *slog.Logger
 }
 
@@ -119,6 +122,7 @@ func New(c Config) *Engine {
 		log:      c.Log,
 
 		departedWithin: c.DepartedWithin,
+		finalizeOnly:   c.FinalizeOnly,
 	}
 	e.current.Store(c.Settings)
 	e.keeper.init(c.Schemas)

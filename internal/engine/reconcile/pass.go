@@ -130,6 +130,9 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	if p.parent.IsDeleting() {
 		return p.finalize(ctx)
 	}
+	if p.finalizeOnly {
+		return schedule.Outcome{}, nil
+	}
 	if out, err = p.work(ctx); err != nil {
 		return p.tellFailure(ctx, out, err)
 	}

@@ -1,0 +1,171 @@
+package leave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Survey is what there is of an operator.
+type Survey struct {
+	Operator string
+	Parent   *catalog.Kind
+	Parents  []Remnant // by namespace and name
+	Children []Remnant // in the order of their types, then by namespace and name
+}
+
+// Look finds the parents and children of each operator. It reads their metadata, and
+// writes nothing.
+func Look(ctx context.Context, operators []Operator) ([]Survey, error) {
+	out := make([]Survey, 0, len(operators))
+	for _, o := range operators {
+		parents, err := o.parents(ctx)
+		if err != nil {
+			return nil, err
+		}
+		children, err := o.children(ctx, nil)
+		if err != nil {
+			return nil, err
+		}
+		s := Survey{Operator: o.name(), Parent: o.Settings.Types.Parent}
+		for _, p := range parents {
+			s.Parents = append(s.Parents, o.remnant(p))
+		}
+		for _, c := range children {
+			s.Children = append(s.Children, remnantOf(c.object))
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// remnant returns what is told of a parent.
+func (o Operator) remnant(parent *resource.Resource) Remnant {
+	r := remnantOf(parent)
+	r.Holds, r.Paused = o.holds(parent), o.isPaused(parent)
+	return r
+}
+
+// parents returns the metadata of the parents that the operator serves, and of those with
+// a finalizer of it, by namespace and name.
+func (o Operator) parents(ctx context.Context) ([]*resource.Resource, error) {
+	var out []*resource.Resource
+	err := o.each(ctx, o.Settings.Types.Parent, "", func(res *resource.Resource) {
+		if o.Settings.Selects(res) || o.holds(res) {
+			out = append(out, res)
+		}
+	})
+	return out, err
+}
+
+// A child is an object of which a parent of the operator is the controller, and that has
+// the operator's labels.
+type child struct {
+	kind   *catalog.Kind
+	object *resource.Resource // its metadata
+	parent types.UID
+}
+
+// children returns the children of a parent, or of all parents if parent is nil. Types
+// that aren't served have none.
+func (o Operator) children(ctx context.Context, parent *resource.Resource) ([]child, error) {
+	selector := o.Settings.ChildSelector()
+	if parent != nil {
+		selector = fmt.Sprintf("%s=%s,%s=%s", o.Settings.Config.OwnershipLabel, o.name(), o.Settings.Config.TrackingLabel, parent.UID())
+	}
+	group := o.Settings.Config.Parent.GroupVersionKind().GroupKind()
+	var out []child
+	for _, k := range slices.Concat(o.Settings.Types.Children, o.Settings.Types.Former) {
+		if k.Unserved {
+			continue
+		}
+		err := o.each(ctx, k, selector, func(res *resource.Resource) {
+			tracked, _ := res.Label(o.Settings.Config.TrackingLabel)
+			if res.IsControlledBy(group, types.UID(tracked)) {
+				out = append(out, child{k, res, types.UID(tracked)})
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// each calls do for the metadata of each object of a type that matches a selector, in the
+// namespaces of the operator, by namespace and name.
+func (o Operator) each(ctx context.Context, k *catalog.Kind, selector string, do func(*resource.Resource)) error {
+	found := map[types.UID]*resource.Resource{} // a list that begins anew tells of objects twice
+	for _, namespace := range o.Settings.NamespacesOf(k) {
+		err := o.Client.EachMetadata(ctx, k, namespace, selector, func(res *resource.Resource) { found[res.UID()] = res })
+		if err != nil {
+			return catalog.Forbidden(k, "list", fmt.Errorf("%s: list: %w", k.Type, err))
+		}
+	}
+	sorted := make([]*resource.Resource, 0, len(found))
+	for _, res := range found {
+		sorted = append(sorted, res)
+	}
+	slices.SortFunc(sorted, object.Compare)
+	for _, res := range sorted {
+		do(res)
+	}
+	return nil
+}
+
+// Rights returns the rights without which the operators can't leave so.
+func Rights(operators []Operator, how How) []catalog.Right {
+	var out []catalog.Right
+	add := func(o Operator, k *catalog.Kind, verbs ...string) {
+		for _, namespace := range o.Settings.NamespacesOf(k) {
+			for _, verb := range verbs {
+				out = append(out, catalog.Right{Verb: verb, Group: k.GVR.Group, Resource: k.GVR.Resource, Namespaced: k.Namespaced, Namespace: namespace, Required: true})
+			}
+		}
+	}
+	for _, o := range operators {
+		verbs := []string{"list"}
+		if how.KeepParents || how.KeepChildren {
+			verbs = append(verbs, "get", "patch")
+		}
+		if !how.KeepParents {
+			verbs = append(verbs, "delete")
+		}
+		add(o, o.Settings.Types.Parent, verbs...)
+		for _, k := range slices.Concat(o.Settings.Types.Children, o.Settings.Types.Former) {
+			switch {
+			case k.Unserved:
+			case how.KeepChildren:
+				add(o, k, "list", "get", "patch")
+			default:
+				add(o, k, "list")
+			}
+		}
+	}
+	return out
+}
+
+// Check returns an error if the operators can't leave so, whatever there is of them.
+func Check(operators []Operator, how How) error {
+	var errs []error
+	if how.Drain < 0 {
+		errs = append(errs, fmt.Errorf("uninstall: --drain: %v is negative", how.Drain))
+	}
+	if how.Finalize && how.KeepParents {
+		errs = append(errs, errors.New("uninstall: --finalize and --keep-parents contradict each other: parents that stay aren't finalized"))
+	}
+	for _, o := range operators {
+		if !how.KeepParents && !o.ownsParents() {
+			errs = append(errs, fmt.Errorf("%s: its parents are %s objects, which are Kubernetes' and not the operator's to delete; use --keep-parents, and --keep-children if the children shall stay, too",
+				o.name(), o.Settings.Config.Parent))
+		}
+	}
+	return errors.Join(errs...)
+}
