@@ -77,7 +77,7 @@ func (p Program) program() *cli.Program {
 			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
 			ParentMetrics: p.Options.ParentMetrics,
 		},
-		Run: p.run, Plan: p.plan, Release: p.release, Leave: p.leave,
+		Run: p.run, Plan: p.plan, Explain: p.explain, Release: p.release, Leave: p.leave,
 	}
 	if election := p.Options.LeaderElection; election != nil {
 		out.Defaults.LeaderElect = true

@@ -212,15 +212,6 @@ func TestEncode(t *testing.T) {
 	require.True(t, bytes.Equal(tableJSON, text), "the order is the same in every run")
 }
 
-func TestNearest(t *testing.T) {
-	names := []string{"containers", "image", "imagePullPolicy", "name", "ports"}
-	for wrong, want := range map[string]string{
-		"container": "containers", "Image": "image", "imge": "image", "nam": "name", "port": "ports", "imagePulPolicy": "imagePullPolicy", "x": "", "volumes": "", "": "",
-	} {
-		require.Equal(t, want, nearest(wrong, names), wrong)
-	}
-}
-
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
 		if _, err := newChecker(tableJSON); err != nil {

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/roperator/roperator/internal/cli/terminal"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/textdiff"
@@ -198,21 +197,4 @@ func printLines(b *strings.Builder, path, was, will string) {
 }
 
 // printable escapes characters that a terminal would take for a command.
-func printable(text string) string {
-	if !strings.ContainsFunc(text, unprintable) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if unprintable(r) {
-			quoted := strconv.QuoteRune(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// unprintable says whether a terminal might take a character for a command.
-func unprintable(r rune) bool { return r != '\t' && !unicode.IsPrint(r) }
+func printable(text string) string { return terminal.Printable(text) }

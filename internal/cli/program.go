@@ -15,6 +15,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/leave"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
@@ -39,6 +40,9 @@ type Program struct {
 	// Plan returns what an operator would change. There may be changes beside an
 	// error.
 	Plan func(ctx context.Context, operator Operator, opts Options) ([]plan.Change, error)
+	// Explain says why a parent of an operator and its children are as they are. known is what
+	// the running process says.
+	Explain func(ctx context.Context, operator Operator, opts Options, parent types.NamespacedName, known explain.Process) (explain.Explanation, error)
 	// Release takes an operator's finalizers off every parent. It calls say with a
 	// line for each parent that had one, and returns how many parents there are.
 	Release func(ctx context.Context, operator Operator, opts Options, say func(text string)) (parents int, err error)

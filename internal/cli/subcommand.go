@@ -15,6 +15,7 @@ import (
 // A subcommand is something that an operator's program can do.
 type subcommand struct {
 	name, summary string
+	argument      string // what stands beside the flags, as its help calls it; empty: nothing
 	details       string // printed in its help, after the summary
 	// prepare registers the flags that only this subcommand has, and returns what
 	// is to be done once the flags were read.
@@ -31,11 +32,12 @@ type command struct {
 	log            *slog.Logger
 	lost           func() uint64 // how many lines of log were dropped; nil: none are
 	stdout, stderr io.Writer
+	argument       string // beside the flags; empty: there is none
 }
 
 // subcommands returns all of them, the default first.
 func subcommands() []subcommand {
-	return []subcommand{runSubcommand(), planSubcommand(), manifestsSubcommand(), releaseSubcommand(), uninstallSubcommand()}
+	return []subcommand{runSubcommand(), planSubcommand(), explainSubcommand(), manifestsSubcommand(), releaseSubcommand(), uninstallSubcommand()}
 }
 
 // options returns the Options that the flags ask for. An error says why no API
@@ -80,7 +82,12 @@ func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carr
 		printErrors(stderr, p.name(), err)
 		return nil, nil, exitUsage
 	}
-	if err = fs.Parse(rest); err == nil {
+	argument := ""
+	if err = fs.Parse(rest); err == nil && chosen.argument != "" && fs.NArg() > 0 {
+		argument = fs.Arg(0)
+		err = fs.Parse(fs.Args()[1:]) // flags may stand behind it
+	}
+	if err == nil {
 		err = f.check(fs.Args())
 	}
 	if err == nil {
@@ -95,7 +102,7 @@ func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carr
 		p.printUsage(stderr, chosen, named)
 		return nil, nil, exitUsage
 	}
-	return &command{program: p, flags: f, log: f.logger(stderr), stdout: stdout, stderr: stderr}, do, exitOK
+	return &command{program: p, flags: f, log: f.logger(stderr), stdout: stdout, stderr: stderr, argument: argument}, do, exitOK
 }
 
 // choose returns the subcommand that the arguments begin with, and the arguments after
@@ -130,7 +137,7 @@ func (p *Program) flagSet(s *subcommand, f *flags) (*flag.FlagSet, carryOut, err
 func (p *Program) printUsage(w io.Writer, s subcommand, named bool) {
 	name := p.name()
 	if named {
-		fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s: %s.\n", name, s.name, s.name, s.summary)
+		fmt.Fprintf(w, "Usage: %s %s [flags]\n\n%s: %s.\n", name, strings.TrimSpace(s.name+" "+s.argument), s.name, s.summary)
 		if s.details != "" {
 			fmt.Fprintf(w, "\n%s\n", s.details)
 		}

@@ -62,14 +62,19 @@ func rooms() map[string]room {
 		"internal/engine/watch":     {engine("catalog", "client", "observe", "schedule", "store"), quiet()},
 		"internal/engine/apply":     {engine("catalog", "client", "merge", "observe", "plan", "store"), quiet()},
 		"internal/engine/relate":    {engine("catalog", "client", "observe", "schedule", "store", "watch"), quiet()},
-		"internal/engine/reconcile": {engine("apply", "catalog", "client", "merge", "observe", "plan", "relate", "schedule", "store", "watch"), quiet()},
+		"internal/engine/reconcile": {engine("apply", "catalog", "client", "explain", "merge", "observe", "plan", "relate", "schedule", "store", "watch"), quiet()},
 		"internal/engine/leave":     {engine("catalog", "client", "lead", "plan"), quiet()},
-		"internal/engine/manager":   {engine("catalog", "client", "lead", "leave", "observe", "plan", "reconcile", "watch"), quiet()},
+		"internal/engine/manager":   {engine("catalog", "client", "explain", "lead", "leave", "observe", "plan", "reconcile", "watch"), quiet()},
 		"internal/logbuffer":        {nil, pure()},
 		"internal/manifests":        {engine("catalog"), pure()},
 		"internal/cli/uninstall":    {engine("lead", "leave"), pure()},
-		"internal/cli":              {append(engine("catalog", "client", "leave", "plan"), "internal/cli/uninstall", "internal/logbuffer", "internal/manifests"), []string{"github.com/prometheus"}},
-		"runner":                    {append(engine("lead", "leave", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
+		"internal/cli":              {append(engine("catalog", "client", "explain", "leave", "plan"), "internal/cli/uninstall", "internal/logbuffer", "internal/manifests", "internal/cli/terminal", "internal/cli/explain/reach", "internal/cli/explain/tree"), []string{"github.com/prometheus"}},
+		"runner":                    {append(engine("explain", "lead", "leave", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
+
+		"internal/engine/explain":    {engine("catalog", "plan"), pure()},
+		"internal/cli/terminal":      {nil, []string{"github.com/prometheus", "k8s.io"}},
+		"internal/cli/explain/tree":  {append(engine("explain"), "internal/cli/terminal"), pure()},
+		"internal/cli/explain/reach": {engine("explain"), []string{"github.com/prometheus"}},
 	}
 }
 

@@ -38,22 +38,53 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 		return Result{Err: err}, nil
 	}
 	s := x.standingOf(a, live)
-	switch {
-	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
+	switch x.claimOn(live, &s) {
+	case claimEnds:
 		x.keep(live)
 		return Result{Await: true, Parked: x.Store.Await(live, x.Parent.UID())}, nil
-	case s.child && x.contradicts(live):
+	case claimStillThere:
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
-	case s.child:
-		// An earlier create succeeded, though its answer never arrived.
+	case claimArrived:
 		x.keep(live)
 		return Result{Live: live, Await: true, Wrote: true}, nil
-	case s.controlled && !s.foreign:
+	case claimControlled:
 		return x.takeControlled(ctx, a, live, s)
-	case s.free():
+	case claimFree:
 		return x.takeIfParentLives(ctx, a, live)
 	}
 	return x.leave(ctx, a, live, s), nil
+}
+
+// A claimKind says what is to be done about an object that holds the name of a child.
+type claimKind int
+
+const (
+	claimForeign    claimKind = iota // nothing
+	claimEnds                        // it is being deleted: its end is awaited
+	claimStillThere                  // it is a child that was deleted, and is there all the same
+	claimArrived                     // it is a child: an earlier create succeeded, though its answer never arrived
+	claimControlled                  // its controller is the parent
+	claimFree                        // it is nobody's, and may be adopted
+)
+
+// notLabelled says whose an object is that the parent controls and the operator hasn't made.
+const notLabelled = "its controller is this parent, but it isn't labelled as a child"
+
+// claimOn returns what is to be done about an object of this standing.
+func (x *Executor) claimOn(live *resource.Resource, s *standing) claimKind {
+	switch {
+	case live.IsDeleting() && (s.owned == x.Config.Name || s.controlled || s.free()):
+		return claimEnds
+	case s.child && x.contradicts(live):
+		return claimStillThere
+	case s.child:
+		return claimArrived
+	case s.controlled && !s.foreign:
+		return claimControlled
+	case s.free():
+		return claimFree
+	}
+	return claimForeign
 }
 
 // takeControlled takes an object whose controller is the parent, and which lacks
@@ -69,7 +100,7 @@ func (x *Executor) takeControlled(ctx context.Context, a *plan.Action, live *res
 	case s.adoptable && s.unlabelled():
 		return x.takeIfParentLives(ctx, a, live)
 	}
-	return Result{Err: x.nameTaken(a, live, "its controller is this parent, but it isn't labelled as a child")}, nil
+	return Result{Err: x.nameTaken(a, live, notLabelled)}, nil
 }
 
 // leave leaves an object alone that the operator must not take. If it is a child

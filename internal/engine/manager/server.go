@@ -44,6 +44,7 @@ func (m *Manager) serve(ctx context.Context) (*server, error) {
 			return nil, err
 		}
 		at(m.opts.MetricsAddress).Handle("GET /metrics", page)
+		at(m.opts.MetricsAddress).HandleFunc("GET "+ExplainPath, m.explainPage)
 	}
 	if m.opts.HealthAddress != "" {
 		at(m.opts.HealthAddress).HandleFunc("GET /healthz", m.healthz)

@@ -75,6 +75,17 @@ func (m *Memory) Waits(parent types.UID) []string {
 	return nil
 }
 
+// LastError returns the text of the last failure of the parent with this UID, "" if its last pass
+// succeeded. It may be called while a pass is under way.
+func (m *Memory) LastError(parent types.UID) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.mu.parents[parent]; p != nil {
+		return p.LastError()
+	}
+	return ""
+}
+
 // Len returns the number of parents that are remembered.
 func (m *Memory) Len() int {
 	m.mu.Lock()
@@ -84,7 +95,7 @@ func (m *Memory) Len() int {
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
 // methods change it, and all of those are in this file, in conditions.go, in
-// memory_prompts.go, in memory_rivals.go and in memory_setbacks.go. It isn't safe for concurrent use, LastErrors and Waits aside. The zero
+// memory_prompts.go, in memory_rivals.go and in memory_setbacks.go. It isn't safe for concurrent use, LastError, LastErrors and Waits aside. The zero
 // value remembers nothing.
 type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
@@ -139,8 +150,8 @@ type ParentMemory struct {
 	foretold jsonvalue.Digest
 	// waits say, as texts, what the last pass waited for; nil: nothing.
 	waits atomic.Pointer[[]string]
-	// lastError is the text of the last failure; empty: the last pass succeeded.
-	lastError string
+	// lastError is the text of the last failure; nil: the last pass succeeded.
+	lastError atomic.Pointer[string]
 	// ends is the parent's resourceVersion when its end was awaited last (empty: it
 	// wasn't), and endAwaited how long the end was awaited then.
 	ends       string
@@ -379,7 +390,27 @@ func (p *ParentMemory) Waits() []string {
 // Failed says whether the text of a failure differs from that of the last pass, and
 // remembers the text. The empty text stands for a success.
 func (p *ParentMemory) Failed(text string) (news bool) {
-	news = text != p.lastError
-	p.lastError = text
+	news = text != p.LastError()
+	switch {
+	case text != "":
+		p.lastError.Store(&text)
+	case news:
+		p.lastError.Store(nil)
+	}
 	return news
+}
+
+// LastError returns the text of the last failure, "" if the last pass succeeded. It may be
+// called beside all other methods.
+func (p *ParentMemory) LastError() string {
+	if text := p.lastError.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// Suppose remembers that the API server makes an object of d that differs from d in rest. Whether
+// live, that object, satisfies d is still to be compared.
+func (p *ParentMemory) Suppose(d *Desired, live *resource.Resource, rest []merge.Difference) {
+	p.children.put(accepting(d, live, rest))
 }

@@ -94,6 +94,14 @@ func (u *passesUnderWay) end(parent types.UID) {
 	delete(u.mu.byParent, parent)
 }
 
+// of returns the pass over a parent that is under way, false if none is.
+func (u *passesUnderWay) of(parent types.UID) (passUnderWay, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	each, ok := u.mu.byParent[parent]
+	return each, ok
+}
+
 // since returns the passes that began at this time or before, the oldest first.
 func (u *passesUnderWay) since(latest time.Time) []passUnderWay {
 	u.mu.Lock()

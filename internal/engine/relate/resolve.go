@@ -51,6 +51,32 @@ func NewResolver(related []config.Related) *Resolver {
 // they are.
 func (r *Resolver) Queries(types *catalog.Catalog, parent *resource.Resource, refs []handler.Ref) ([]Query, error) {
 	var out []Query
+	if err := r.each(types, parent, refs, func(q Query, _ fieldpath.Path) { out = append(out, q) }); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, Compare)
+	return slices.Compact(out), nil
+}
+
+// Origins returns, for each of Queries, where the parent says it: the paths of fields, and "Relate"
+// for what the handler says. What Queries would refuse is left out.
+func (r *Resolver) Origins(types *catalog.Catalog, parent *resource.Resource, refs []handler.Ref) map[Query][]string {
+	out := map[Query][]string{}
+	_ = r.each(types, parent, refs, func(q Query, field fieldpath.Path) {
+		from := "Relate"
+		if field != nil {
+			from = field.String()
+		}
+		if !slices.Contains(out[q], from) {
+			out[q] = append(out[q], from)
+		}
+	})
+	return out
+}
+
+// each calls do for each query of a parent, with the field that it comes from; nil: from the
+// handler. The error is that of Queries.
+func (r *Resolver) each(types *catalog.Catalog, parent *resource.Resource, refs []handler.Ref, do func(q Query, field fieldpath.Path)) error {
 	var errs []error
 	for _, of := range r.rules {
 		for _, p := range of.fields {
@@ -60,7 +86,7 @@ func (r *Resolver) Queries(types *catalog.Catalog, parent *resource.Resource, re
 				if q, err = r.query(types, parent, handler.Ref{Type: of.Type, Name: name}); err != nil {
 					break
 				}
-				out = append(out, q)
+				do(q, p)
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("related: %s: %w", p, err))
@@ -73,13 +99,12 @@ func (r *Resolver) Queries(types *catalog.Catalog, parent *resource.Resource, re
 			errs = append(errs, fmt.Errorf("related: Relate: %w", err))
 			continue
 		}
-		out = append(out, q)
+		do(q, nil)
 	}
 	if len(errs) > 0 {
-		return nil, handler.Permanent(errors.Join(errs...))
+		return handler.Permanent(errors.Join(errs...))
 	}
-	slices.SortFunc(out, Compare)
-	return slices.Compact(out), nil
+	return nil
 }
 
 // query returns what a reference of a parent is looked up by.

@@ -27,11 +27,13 @@ const (
 
 // count counts the failures and throttled passes in a row, on which the backoffs
 // depend.
-func (e *parentEntry) count(o Outcome) {
+func (e *parentEntry) count(o Outcome, now time.Time) {
 	e.notBefore = time.Time{}
-	e.failures++
+	if e.failures++; e.failures == 1 {
+		e.failingSince = now
+	}
 	if !o.Err && !o.Permanent {
-		e.failures = 0
+		e.failures, e.failingSince = 0, time.Time{}
 	}
 	e.throttles++
 	if !o.Throttled {

@@ -163,11 +163,32 @@ func (d *ConflictDetector) Active(now time.Time, parent types.UID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, h := range d.mu.parents[parent] {
-		if h.count > 0 && !h.excused && now.Sub(h.last) <= d.window {
+		if h.active(now, d.window) {
 			return true
 		}
 	}
 	return false
+}
+
+// Current returns the loop for which Active says so, of several the one with the most writes;
+// nil if there is none.
+func (d *ConflictDetector) Current(now time.Time, parent types.UID) *ConflictLoop {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var found *ConflictLoop
+	for key, h := range d.mu.parents[parent] {
+		if h.active(now, d.window) && (found == nil || h.count > found.Writes) {
+			path, values := h.culprit()
+			found = &ConflictLoop{Key: key, Path: path, Values: values, Writes: h.count}
+		}
+	}
+	return found
+}
+
+// active says whether a loop had a suspicious write within the window, and nobody has edited
+// the parent since.
+func (h *loopHistory) active(now time.Time, window time.Duration) bool {
+	return h.count > 0 && !h.excused && now.Sub(h.last) <= window
 }
 
 // Near says whether so many more suspicious writes of an object of the parent, or fewer,

@@ -31,9 +31,11 @@ type parentEntry struct {
 	timerAs    Priority  // the class in which the parent is queued then,
 	timerWhy   Trigger   // and its trigger
 
-	failures  int       // passes in a row that failed
-	throttles int       // passes in a row that were throttled
-	notBefore time.Time // no pass starts earlier; zero unless failed or throttled
+	failures int // passes in a row that failed
+	// failingSince is when the first of these ended; zero: none has failed.
+	failingSince time.Time
+	throttles    int       // passes in a row that were throttled
+	notBefore    time.Time // no pass starts earlier; zero unless failed or throttled
 	// unthrottled is what notBefore becomes if an edit ends the throttle.
 	unthrottled time.Time
 

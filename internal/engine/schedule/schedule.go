@@ -241,7 +241,7 @@ func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	if o.Forget {
 		o = Outcome{Forget: true}
 	}
-	e.count(o)
+	e.count(o, now)
 	switch {
 	case o.Throttled || e.failures > 0:
 		s.backOffLocked(e, o, now)
