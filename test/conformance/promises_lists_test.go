@@ -3,6 +3,7 @@ package conformance
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -284,5 +285,35 @@ func TestC163_ItemsWithoutNames(t *testing.T) {
 			s.silent()
 			s.restart()
 		})
+	}
+}
+
+func TestC140_PortsOfOthers(t *testing.T) {
+	scenario(t, "C140", "a Service whose ports somebody renumbers, renames or adds to comes back to the desired ports; what can stand beside them stays")
+	for name, c := range map[string]struct {
+		ports, edited string
+		want          []any // the numbers of the ports in the end
+	}{
+		"unnamed":        {`[{port: 80, targetPort: 1}]`, `[{port: 81, protocol: TCP, targetPort: 1}]`, []any{int64(80)}},
+		"replaced":       {`[{port: 80, targetPort: 1}]`, `[{port: 81, protocol: TCP, name: a}, {port: 82, protocol: TCP, name: b}]`, []any{int64(80), int64(82)}},
+		"named":          {`[{port: 80, name: http}]`, `[{port: 81, protocol: TCP, name: http}]`, []any{int64(80)}},
+		"of another":     {`[{port: 80, name: http}]`, `[{port: 80, protocol: TCP, name: old}, {port: 81, protocol: TCP, name: http}]`, []any{int64(80)}},
+		"with a sibling": {`[{port: 80, name: http}]`, `[{port: 81, protocol: TCP, name: http}, {port: 9, protocol: TCP, name: x}]`, []any{int64(80), int64(9)}},
+	} {
+		for _, strategy := range inPlace() {
+			t.Run(name+"/"+string(strategy), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, "c140-ports-"+strings.ReplaceAll(name, " ", "-")+"-"+lower(strategy), childrenBy(strategy, k8s.Service)...)
+				service := manifest(t, `{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {selector: {app: one}, ports: `+c.ports+`}}`)
+				s.want(service)
+				change, err := json.Marshal(map[string]any{"spec": manifest(t, "{ports: "+c.edited+"}")})
+				require.NoError(t, err)
+				s.patch(k8s.Service, "one", string(change))
+				settle(t, s.Kit)
+				require.Equal(t, c.want, names(s.field(service, "spec", "ports"), "port"))
+				s.silent()
+				s.restart()
+			})
+		}
 	}
 }

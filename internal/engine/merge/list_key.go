@@ -102,6 +102,12 @@ func (k listKey) value(item any, name string) any {
 	return k.defaults[name]
 }
 
+// name returns the name of an item, "" if it has none.
+func (k listKey) name(item any) string {
+	name, _ := k.value(item, "name").(string)
+	return name
+}
+
 // equal says whether two items have the same key.
 func (k listKey) equal(a, b any) bool {
 	for _, name := range k.names {

@@ -63,29 +63,44 @@ func (m *merging) item(e *keyedEdit, i int, at place) {
 
 // pairMoved pairs wanted items with live items whose keys were changed, such as
 // a port of a Service with another number. The API server would refuse the two
-// side by side, since both have the same name, or none. Items are paired by their
-// names. If each list has one item only, no name is needed. If former is known,
-// a live item that former lacks belongs to somebody else and is never paired.
-// In lists in which names needn't be unique, all keys make the identity of an item.
+// side by side, since both have the same name, or one has none. So a wanted item is
+// paired with the live item of its name, whoever has made that one. In lists in
+// which names needn't be unique, all keys make the identity of an item.
 func (e *keyedEdit) pairMoved(at place) {
 	if e.positions == nil || at.schema == nil || !at.schema.UniqueNames {
 		return
 	}
-	sole := len(e.live) == 1 && len(e.wanted) == 1 && (at.schema.SoleUnnamed || at.formerKnown)
 	for i, want := range e.wanted {
 		if want == nil || e.positions[i] >= 0 || !e.key.complete(want) {
 			continue
 		}
-		name, _ := e.key.value(want, "name").(string)
-		j := slices.IndexFunc(e.live, func(have any) bool {
-			liveName, _ := e.key.value(have, "name").(string)
-			return liveName == name && (name != "" || sole) && (!at.formerKnown || at.former.hasItem(have, at.schema)) &&
-				!at.ignoredOf(have, -1).here()
-		})
+		j := -1
+		if name := e.key.name(want); name != "" {
+			j = slices.IndexFunc(e.live, func(have any) bool { return e.key.name(have) == name && !at.ignoredOf(have, -1).here() })
+		} else if len(e.wanted) == 1 {
+			j = e.movedUnnamed(at)
+		}
 		if j >= 0 && !e.used[j] {
 			e.positions[i], e.used[j] = j, true
 		}
 	}
+}
+
+// movedUnnamed returns the index of the live item that has become of the only wanted
+// item, which has no name, or -1. If an item without a name can't have siblings, that is
+// one of the live items, and best one that former has. Else only former can tell.
+func (e *keyedEdit) movedUnnamed(at place) int {
+	others := -1
+	for j, have := range e.live {
+		switch {
+		case at.ignoredOf(have, -1).here():
+		case at.formerKnown && at.former.hasItem(have, at.schema) && (at.schema.SoleUnnamed || len(e.live) == 1 && e.key.name(have) == ""):
+			return j
+		case at.schema.SoleUnnamed && others < 0:
+			others = j
+		}
+	}
+	return others
 }
 
 // compared returns desired with nil in the place of items that are ignored
@@ -123,20 +138,31 @@ func (m *merging) dropItems(e *keyedEdit, names *itemNames, desired []any, at pl
 
 // dropTwins marks the live items as dropped that have the keys of a wanted item
 // besides the live item that is paired with it, and says whether there are any. The
-// one who reads the list would take a twin for the wanted item.
+// one who reads the list would take a twin for the wanted item. Where names are unique,
+// an item with the name of a wanted one is a twin, too: the API server refuses the two.
 func (e *keyedEdit) dropTwins(at place) (found bool) {
 	if e.positions == nil && len(e.live) == len(e.wanted) {
 		return false
 	}
 	wanted := itemIndex{list: e.wanted, key: &e.key}
 	for j, have := range e.live {
-		if e.isUsed(j) || !e.key.complete(have) || !wanted.contains(have, j) || at.ignoredOf(have, -1).here() {
+		if e.isUsed(j) || !(e.key.complete(have) && wanted.contains(have, j) || e.takesName(have, at)) || at.ignoredOf(have, -1).here() {
 			continue
 		}
 		e.drop(j)
 		found = true
 	}
 	return found
+}
+
+// takesName says whether a live item has the name of a wanted one in a list of unique
+// names.
+func (e *keyedEdit) takesName(have any, at place) bool {
+	if at.schema == nil || !at.schema.UniqueNames {
+		return false
+	}
+	name := e.key.name(have)
+	return name != "" && slices.ContainsFunc(e.wanted, func(want any) bool { return want != nil && e.key.name(want) == name })
 }
 
 // drop marks a live item as dropped.
