@@ -89,6 +89,17 @@ type Operator struct {
 	// What belongs to a parent that the operator doesn't hold is left alone. A type that
 	// isn't served is skipped.
 	FormerChildren []resource.Type
+	// CRDs are the CustomResourceDefinitions that belong to the operator, as YAML of one
+	// document or several, embedded for example:
+	//
+	//	//go:embed crd.yaml
+	//	var definition []byte
+	//
+	// The subcommand manifests prints them. run installs them with --install-crds: see
+	// runner.Options.InstallCRDs. Without it the engine makes no request about them. They
+	// needn't be those of the parents or of children. One that is must serve the version
+	// that is used here. What is wrong with one is an error of Validate.
+	CRDs [][]byte
 	// Mappings say how kinds are served that are not built in, where that
 	// can't be asked from an API server: in the manifests command and in
 	// testkit.Sync. Without one, plural and scope are guessed.

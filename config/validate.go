@@ -44,6 +44,7 @@ func (o *Operator) Validate() error {
 	}
 	o.validateRelated(v)
 	o.validateFormerChildren(v)
+	o.validateCRDs(v)
 	o.validateMappings(v)
 	return errors.Join(v.all...)
 }
