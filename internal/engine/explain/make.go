@@ -46,7 +46,7 @@ func (p *Parent) judge(in Input, children []Child) {
 	failed := p.fail(in, children)
 	paused, _ := in.Parent.Annotation(in.Settings.Paused)
 	pending := count(children, func(c Child) bool { return c.State != WaitsFor && c.Verb != "" })
-	waiting := slices.IndexFunc(children, func(c Child) bool { return c.State == WaitsFor || c.State == Deleting || c.State == NotServed })
+	waiting := slices.IndexFunc(children, Child.waits)
 	unready := slices.IndexFunc(children, func(c Child) bool { return c.Readiness != "" && c.Readiness != readiness.Current })
 	switch {
 	case in.Unselected != "":
@@ -71,6 +71,17 @@ func (p *Parent) judge(in Input, children []Child) {
 	default:
 		p.State, p.Reason = Settled, "all is as desired"
 	}
+}
+
+// waits says whether something that the operator doesn't do has to come before a child is as desired.
+func (c Child) waits() bool {
+	switch c.State {
+	case WaitsFor, Deleting, NotServed:
+		return true
+	case Missing:
+		return c.Verb == ""
+	}
+	return false
 }
 
 // fail fills in the error of the parent, and says whether there is one. What the running process
@@ -107,21 +118,24 @@ func failures() []string {
 	return []string{plan.ReasonWriteFailed, plan.ReasonWriteRefused, plan.ReasonHandlerFailed, plan.ReasonInvalidResponse}
 }
 
+// undone says what makes a conflict loop.
+const undone = "somebody undoes what the operator writes, or the handler returns something else each time"
+
 // throttledBy says whether a conflict loop throttles the parent, and by what. Where the running
 // process can't be asked, the conditions that it keeps may tell.
 func throttledBy(in Input) (loop string, throttled bool) {
 	if l := in.Process.Loop; in.Process.Throttled {
 		if l == nil {
-			return "somebody undoes what the operator writes", true
+			return undone, true
 		}
 		text := fmt.Sprintf("%s is written again and again", l.Object)
 		if l.Path != "" {
 			text += ": " + l.Path
 		}
-		if len(l.Values) > 0 {
+		if len(l.Values) > 1 { // one alone is that of a Secret, which is hidden
 			text += " alternates between " + strings.Join(l.Values, " and ")
 		}
-		return text + "; somebody undoes what the operator writes", true
+		return text + "; " + undone, true
 	}
 	if c, ok := ownCondition(in, "Ready"); ok && in.Process.Unknown != "" && c.Reason == plan.ReasonConflictLoop {
 		return c.Message, true

@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	looking   = regexp.MustCompile(`^(kubectl (get|describe|events|logs)|cat|grep|tail) `)
+	looking   = regexp.MustCompile(`^(kubectl (get|describe|events|logs)|cat|grep|tail|\S+ explain) `)
 	age       = regexp.MustCompile(`^(\d+[dhms])+$`)
 	duration  = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s)\b`)
 	timestamp = regexp.MustCompile(`\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)

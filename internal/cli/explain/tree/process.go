@@ -17,7 +17,11 @@ func (d describer) process(p explain.Process) node {
 	}
 	n := node{title: []span{{"process " + p.From + ":", bold}, {d.doing(p), plain}}}
 	if p.Failures > 0 {
-		n.say(0, fmt.Sprintf("%s failed in a row, since %s", counted(p.Failures, "pass has", "passes have"), d.at(p.FailingSince)))
+		text := counted(p.Failures, "pass has", "passes have") + " failed in a row"
+		if p.FailingSince != nil {
+			text += ", since " + d.at(p.FailingSince)
+		}
+		n.say(0, text)
 	}
 	if p.LastError != "" {
 		n.say(0, "last error: "+p.LastError)
@@ -33,7 +37,7 @@ func (d describer) process(p explain.Process) node {
 		if l.Path != "" {
 			text += " of " + l.Path
 		}
-		if len(l.Values) > 0 {
+		if len(l.Values) > 1 { // one alone is that of a Secret, which is hidden
 			text += ", which alternates between " + strings.Join(l.Values, " and ")
 		}
 		n.say(0, text)

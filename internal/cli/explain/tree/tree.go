@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,6 +19,9 @@ type Options struct {
 	Colours bool
 	Now     time.Time // what is said of times counts from it
 }
+
+// hidden is the name of a field manager that isn't told: it may quote a Secret.
+const hidden = "(hidden)"
 
 // maxValue is how many characters of a value are shown.
 const maxValue = 200
@@ -32,10 +37,32 @@ func Write(w io.Writer, e explain.Explanation, o Options) error {
 	for _, r := range e.Related {
 		root.nodes = append(root.nodes, d.related(r))
 	}
-	root.nodes = append(root.nodes, d.process(e.Process))
+	root.nodes = append(root.nodes, d.process(unsaid(e)))
 	p.root(root)
 	_, err := io.WriteString(w, p.b.String())
 	return err
+}
+
+// unsaid returns what the process says and the parent and the children don't say already.
+func unsaid(e explain.Explanation) explain.Process {
+	p := e.Process
+	if p.LastError == e.Parent.Error {
+		p.LastError = ""
+	}
+	var rest []explain.ChildError
+	for _, failed := range p.ChildErrors {
+		if !slices.ContainsFunc(e.Children, func(c explain.Child) bool { return c.Object == failed.Object }) {
+			rest = append(rest, failed)
+		}
+	}
+	p.ChildErrors = rest
+	if e.Parent.State == explain.Throttled {
+		p.Loop = nil
+	}
+	if e.Parent.FailingSince != nil && p.FailingSince != nil && e.Parent.FailingSince.Equal(*p.FailingSince) {
+		p.FailingSince = nil
+	}
+	return p
 }
 
 // A describer makes nodes.
@@ -102,7 +129,7 @@ func (d describer) child(c explain.Child) node {
 	for _, o := range c.WaitsFor {
 		n.say(2, "waits for "+o.String())
 	}
-	if c.Error != "" {
+	if c.Error != "" && c.State != explain.Foreign { // which the reason says
 		n.say(0, "error: "+c.Error)
 	}
 	if len(c.Finalizers) > 0 {
@@ -158,7 +185,11 @@ func (d describer) who(w *explain.Writer) string {
 	if w.Subresource != "" {
 		how += " of " + w.Subresource
 	}
-	return fmt.Sprintf("%q, %s, %s", w.Manager, how, d.at(w.Time))
+	manager := strconv.Quote(w.Manager)
+	if w.Manager == hidden {
+		manager = "another manager, whose name is hidden"
+	}
+	return fmt.Sprintf("%s, %s, %s", manager, how, d.at(w.Time))
 }
 
 // value prints a JSON value in one line.
