@@ -1,0 +1,149 @@
+// Package operatorproc runs operators in processes of their own, for tests that stop and
+// kill them: the test's own binary, started again with an environment variable that says
+// which operator it is to be.
+//
+//	p := operatorproc.Start(t, "one", kubeconfig, "run", "--leader-elect")
+//	p.Says("msg=leading")
+//	p.Signal(syscall.SIGTERM)
+//	require.Zero(t, p.Exit())
+//
+// A Process dies with the test. One goroutine waits for its end, and ends with it.
+package operatorproc
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// Variable is set in the environment of a Process, to its name.
+const Variable = "ROPERATOR_TEST_OPERATOR"
+
+// patience only bounds a hang.
+const patience = 4 * time.Minute
+
+// A Process is an operator in a process of its own. Its methods are for the test's goroutine.
+type Process struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	log  string        // the file it writes to
+	done chan struct{} // closed when it has ended
+}
+
+// EndWithTest ends this process when the test has ended that has started it. It is for the
+// main function of a Process.
+func EndWithTest() {
+	go func() { // ends with the process
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		}
+		os.Exit(3)
+	}()
+}
+
+// Start starts the test's binary as an operator of this name.
+func Start(t *testing.T, name, kubeconfig string, args ...string) *Process {
+	t.Helper()
+	p := &Process{t: t, log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
+	out, err := os.Create(p.log)
+	require.NoError(t, err)
+	defer out.Close()
+	p.cmd = exec.Command(os.Args[0], args...)
+	p.cmd.Env = append(os.Environ(), Variable+"="+name, "KUBECONFIG="+kubeconfig)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	in, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, p.cmd.Start())
+	go func() { // ends with the process, which the cleanup sees to
+		defer close(p.done)
+		_ = p.cmd.Wait() // the exit code tells
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // unless it has ended
+		<-p.done
+		_ = in.Close()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, p.Said())
+		}
+	})
+	return p
+}
+
+// Signal sends a signal to the process.
+func (p *Process) Signal(signal syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(signal))
+}
+
+// Freeze stops the process as SIGSTOP does, until SIGCONT. It can't see the end of the test
+// then, so a shell does, and kills it if this process dies.
+func (p *Process) Freeze() {
+	p.t.Helper()
+	guard := exec.Command("sh", "-c", `read -r _ || kill -KILL "$0"`, strconv.Itoa(p.cmd.Process.Pid))
+	in, err := guard.StdinPipe()
+	require.NoError(p.t, err)
+	require.NoError(p.t, guard.Start())
+	p.t.Cleanup(func() {
+		_, err := io.WriteString(in, "done\n")
+		require.NoError(p.t, err)
+		require.NoError(p.t, guard.Wait())
+	})
+	p.Signal(syscall.SIGSTOP)
+}
+
+// Ended says whether the process has ended.
+func (p *Process) Ended() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Exit waits for the end of the process, and returns its exit code.
+func (p *Process) Exit() int {
+	p.t.Helper()
+	require.Eventually(p.t, p.Ended, patience, 50*time.Millisecond, "the process ends")
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Said returns what the process has written so far.
+func (p *Process) Said() string {
+	text, err := os.ReadFile(p.log)
+	require.NoError(p.t, err)
+	return string(text)
+}
+
+// Says waits until the process has written a text.
+func (p *Process) Says(text string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return strings.Contains(p.Said(), text) || p.Ended() }, patience, 50*time.Millisecond, "it says %s", text)
+	require.Contains(p.t, p.Said(), text)
+}
+
+// Kubeconfig returns a kubeconfig like the given one, with which one impersonates a user: an
+// administrator, or nobody in particular.
+func Kubeconfig(t *testing.T, like, user string, admin bool) string {
+	t.Helper()
+	cfg, err := clientcmd.LoadFromFile(like)
+	require.NoError(t, err)
+	for _, info := range cfg.AuthInfos {
+		info.Impersonate = user
+		if admin {
+			info.ImpersonateGroups = []string{"system:masters"}
+		}
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*cfg, file))
+	return file
+}
