@@ -159,7 +159,9 @@ func (c *cluster) startOperator() error {
 	if err != nil {
 		return err
 	}
-	return c.keeper.start("echoserver", c.bin["echoserver"], "--kubeconfig="+config, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	// With its Lease where a Deployment would have it, so that run --dev finds it.
+	return c.keeper.start("echoserver", c.bin["echoserver"], "--kubeconfig="+config, "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		"--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace)
 }
 
 // withFreePort starts a process that listens on a free port and waits until it

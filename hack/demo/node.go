@@ -16,7 +16,9 @@ import (
 
 const (
 	demoNamespace = "demo"
-	nodeName      = "demo-node"
+	// operatorNamespace is where the operator would be installed.
+	operatorNamespace = "echoserver-system"
+	nodeName          = "demo-node"
 )
 
 // startKubelet starts kwok, which plays the kubelet.
@@ -51,9 +53,11 @@ func (c *cluster) addNode(ctx context.Context) error {
 	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("node: %w", err)
 	}
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: demoNamespace}}
-	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("namespace: %w", err)
+	for _, name := range []string{demoNamespace, operatorNamespace} {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("namespace: %w", err)
+		}
 	}
 	err = c.await(ctx, "the node is ready", func(ctx context.Context) bool {
 		node, err := client.CoreV1().Nodes().Get(ctx, nodeName, metav1.GetOptions{})

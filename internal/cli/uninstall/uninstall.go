@@ -142,6 +142,9 @@ func printRemnants(w io.Writer, l *leave.Left) {
 	for _, group := range byType(l.Children) {
 		fmt.Fprintf(w, "%s: left are %s\n", l.Operator, named(group, group[0].Ref.Type.Kind))
 	}
+	if l.Unknown {
+		fmt.Fprintf(w, "%s: what else is left couldn't be looked for\n", l.Operator)
+	}
 }
 
 // printNext prints what is to be removed next.

@@ -13,6 +13,9 @@ import (
 // lookEvery is how often what is left is looked for.
 const lookEvery = time.Second
 
+// lastLook bounds the last look at what is left, once the caller's context has ended.
+const lastLook = 5 * time.Second
+
 // tellEvery is how often, at most, is told what is waited for.
 const tellEvery = 5 * time.Second
 
@@ -21,10 +24,11 @@ type Left struct {
 	Operator string
 	Parents  []Remnant // not those that were to stay
 	Children []Remnant // not those that were to stay
+	Unknown  bool      // there may be more: it couldn't be looked for
 }
 
 // Nothing says whether nothing is left.
-func (l *Left) Nothing() bool { return len(l.Parents)+len(l.Children) == 0 }
+func (l *Left) Nothing() bool { return len(l.Parents)+len(l.Children) == 0 && !l.Unknown }
 
 // Delete deletes the parents of the survey, unless they are to stay, and waits until they
 // are gone, and their children unless those are to stay, for as long as how.Drain says. It
@@ -63,7 +67,7 @@ type draining struct {
 
 // deleteParents deletes the parents of the survey that the operator serves.
 func (d *draining) deleteParents(ctx context.Context) error {
-	if d.how.KeepParents {
+	if d.how.KeepParents || ctx.Err() != nil {
 		return nil
 	}
 	parents, err := d.parents(ctx)
@@ -82,10 +86,13 @@ func (d *draining) deleteParents(ctx context.Context) error {
 // drain waits until nothing is left, and returns what is.
 func (d *draining) drain(ctx context.Context) (Left, error) {
 	for {
+		if ctx.Err() != nil {
+			return d.atTheEnd(ctx)
+		}
 		left, err := d.left(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return left, fmt.Errorf("uninstall: %s: %w; run it again to go on", d.name(), context.Cause(ctx))
+			return d.atTheEnd(ctx)
 		case err != nil:
 			return left, err
 		case !d.waits(&left), !time.Now().Before(d.deadline):
@@ -103,6 +110,14 @@ func (d *draining) drain(ctx context.Context) (Left, error) {
 	}
 }
 
+// atTheEnd looks once more what is left, although ctx has ended.
+func (d *draining) atTheEnd(ctx context.Context) (Left, error) {
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	left, err := d.left(last)
+	return left, errors.Join(fmt.Errorf("uninstall: %s: %w; run it again to go on", d.name(), context.Cause(ctx)), err)
+}
+
 // waits says whether something is left that goes by itself.
 func (d *draining) waits(left *Left) bool {
 	return len(left.Children) > 0 || slices.ContainsFunc(left.Parents, func(p Remnant) bool { return !p.New && p.Deleting })
@@ -116,7 +131,7 @@ func (d *draining) stuck(ctx context.Context, left *Left) bool {
 
 // left finds what is left. Children are looked for once no parent of the survey is there.
 func (d *draining) left(ctx context.Context) (Left, error) {
-	out := Left{Operator: d.name()}
+	out := Left{Operator: d.name(), Unknown: true}
 	parents, err := d.parents(ctx)
 	if err != nil {
 		return out, err
@@ -134,6 +149,7 @@ func (d *draining) left(ctx context.Context) (Left, error) {
 		out.Parents = append(out.Parents, r)
 	}
 	if old > 0 || d.how.KeepChildren || d.how.KeepParents {
+		out.Unknown = false
 		return out, nil
 	}
 	children, err := d.children(ctx, nil)
@@ -142,14 +158,15 @@ func (d *draining) left(ctx context.Context) (Left, error) {
 			out.Children = append(out.Children, remnantOf(c.object))
 		}
 	}
+	out.Unknown = err != nil
 	return out, err
 }
 
 // tellWait says what is waited for, if that is news.
 func (d *draining) tellWait(left *Left) {
-	text := fmt.Sprintf("%s: waiting for the end of %d parents", d.name(), len(left.Parents))
+	text := fmt.Sprintf("%s: waiting for parents to end: %d", d.name(), len(left.Parents))
 	if len(left.Children) > 0 {
-		text = fmt.Sprintf("%s: waiting for the end of %d children", d.name(), len(left.Children))
+		text = fmt.Sprintf("%s: waiting for children to end: %d", d.name(), len(left.Children))
 	}
 	if text == d.before || time.Since(d.told) < tellEvery {
 		return

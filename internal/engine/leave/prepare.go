@@ -34,7 +34,7 @@ func Prepare(ctx context.Context, operators []Operator, surveys []Survey, how Ho
 	var errs []error
 	for i, o := range operators {
 		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("uninstall: %w", context.Cause(ctx)))...)
+			return errors.Join(append(errs, fmt.Errorf("uninstall: %w; run it again to go on", context.Cause(ctx)))...)
 		}
 		errs = append(errs, o.prepare(ctx, surveys[i], how, alone, tell))
 	}
@@ -62,7 +62,7 @@ func (o Operator) prepare(ctx context.Context, survey Survey, how How, alone boo
 	released, kept := 0, 0
 	for _, parent := range parents {
 		if ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("uninstall: %w", context.Cause(ctx)))
+			errs = append(errs, fmt.Errorf("uninstall: %w; run it again to go on", context.Cause(ctx)))
 			break
 		}
 		freed, err := o.prepareParent(ctx, parent, byParent[parent.UID()], how, alone)
@@ -79,12 +79,12 @@ func (o Operator) prepare(ctx context.Context, survey Survey, how How, alone boo
 
 // prepared says what was done with an operator's parents and children.
 func prepared(name string, how How, parents, children int) string {
-	text := fmt.Sprintf("%s: %d parents deleted", name, parents)
+	text := fmt.Sprintf("%s: parents deleted: %d", name, parents)
 	if how.KeepParents {
-		text = fmt.Sprintf("%s: %d parents released", name, parents)
+		text = fmt.Sprintf("%s: parents released: %d", name, parents)
 	}
 	if how.KeepChildren {
-		text += fmt.Sprintf(", %d children are nobody's now", children)
+		text += fmt.Sprintf(", children that are nobody's now: %d", children)
 	}
 	return text
 }
