@@ -52,6 +52,10 @@ type Options struct {
 	// metric roperator_parents_without_metrics says how many parents have none.
 	// Each parent that has metrics adds four or five series to what is scraped.
 	ParentMetrics int
+	// ReadOnly is for Plan and PlanFor alone: they send no dry run, so that they need no
+	// rights but those to get and list. The plan is less exact then: see Change.Unsure.
+	// Run and New refuse it.
+	ReadOnly bool
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
 	// doesn't return within five seconds more is left behind: Run returns an
@@ -95,7 +99,7 @@ func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
-		ParentMetrics: o.ParentMetrics,
+		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly,
 	}
 	if o.LeaderElection != nil {
 		election := lead.Config(*o.LeaderElection)

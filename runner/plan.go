@@ -2,14 +2,27 @@ package runner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/resource"
+)
+
+// The verbs of a Change.
+const (
+	VerbCreate   = "create"
+	VerbUpdate   = "update"
+	VerbRecreate = "recreate" // delete the object, and create it once it is gone
+	VerbDelete   = "delete"
+	VerbFinalize = "finalize" // call the handler's Finalize for a parent that is being deleted
 )
 
 // A Change is what an operator would do to one object: a child, or the parent
@@ -21,9 +34,7 @@ type Change struct {
 	// status and its finalizers.
 	Object types.NamespacedName
 	Type   resource.Type
-	// Verb is "create", "update", "recreate", which deletes the object and
-	// creates it once it is gone, or "delete". Of a parent that is being
-	// deleted it is "finalize" if the handler's Finalize would be called.
+	// Verb is VerbCreate or another of those constants.
 	Verb string
 	// Fields say what would change, in the order of their paths. Of a create it
 	// is one without a path, with the object as the handler wants it: what the
@@ -33,6 +44,13 @@ type Change struct {
 	// that isn't created before that is ready (see handler.After), and "waits for a
 	// condition of the handler" (see handler.When). Empty: nothing has to.
 	Waits string
+	// Unsure says that no dry run could tell what becomes of the change: with
+	// Options.ReadOnly none is sent, and some webhooks take none. The API server might
+	// refuse the change, or find that there is nothing to change; of a field, Desired is
+	// what the handler wants then, without what the API server and webhooks make of it. A
+	// delete asks for no dry run, and is never unsure, unless the parent itself is one that
+	// PlanFor couldn't try.
+	Unsure bool
 }
 
 // A FieldChange is a field of a live object that would change.
@@ -47,10 +65,10 @@ type FieldChange struct {
 
 // MarshalJSON returns an object with the fields parent, object, type, verb and
 // fields, which is a list of path, live and desired, in which null means absent.
-// There is a field waits if Waits isn't empty. It is what the subcommand plan prints
-// with -o json.
+// There is a field waits if Waits isn't empty, and a field unsure if Unsure is true. It
+// is what the subcommand plan prints with -o json.
 func (c Change) MarshalJSON() ([]byte, error) {
-	out := plan.Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb, Waits: c.Waits}
+	out := plan.Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb, Waits: c.Waits, Unsure: c.Unsure}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, plan.FieldChange(f))
 	}
@@ -64,7 +82,7 @@ func changesOf(foreseen []plan.Change) []Change {
 	}
 	out := make([]Change, 0, len(foreseen))
 	for _, c := range foreseen {
-		change := Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb, Waits: c.Waits}
+		change := Change{Parent: c.Parent, Object: c.Object, Type: c.Type, Verb: c.Verb, Waits: c.Waits, Unsure: c.Unsure}
 		for _, f := range c.Fields {
 			change.Fields = append(change.Fields, FieldChange(f))
 		}
@@ -91,21 +109,67 @@ func changesOf(foreseen []plan.Change) []Change {
 // from being planned: the error joins what went wrong, naming each parent, and
 // the changes are those of all that would be done.
 //
-// Plan uses opts.RESTConfig and opts.Logger. It needs the rights to list what
+// Plan uses of opts RESTConfig, Logger and ReadOnly. It needs the rights to list what
 // the operator watches, and, as a dry run is authorized like the write itself,
-// to create and update its children.
+// to create and update its children, unless ReadOnly is set.
 func Plan(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) ([]Change, error) {
-	foreseen, err := foresee(ctx, cfg, h, opts)
+	foreseen, err := foresee(ctx, cfg, h, opts, nil)
 	return changesOf(foreseen), err
 }
 
-// foresee is Plan with the engine's type of changes.
-func foresee(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options) ([]plan.Change, error) {
-	cfg.DryRun = true
-	opts.Metrics = prometheus.NewRegistry() // read by nobody; the user's registry stays as it is
-	r, err := New(cfg, h, opts)
-	if err != nil {
+// PlanFor is Plan for these parents alone, as they would be: edited are what kubectl
+// apply would be given, in any form that a handler may return a child in (typed objects,
+// map[string]any, *unstructured.Unstructured and more). It is what the subcommand plan
+// does with -f.
+//
+// Each parent is first defaulted and admitted by a dry run, as kubectl apply would send
+// it: it is created if there is none of its name. Fields that it lacks stay as they are,
+// unless it has them from an earlier apply of the same manager. A parent with a
+// metadata.resourceVersion replaces the live one as a whole, and must have been read from
+// it. Then the plan is made as if that were live; a status doesn't count.
+//
+// With several parents, each is planned for itself. A parent whose namespace is missing
+// is in that of cfg.Namespaces, if there is just one. A parent that cfg.ParentSelector
+// doesn't match has no changes, or is released.
+//
+// The error joins all mistakes in edited, and nothing is planned then: an object of
+// another type or another version than cfg.Parent, one without a name, two of one name,
+// one in a namespace in which the operator doesn't work. Beside any other error there may
+// be changes, as in Plan. The dry runs of the parents need the rights to create, update
+// and patch them.
+//
+// With Options.ReadOnly the parents are neither defaulted nor admitted, and all changes
+// are unsure.
+func PlanFor(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options, edited ...any) ([]Change, error) {
+	supposed := make([]plan.Edited, 0, len(edited))
+	var errs []error
+	for i, obj := range edited {
+		source := fmt.Sprintf("plan: object %d", i+1)
+		object, err := encode.Map(obj)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", source, err))
+			continue
+		}
+		supposed = append(supposed, plan.Edited{Object: object, Source: source})
+	}
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return r.manager.Plan(ctx)
+	foreseen, err := foresee(ctx, cfg, h, opts, supposed)
+	return changesOf(foreseen), err
+}
+
+// foresee is Plan, or with a list of parents PlanFor, with the engine's type of changes.
+func foresee(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options, edited []plan.Edited) ([]plan.Change, error) {
+	cfg.DryRun = true
+	opts.Metrics = prometheus.NewRegistry() // read by nobody; the user's registry stays as it is
+	opts.LeaderElection, opts.Elected, opts.MetricsAddress, opts.HealthAddress = nil, nil, "", ""
+	m, err := manager.New(opts.manager(), manager.Spec{Config: cfg, Handler: h})
+	switch {
+	case err != nil:
+		return nil, err
+	case edited != nil:
+		return m.PlanFor(ctx, edited)
+	}
+	return m.Plan(ctx)
 }

@@ -139,8 +139,10 @@ func (p Program) election(said cli.Options) *LeaderElection {
 }
 
 // plan carries out the subcommand plan for one operator.
-func (p Program) plan(ctx context.Context, o cli.Operator, said cli.Options) ([]plan.Change, error) {
-	return foresee(ctx, o.Config, o.Handler, optionsOf(said))
+func (p Program) plan(ctx context.Context, o cli.Operator, said cli.Options, edited []plan.Edited) ([]plan.Change, error) {
+	opts := optionsOf(said)
+	opts.ReadOnly = said.ReadOnly
+	return foresee(ctx, o.Config, o.Handler, opts, edited)
 }
 
 // release carries out the subcommand release-finalizers for one operator.

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/roperator/roperator/config"
@@ -26,6 +27,9 @@ func New(cfg config.Operator, h handler.Handler, opts Options) (*Runner, error) 
 
 // newRunner is New for several operators.
 func newRunner(opts Options, specs ...Spec) (*Runner, error) {
+	if opts.ReadOnly {
+		return nil, errors.New("runner: Options: ReadOnly is for Plan and PlanFor; set DryRun of config.Operator to run without writing")
+	}
 	each := make([]manager.Spec, 0, len(specs))
 	for _, s := range specs {
 		each = append(each, manager.Spec{Config: s.Config, Handler: s.Handler})

@@ -84,7 +84,7 @@ func (k *Kit) hotLoop(engine *reconcile.Engine, begin activity, within time.Dura
 		return e
 	}
 	e.Type, e.Object, e.Writes = most.Type, most.Key, len(of[most])
-	e.Path, e.Values = changing(most.Type, of[most], k.config.Domain+"/applied")
+	e.Path, e.Values = changing(most.Type, of[most], k.config.AppliedAnnotation())
 	return e
 }
 

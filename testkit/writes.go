@@ -16,10 +16,20 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
+// The verbs that a Write of the engine has. A handler's own client may have others.
+const (
+	WriteCreate       = "create"
+	WriteUpdate       = "update"
+	WritePatch        = "patch" // labels, owner references, marks; finalizers of a parent
+	WriteApply        = "apply" // a server-side apply
+	WriteDelete       = "delete"
+	WriteUpdateStatus = "update-status" // of a parent
+)
+
 // A Write is a request of the operator that changed an object.
 type Write struct {
-	// Verb is create, update, patch, apply, delete or deletecollection, and
-	// for a subresource that with its name: update-status.
+	// Verb is WriteCreate or another of those constants, or deletecollection. For
+	// a subresource it has that one's name: update-status.
 	Verb string
 	Type resource.Type
 	Key  types.NamespacedName

@@ -44,7 +44,7 @@ func TestPlanCommand(t *testing.T) {
 				var stdout, stderr strings.Builder
 				changes, err := rig.Plan(server, rig.Config(), tc.sync)
 				c := &command{stdout: &stdout, stderr: &stderr}
-				code := c.printPlanned([]planned{{Operator{Config: rig.Config()}, changes, err}}, tc.output)
+				code := c.printPlanned([]planned{{operator: Operator{Config: rig.Config()}, changes: changes, err: err}}, &planWish{output: tc.output, maxChanges: -1})
 				require.Equal(t, tc.code, code, tc.reason)
 				require.Contains(t, stdout.String(), tc.stdout, tc.reason)
 				require.Contains(t, stderr.String(), tc.stderr, tc.reason)
@@ -61,7 +61,7 @@ func TestPlanCommand(t *testing.T) {
 			var stdout, stderr strings.Builder
 			changes, err := rig.Plan(server, rig.Config(), handler.SyncFunc(rig.Copier))
 			c := &command{stdout: &stdout, stderr: &stderr}
-			require.Equal(t, planError, c.printPlanned([]planned{{Operator{Config: rig.Config()}, changes, err}}, ""))
+			require.Equal(t, planError, c.printPlanned([]planned{{operator: Operator{Config: rig.Config()}, changes: changes, err: err}}, &planWish{maxChanges: -1}))
 			require.Empty(t, stdout.String())
 			require.Contains(t, stderr.String(), "connection refused")
 		})

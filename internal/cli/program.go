@@ -37,9 +37,9 @@ type Program struct {
 
 	// Run runs the operators until ctx ends, and returns nil then.
 	Run func(ctx context.Context, operators []Operator, opts Options) error
-	// Plan returns what an operator would change. There may be changes beside an
-	// error.
-	Plan func(ctx context.Context, operator Operator, opts Options) ([]plan.Change, error)
+	// Plan returns what an operator would change: for these parents as they would be, or, if
+	// edited is nil, for all. There may be changes beside an error.
+	Plan func(ctx context.Context, operator Operator, opts Options, edited []plan.Edited) ([]plan.Change, error)
 	// Explain says why a parent of an operator and its children are as they are. known is what
 	// the running process says.
 	Explain func(ctx context.Context, operator Operator, opts Options, parent types.NamespacedName, known explain.Process) (explain.Explanation, error)
@@ -79,6 +79,7 @@ type Defaults struct {
 type Options struct {
 	RESTConfig *rest.Config // how to reach the API server; never nil
 	Logger     *slog.Logger // never nil
+	ReadOnly   bool         // of plan: send no dry runs
 
 	// The other fields are zero for every subcommand but run.
 

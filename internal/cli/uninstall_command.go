@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/roperator/roperator/internal/cli/terminal"
 	"github.com/roperator/roperator/internal/cli/uninstall"
 	"github.com/roperator/roperator/internal/engine/leave"
 )
@@ -68,7 +69,7 @@ func (c *command) uninstall(ctx context.Context, how leave.How, yes bool) error 
 			agreed, refused = c.confirm(ctx)
 		}
 		return agreed
-	}, func(text string) { fmt.Fprintln(c.stdout, printable(text)) })
+	}, func(text string) { fmt.Fprintln(c.stdout, terminal.Printable(text)) })
 	if err = errors.Join(refused, err); d == nil || !d.Agreed {
 		return err
 	}

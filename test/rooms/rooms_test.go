@@ -68,8 +68,11 @@ func rooms() map[string]room {
 		"internal/logbuffer":        {nil, pure()},
 		"internal/manifests":        {engine("catalog"), pure()},
 		"internal/cli/uninstall":    {engine("lead", "leave"), pure()},
-		"internal/cli":              {append(engine("catalog", "client", "explain", "leave", "plan"), "internal/cli/uninstall", "internal/logbuffer", "internal/manifests", "internal/cli/terminal", "internal/cli/explain/reach", "internal/cli/explain/tree"), []string{"github.com/prometheus"}},
-		"runner":                    {append(engine("explain", "lead", "leave", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
+		"internal/cli/planfile":     {engine("plan"), []string{"k8s.io/client-go", "net/http", "github.com/prometheus"}},
+		"internal/cli/planprint":    {append(engine("plan"), "internal/cli/terminal"), pure()},
+		"internal/cli": {append(engine("catalog", "client", "explain", "leave", "plan"), "internal/cli/planfile", "internal/cli/planprint", "internal/cli/uninstall", "internal/logbuffer",
+			"internal/manifests", "internal/cli/terminal", "internal/cli/explain/reach", "internal/cli/explain/tree"), []string{"github.com/prometheus"}},
+		"runner": {append(engine("explain", "lead", "leave", "manager", "observe", "plan"), "internal/cli"), []string{"os"}},
 
 		"internal/engine/explain":    {engine("catalog", "plan"), pure()},
 		"internal/cli/terminal":      {nil, []string{"github.com/prometheus", "k8s.io"}},

@@ -170,7 +170,7 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 		if found == nil {
 			return taking.with(x.conclude(ctx, a, r))
 		}
-		taking.note(x.Settings, a, found)
+		taking.note(x.Settings, a, r, found)
 		following, ok := plan.Next(x.Settings, *a, found)
 		if !ok || following.Verb == plan.VerbNone {
 			return taking.with(x.conclude(ctx, a, Result{Live: a.Live, Accepted: true, Confirmed: following.Confirms()}))

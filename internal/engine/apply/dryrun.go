@@ -3,6 +3,7 @@ package apply
 import (
 	"context"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -49,17 +50,29 @@ func left(a *plan.Action, fields []plan.FieldChange) Result {
 func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	_, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	_, expected := x.expected.Load(a.Ref.Key.Namespace)
+	untold := apierror.RefusesDryRun(err)
+	if untold { // whether the name is free can be read
+		held, readErr := x.Client.Get(ctx, a.Kind, a.Ref.Key)
+		switch {
+		case held != nil:
+			err = apierrors.NewAlreadyExists(a.Kind.GVR.GroupResource(), a.Ref.Key.Name)
+		case !apierrors.IsNotFound(readErr):
+			return Result{Err: readErr}, nil
+		}
+	}
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return x.claim(ctx, a, err)
-	case apierrors.IsNotFound(err) && expected, apierror.RefusesDryRun(err):
+	case apierrors.IsNotFound(err) && expected, untold:
 	case err != nil:
 		return Result{Err: err}, nil
 	}
 	if a.Kind.IsNamespace() {
 		x.expected.Store(a.Ref.Key.Name, true)
 	}
-	return left(a, foreseenFields(a)), nil
+	r := left(a, foreseenFields(a))
+	r.Untold = err != nil
+	return r, nil
 }
 
 // foreseenFields returns what an action would change, as far as is known without an
@@ -75,14 +88,15 @@ func foreseenFields(a *plan.Action) []plan.FieldChange {
 // server-side apply too: see apply.
 func (x *Executor) rehearseUpdate(ctx context.Context, a *plan.Action) Result {
 	answer, err := x.rehearsed(ctx, a)
-	switch {
-	case err != nil && !apierror.RefusesDryRun(err):
+	untold := apierror.RefusesDryRun(err)
+	if err != nil && !untold {
 		return Result{Err: err}
 	}
 	r := left(a, plan.FieldsOf(a))
 	if err == nil {
 		r = left(a, plan.Effects(x.Settings, a.Kind, a.Live, answer))
 	}
+	r.Untold = untold
 	if len(r.Fields) == 0 {
 		r.Would = plan.VerbMark
 	}
@@ -109,13 +123,28 @@ func (x *Executor) rehearsed(ctx context.Context, a *plan.Action) (*resource.Res
 // would take the object over or mend its owner reference.
 func (x *Executor) rehearseTake(ctx context.Context, a *plan.Action, live *resource.Resource, claimPatch []byte) (Result, plan.Finding) {
 	taken, err := x.Client.DryPatch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, claimPatch)
+	untold := apierror.RefusesDryRun(err)
 	switch {
-	case apierror.RefusesDryRun(err):
-		taken = live
+	case untold:
+		if taken, err = patched(live, claimPatch); err != nil {
+			return Result{Err: err}, nil
+		}
 	case err != nil:
 		return Result{Err: err}, nil
 	}
-	return Result{}, plan.Claimed{Before: live, Live: taken}
+	return Result{Untold: untold}, plan.Claimed{Before: live, Live: taken}
+}
+
+// patched returns an object with a merge patch, as no admission would change it.
+func patched(live *resource.Resource, patch []byte) (*resource.Resource, error) {
+	raw, err := live.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if raw, err = jsonpatch.MergePatch(raw, patch); err != nil {
+		return nil, err
+	}
+	return resource.New(raw)
 }
 
 // rehearseMend finds out what the child becomes when its owner reference is brought
@@ -134,12 +163,14 @@ func (x *Executor) rehearseMend(ctx context.Context, a *plan.Action) (Result, pl
 type rehearsedClaim struct {
 	claims bool               // the operator would take an object over
 	fields []plan.FieldChange // what that would change
+	untold bool               // see Result
 }
 
-// note remembers a Claimed finding about the child of a. It ignores any other.
-func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, f plan.Finding) {
+// note remembers a Claimed finding about the child of a, which came with r. It ignores
+// any other.
+func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, r Result, f plan.Finding) {
 	if f, ok := f.(plan.Claimed); ok {
-		c.claims, c.fields = true, plan.Effects(s, a.Kind, f.Before, f.Live)
+		c.claims, c.fields, c.untold = true, plan.Effects(s, a.Kind, f.Before, f.Live), r.Untold
 	}
 }
 
@@ -153,7 +184,7 @@ func (c *rehearsedClaim) with(r Result) Result {
 	if !r.Skipped || r.Would == plan.VerbMark {
 		r.Would = plan.VerbUpdate
 	}
-	r.Skipped, r.Accepted = true, false
+	r.Skipped, r.Accepted, r.Untold = true, false, r.Untold || c.untold
 	r.Fields = plan.SortedFields(append(c.fields, r.Fields...))
 	return r
 }

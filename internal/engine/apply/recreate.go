@@ -70,6 +70,7 @@ func (x *Executor) recreate(ctx context.Context, a *plan.Action) (Result, plan.F
 		r = left(a, plan.Effects(x.Settings, a.Kind, a.Live, updated))
 	default:
 		r = left(a, plan.FieldsOf(a))
+		r.Untold = apierror.RefusesDryRun(updateErr) || apierror.RefusesDryRun(trialErr)
 	}
 	if untried != nil && r.Err == nil {
 		r.Untried = describe(a, untried)

@@ -39,6 +39,7 @@ type Result struct {
 	Skipped bool               // a write was left out
 	Would   plan.Verb          // the verb of that write
 	Fields  []plan.FieldChange // the fields that the write would have changed
+	Untold  bool               // a dry run that would have told more wasn't taken, or wasn't sent
 }
 
 // A Report is what became of a plan.

@@ -62,6 +62,10 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 			return Result{Err: err}, nil // a newer state is on the way, or the next pass asks again
 		case told && (lacks || err != nil && !apierror.IsNo(err)):
 			return Result{Err: err}, nil
+		case isNotTried(err): // the mark and managedFields tell all that is known
+			if !told {
+				v.settle(v.left, nil)
+			}
 		case isContradiction(err) && (told || v.compareTwin(ctx)):
 			// The write that follows is refused, too, and that is told.
 		case told && err != nil:
@@ -190,6 +194,12 @@ func (v *verification) settle(explained, left []merge.Difference) {
 // desired state now that can't be there.
 func isContradiction(err error) bool {
 	return apierrors.IsInvalid(err) && !apierror.IsDenial(err)
+}
+
+// isNotTried says whether a dry run wasn't sent, since only reading is allowed.
+func isNotTried(err error) bool {
+	_, untried := errors.AsType[apierror.NotTried](err)
+	return untried
 }
 
 // isPassing says whether a request has failed for a reason that has nothing to do

@@ -32,9 +32,9 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 	s := &Settings{
 		Config:    cfg,
 		Types:     types,
-		Mark:      cfg.Domain + "/applied",
-		Paused:    cfg.Domain + "/paused",
-		Offer:     cfg.Domain + "/adopt",
+		Mark:      cfg.AppliedAnnotation(),
+		Paused:    cfg.PausedAnnotation(),
+		Offer:     cfg.AdoptAnnotation(),
 		Finalizer: cfg.Domain + "/" + cfg.Name,
 		Finalizes: finalizes(cfg.Finalizer, h),
 	}

@@ -38,6 +38,7 @@ type Client struct {
 	metrics      *observe.Metrics // nil: nothing is counted
 	observed     *observing       // what is kept of the objects that lists and watches deliver
 	warnings     warnings         // of the API server
+	readOnly     bool             // see ReadOnly
 }
 
 // New returns a client for the requests of an operator, which is the field manager
@@ -70,6 +71,10 @@ func (c *Client) DropHeldFields() { c.observed.held.wanted.Store(false) }
 func (c *Client) Shorten(shorten func(*resource.Resource) *resource.Resource) {
 	c.observed.shorten = shorten
 }
+
+// ReadOnly has every write and every dry run fail with an apierror.NotTried, before
+// anything is sent. It must be called before the first request.
+func (c *Client) ReadOnly() { c.readOnly = true }
 
 // about begins a request about one object, or a subresource of it (empty: the object
 // itself). A key that can't be part of a path is the error of the request, which isn't
@@ -110,6 +115,14 @@ func BodyOf(object any) ([]byte, error) {
 	return body, nil
 }
 
+// bodyOf is BodyOf for a write, which only fails if nothing may be written.
+func (c *Client) bodyOf(object any) ([]byte, error) {
+	if c.readOnly {
+		return nil, apierror.NotTried{}
+	}
+	return BodyOf(object)
+}
+
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
 	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.about(http.MethodGet, k, key, ""), false)
@@ -118,7 +131,7 @@ func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedN
 // Create creates an object in a namespace (empty: none), and returns it as the API
 // server has stored it.
 func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, object any) (*resource.Resource, error) {
-	body, err := BodyOf(object)
+	body, err := c.bodyOf(object)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +159,7 @@ func (c *Client) ManagedFields(ctx context.Context, k *catalog.Kind, key types.N
 // DryCreate returns the object that a create would store, and stores nothing. The
 // result has no resourceVersion, so it isn't a resource.Resource.
 func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace string, object any) (map[string]any, error) {
-	body, err := BodyOf(object)
+	body, err := c.bodyOf(object)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +183,7 @@ func (c *Client) DryCreate(ctx context.Context, k *catalog.Kind, namespace strin
 // the resourceVersion of object isn't the current one, the API server answers with
 // a conflict. With dryRun, nothing is stored.
 func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.NamespacedName, subresource string, object any, dryRun bool) (*resource.Resource, error) {
-	body, err := BodyOf(object)
+	body, err := c.bodyOf(object)
 	if err != nil {
 		return nil, err
 	}
@@ -191,12 +204,24 @@ func (c *Client) DryPatch(ctx context.Context, k *catalog.Kind, key types.Namesp
 	return c.patchOrTry(ctx, k, key, pt, body, true)
 }
 
+// DryPatchAs is DryPatch as another field manager.
+func (c *Client) DryPatchAs(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte, manager string) (*resource.Resource, error) {
+	return c.patchAs(ctx, k, key, pt, body, manager, true)
+}
+
 func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte, dryRun bool) (*resource.Resource, error) {
+	return c.patchAs(ctx, k, key, pt, body, c.fieldManager, dryRun)
+}
+
+func (c *Client) patchAs(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte, manager string, dryRun bool) (*resource.Resource, error) {
+	if c.readOnly {
+		return nil, apierror.NotTried{}
+	}
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
 	what := asked(k, "patch", key.Name, "", body)
-	req := c.write(c.about(http.MethodPatch, k, key, "").SetHeader("Content-Type", string(pt)), dryRun)
+	req := writeAs(manager, c.about(http.MethodPatch, k, key, "").SetHeader("Content-Type", string(pt)), dryRun)
 	if pt == types.ApplyYAMLPatchType {
 		req = req.Param("force", "true")
 		what.Applies = true
@@ -208,6 +233,9 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 // background. Delete returns the object's state if the object still has to be
 // finalized, nil if it is gone.
 func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID) (*resource.Resource, error) {
+	if c.readOnly {
+		return nil, apierror.NotTried{}
+	}
 	body, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 		Preconditions:     &metav1.Preconditions{UID: &uid},
@@ -235,7 +263,12 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 
 // write adds the parameters of a write to a request.
 func (c *Client) write(req *rest.Request, dryRun bool) *rest.Request {
-	req = req.Param("fieldManager", c.fieldManager)
+	return writeAs(c.fieldManager, req, dryRun)
+}
+
+// writeAs is write for a field manager.
+func writeAs(manager string, req *rest.Request, dryRun bool) *rest.Request {
+	req = req.Param("fieldManager", manager)
 	if dryRun {
 		req = req.Param("dryRun", metav1.DryRunAll)
 	}

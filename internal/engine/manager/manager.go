@@ -37,6 +37,8 @@ type Options struct {
 	TakeOver string
 	// FinalizeOnly leaves parents alone that aren't being deleted.
 	FinalizeOnly bool
+	// ReadOnly is for a plan: nothing is written, and no dry run is sent.
+	ReadOnly bool
 	// LogLinesDropped returns how many lines of the process's log were dropped. It may be
 	// called concurrently. Nil: none are, or it isn't known.
 	LogLinesDropped func() uint64

@@ -16,6 +16,16 @@ import (
 // Plan returns what the first operator would change if it ran now, as runner.Plan
 // says. The operator's configuration must have DryRun set.
 func (m *Manager) Plan(ctx context.Context) ([]plan.Change, error) {
+	return m.once(ctx, (*reconcile.Engine).PlanAll)
+}
+
+// PlanFor is Plan for these parents as they would be, as runner.PlanFor says.
+func (m *Manager) PlanFor(ctx context.Context, edited []plan.Edited) ([]plan.Change, error) {
+	return m.once(ctx, func(e *reconcile.Engine, ctx context.Context) ([]plan.Change, error) { return e.PlanFor(ctx, edited) })
+}
+
+// once has the first operator's engine plan.
+func (m *Manager) once(ctx context.Context, do func(*reconcile.Engine, context.Context) ([]plan.Change, error)) ([]plan.Change, error) {
 	l, err := client.Connect(m.opts.RESTConfig, m.log)
 	if err != nil {
 		return nil, err
@@ -29,7 +39,7 @@ func (m *Manager) Plan(ctx context.Context) ([]plan.Change, error) {
 		return nil, fmt.Errorf("plan: %w", context.Cause(ctx))
 	}
 	defer e.Close()
-	return e.PlanAll(ctx)
+	return do(e, ctx)
 }
 
 // Release takes the first operator's finalizers off every parent, unless the

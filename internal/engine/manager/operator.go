@@ -76,6 +76,9 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	if err != nil {
 		return nil, err
 	}
+	if o.opts.ReadOnly {
+		c.ReadOnly()
+	}
 	finder, err := catalog.NewFinder(l.Config, httpClient)
 	if err != nil {
 		return nil, err

@@ -8,15 +8,25 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
+// VerbFinalize is the Verb of a Change of a parent whose Finalize would be called. The
+// others are those of actions: VerbCreate, VerbUpdate, VerbRecreate and VerbDelete.
+const VerbFinalize = "finalize"
+
+// ChangeVerbs returns the verbs that a Change may have, in the order of a summary.
+func ChangeVerbs() []string {
+	return []string{string(VerbCreate), string(VerbUpdate), string(VerbRecreate), string(VerbDelete), VerbFinalize}
+}
+
 // A Change is what an operator would do to one object: a child, or the parent
 // itself. runner.Change is its public twin.
 type Change struct {
 	Parent types.NamespacedName
 	Object types.NamespacedName
 	Type   resource.Type // of Object
-	Verb   string        // create, update, recreate, delete or finalize
+	Verb   string        // create, update, recreate, delete or finalize: see VerbFinalize
 	Fields []FieldChange // by path; the values of a Secret are Hidden
 	Waits  string        // what has to come first, "waits for Deployment shop/db"; empty: nothing
+	Unsure bool          // no dry run could tell what becomes of the change
 }
 
 // A FieldChange is one field of an object that would change. runner.FieldChange is
@@ -34,6 +44,7 @@ type changeJSON struct {
 	Verb   string      `json:"verb"`
 	Fields []fieldJSON `json:"fields"`
 	Waits  string      `json:"waits,omitempty"`
+	Unsure bool        `json:"unsure,omitempty"`
 }
 
 type nameJSON struct {
@@ -53,12 +64,13 @@ type fieldJSON struct {
 }
 
 // MarshalJSON returns what the subcommand plan prints with -o json: an object with
-// parent, object, type, verb and fields, and waits if something has to come first. fields is
-// a list of objects with path, live and desired, in which null stands for an absent field.
+// parent, object, type, verb and fields, waits if something has to come first, and unsure if
+// that is true. fields is a list of objects with path, live and desired, in which null stands
+// for an absent field.
 func (c Change) MarshalJSON() ([]byte, error) {
 	out := changeJSON{
 		Parent: nameJSON(c.Parent), Object: nameJSON(c.Object),
-		Type: typeJSON(c.Type), Verb: c.Verb, Fields: []fieldJSON{}, Waits: c.Waits,
+		Type: typeJSON(c.Type), Verb: c.Verb, Fields: []fieldJSON{}, Waits: c.Waits, Unsure: c.Unsure,
 	}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, fieldJSON(f))

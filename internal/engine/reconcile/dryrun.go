@@ -22,7 +22,7 @@ func (p *pass) changeOfChild(r *apply.Result) plan.Change {
 	if v == plan.VerbApply {
 		v = plan.VerbUpdate
 	}
-	return plan.Change{Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(v), Fields: r.Fields}
+	return plan.Change{Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(v), Fields: r.Fields, Unsure: r.Untold}
 }
 
 // foreseeWaiting notes the children that would be created or updated once others are ready.
@@ -79,12 +79,17 @@ func jsonList(list []string) any {
 // foreseeStatus notes how the parent's status would change from live. The API
 // server says by a dry run what it would make of want.
 func (p *pass) foreseeStatus(ctx context.Context, want, live any) error {
+	if p.supposed != nil && p.supposed.isNew { // there is no object yet whose status could be tried
+		p.foreseen = append(p.foreseen, p.changeOfParent(string(plan.VerbUpdate), plan.StatusEffects(live, want)))
+		return nil
+	}
 	answer, err := p.client.Update(ctx, p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), true)
 	made := want
+	untold := apierror.RefusesDryRun(err)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return p.rereadParent(ctx)
-	case apierror.RefusesDryRun(err):
+	case untold:
 	case err != nil:
 		return fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
 	default:
@@ -94,6 +99,8 @@ func (p *pass) foreseeStatus(ctx context.Context, want, live any) error {
 	if jsonvalue.Equal(live, made) {
 		return nil
 	}
-	p.foreseen = append(p.foreseen, p.changeOfParent("update", plan.StatusEffects(live, made)))
+	change := p.changeOfParent(string(plan.VerbUpdate), plan.StatusEffects(live, made))
+	change.Unsure = untold
+	p.foreseen = append(p.foreseen, change)
 	return nil
 }

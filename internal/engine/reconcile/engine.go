@@ -92,6 +92,7 @@ type Engine struct {
 	related   *relate.Relations // nil: no type is related
 	relates   bool              // the handler says what parents refer to
 	once      bool              // related objects are asked for in the pass: see PlanAll
+	supposed  suppositions      // of PlanFor
 
 	departedWithin string // see Config
 	finalizeOnly   bool   // see Config

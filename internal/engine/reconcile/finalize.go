@@ -112,7 +112,7 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		p.foreseeFinalizers(p.WithoutOurs)
 		return schedule.Outcome{}, nil
 	case p.Config.DryRun && p.Finalizes:
-		p.foreseen = append(p.foreseen, p.changeOfParent("finalize", nil))
+		p.foreseen = append(p.foreseen, p.changeOfParent(plan.VerbFinalize, nil))
 		return schedule.Outcome{}, nil
 	case nothing:
 		return p.letGo(ctx) // an earlier build may have left a finalizer

@@ -22,6 +22,9 @@ import (
 // server only if the parent has lost children that nothing explains, or may have lost
 // them before the children were listed.
 func (p *pass) parentGoes(ctx context.Context) (bool, error) {
+	if p.supposed != nil {
+		return false, nil
+	}
 	uid := p.parent.UID()
 	lost := p.store.Lost(uid)
 	if lost > 0 && p.store.LostMany() || p.store.ParentsBehind() {
@@ -44,6 +47,9 @@ func (p *pass) parentGoes(ctx context.Context) (bool, error) {
 // Goes asks the API server whether the parent is being deleted, or gone. Writes
 // of the pass call it concurrently.
 func (p *pass) Goes(ctx context.Context) (bool, error) {
+	if p.supposed != nil {
+		return false, nil
+	}
 	now, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
 	if apierror.IsMissing(err, p.parent.Name()) {
 		return true, nil

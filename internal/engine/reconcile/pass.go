@@ -63,6 +63,7 @@ type pass struct {
 	// written, and that all of them are written now.
 	failuresOver bool
 	outdated     bool                     // the parent has changed since the snapshot; known in a dry run only
+	supposed     *supposition             // the parent isn't as the API server has it; nil: it is
 	news         atomic.Pointer[passNews] // what others are to be told of; nil: nothing, as a rule
 }
 
@@ -113,7 +114,7 @@ func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 	memory.Under(settings.Types)
 	memory.Within(e.histories.Load())
 	return &pass{
-		Engine: e, Settings: settings, parent: req.Parent, req: req, memory: memory,
+		Engine: e, Settings: settings, parent: req.Parent, req: req, memory: memory, supposed: e.supposed.of(req.Parent.UID()),
 		children: slices.AppendSeq(make([]*resource.Resource, 0, req.Children.Len()), req.Children.All()),
 	}
 }

@@ -105,21 +105,34 @@ func (e *Engine) allParents(ctx context.Context) ([]*resource.Resource, error) {
 // in the middle.
 func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan.Change, error) {
 	for range planTries {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		req, ok := e.snapshot(parent.UID())
-		if !ok {
-			return nil, nil // the parent has gone since
-		}
-		p := e.newPass(req)
-		_, err := p.run(ctx)
-		outdated, readErr := p.rereadChildren(ctx)
-		if !outdated && !p.outdated && !p.doubts() {
-			return p.foreseen, errors.Join(err, readErr)
+		changes, outdated, err := e.tryPlan(ctx, parent)
+		if !outdated {
+			return changes, err
 		}
 	}
-	return nil, errors.New("it and its children keep changing; plan again when they have settled")
+	return nil, errKeepChanging
+}
+
+// errKeepChanging is the error about a parent that can't be planned.
+var errKeepChanging = errors.New("it and its children keep changing; plan again when they have settled")
+
+// tryPlan plans a parent. outdated says that the parent or a child has changed in the
+// middle.
+func (e *Engine) tryPlan(ctx context.Context, parent *resource.Resource) (changes []plan.Change, outdated bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	req, ok := e.snapshot(parent.UID())
+	if !ok {
+		return nil, false, nil // the parent has gone since
+	}
+	p := e.newPass(req)
+	_, err = p.run(ctx)
+	outdated, readErr := p.rereadChildren(ctx)
+	if outdated || p.outdated || p.doubts() {
+		return nil, true, nil
+	}
+	return p.foreseen, false, errors.Join(err, readErr)
 }
 
 // rereadChildren reads the children that a rehearsed write has found changed since
@@ -172,8 +185,13 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 }
 
 // rereadParent brings the store up to date with the parent, which has changed
-// since the snapshot, and notes that the pass is outdated.
+// since the snapshot, and notes that the pass is outdated. A supposed parent is
+// supposed anew instead.
 func (p *pass) rereadParent(ctx context.Context) error {
+	if p.supposed != nil {
+		p.outdated = true
+		return nil
+	}
 	live, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
 	switch held, ok := p.store.Parent(p.parent.UID()); {
 	case apierrors.IsNotFound(err) && ok, err == nil && ok && live.UID() != p.parent.UID():

@@ -1,4 +1,4 @@
-package cli
+package planprint
 
 import (
 	"encoding/json"
@@ -37,9 +37,14 @@ func samplePlan() []plan.Change {
 	}
 }
 
+// one returns the report of an operator.
+func one(changes []plan.Change) Report {
+	return Report{Plans: []Plan{{Operator: "op", Parent: "Parent", Changes: changes}}}
+}
+
 func TestPrintPlan(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, printPlan(&b, "Parent", samplePlan()))
+	require.NoError(t, Text(&b, one(samplePlan())))
 	require.Equal(t, `Parent ns/p: update
   + status.ready: true
 
@@ -85,16 +90,16 @@ Service ns/c: delete (for Parent ns/q)
 5 changes for 2 parents: 1 to create, 2 to update, 1 to recreate, 1 to delete.
 `, b.String())
 	b.Reset()
-	require.NoError(t, printPlan(&b, "Parent", nil))
+	require.NoError(t, Text(&b, one(nil)))
 	require.Equal(t, "Nothing to do.\n", b.String())
 }
 
 func TestPrintPlanEscapes(t *testing.T) {
 	var b strings.Builder
 	key := types.NamespacedName{Namespace: "ns", Name: "c"}
-	require.NoError(t, printPlan(&b, "Parent", []plan.Change{{Parent: key, Object: key, Type: k8s.ConfigMap, Verb: "update", Fields: []plan.FieldChange{
+	require.NoError(t, Text(&b, one([]plan.Change{{Parent: key, Object: key, Type: k8s.ConfigMap, Verb: "update", Fields: []plan.FieldChange{
 		{Path: "data.text", Live: "a\n\x1b[2Jb\r\n", Desired: "ä\tc\n"},
-	}}}))
+	}}})))
 	require.NotContains(t, b.String(), "\x1b", "a terminal would obey")
 	require.NotContains(t, b.String(), "\r")
 	require.Contains(t, b.String(), "  -   \\x1b[2Jb\\r\n")
@@ -103,7 +108,7 @@ func TestPrintPlanEscapes(t *testing.T) {
 
 func TestPrintPlanJSON(t *testing.T) {
 	var b strings.Builder
-	require.NoError(t, printPlansJSON(&b, []planned{{changes: samplePlan()}}, false))
+	require.NoError(t, JSON(&b, one(samplePlan())))
 	require.True(t, strings.HasPrefix(b.String(), `[
   {
     "parent": {
@@ -133,6 +138,6 @@ func TestPrintPlanJSON(t *testing.T) {
 	require.Equal(t, samplePlan()[4].Object, back[4].Object)
 	require.Equal(t, samplePlan()[1].Fields[0], back[1].Fields[0])
 	b.Reset()
-	require.NoError(t, printPlansJSON(&b, []planned{{}}, false))
+	require.NoError(t, JSON(&b, one(nil)))
 	require.Equal(t, "[]\n", b.String())
 }

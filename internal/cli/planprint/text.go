@@ -1,4 +1,4 @@
-package cli
+package planprint
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/textdiff"
 )
 
-// A change is one as the subcommand prints it.
+// A change is one as JSON shows it.
 type change struct {
 	operator string // empty: the program has only one
 	plan.Change
@@ -37,16 +37,16 @@ func (c change) MarshalJSON() ([]byte, error) {
 	return slices.Concat([]byte(`{"operator":`), name, []byte(","), bytes.TrimPrefix(raw, []byte("{"))), nil
 }
 
-// printPlansJSON prints plans as one JSON array. Where the program has several
-// operators, each element names its own.
-func printPlansJSON(w io.Writer, plans []planned, several bool) error {
+// JSON prints a report as one JSON array. Where the program has several operators, each
+// element names its own.
+func JSON(w io.Writer, r Report) error {
 	out := []change{}
-	for _, p := range plans {
+	for _, p := range r.Plans {
 		operator := ""
-		if several {
-			operator = p.operator.Config.Name
+		if r.Several {
+			operator = p.Operator
 		}
-		for _, c := range p.changes {
+		for _, c := range p.Changes {
 			out = append(out, change{operator, c})
 		}
 	}
@@ -56,66 +56,61 @@ func printPlansJSON(w io.Writer, plans []planned, several bool) error {
 	return e.Encode(out)
 }
 
-// printPlans prints plans for people. Where the program has several operators, each
+// Text prints a report for people. Where the program has several operators, each
 // plan has a heading.
-func printPlans(w io.Writer, plans []planned, several bool) error {
+func Text(w io.Writer, r Report) error {
 	var b strings.Builder
-	for i, p := range plans {
-		if several {
+	for i, p := range r.Plans {
+		if r.Several {
 			if i > 0 {
 				b.WriteByte('\n')
 			}
-			fmt.Fprintf(&b, "Operator %s\n\n", p.operator.Config.Name)
+			fmt.Fprintf(&b, "Operator %s\n\n", p.Operator)
 		}
-		if err := printPlan(&b, p.operator.Config.Parent.Kind, p.changes); err != nil {
-			return err
+		for _, c := range p.Changes {
+			if err := printChange(&b, p.Parent, c); err != nil {
+				return err
+			}
+			b.WriteByte('\n')
 		}
+		b.WriteString(summary(p.Changes) + "\n")
+	}
+	for _, note := range r.notes() {
+		b.WriteString(note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// printPlan prints a plan for people. parent is the kind of the parents.
-func printPlan(b *strings.Builder, parent string, changes []plan.Change) error {
-	for _, c := range changes {
-		fmt.Fprintf(b, "%s: %s", object.Ref{Type: c.Type, Key: c.Object}, c.Verb)
-		if c.Type.Kind != parent || c.Object != c.Parent {
-			fmt.Fprintf(b, " (for %s %s)", parent, object.KeyText(c.Parent))
+// printChange prints a change for people. parent is the kind of the parents.
+func printChange(b *strings.Builder, parent string, c plan.Change) error {
+	b.WriteString(headline(parent, c) + "\n")
+	for _, f := range c.Fields {
+		if err := printField(b, f); err != nil {
+			return fmt.Errorf("%s: %s: %w", object.Ref{Type: c.Type, Key: c.Object}, f.Path, err)
 		}
-		if c.Waits != "" {
-			b.WriteString(", " + c.Waits)
-		}
-		b.WriteByte('\n')
-		for _, f := range c.Fields {
-			if err := printField(b, f); err != nil {
-				return fmt.Errorf("%s: %s: %w", object.Ref{Type: c.Type, Key: c.Object}, f.Path, err)
-			}
-		}
-		b.WriteByte('\n')
 	}
-	b.WriteString(summary(changes))
 	return nil
 }
 
-// summary returns the last line of a plan.
+// summary returns what a plan has in all, in a sentence.
 func summary(changes []plan.Change) string {
 	if len(changes) == 0 {
-		return "Nothing to do.\n"
+		return "Nothing to do."
 	}
 	counts := map[string]int{}
-	verbs := []string{string(plan.VerbCreate), string(plan.VerbUpdate), string(plan.VerbRecreate), string(plan.VerbDelete), "finalize"}
 	parents := map[types.NamespacedName]struct{}{}
 	for _, c := range changes {
 		counts[c.Verb]++
 		parents[c.Parent] = struct{}{}
 	}
 	var parts []string
-	for _, v := range verbs {
+	for _, v := range plan.ChangeVerbs() {
 		if n := counts[v]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d to %s", n, v))
 		}
 	}
-	return fmt.Sprintf("%s for %s: %s.\n", counted(len(changes), "change"), counted(len(parents), "parent"), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s for %s: %s.", counted(len(changes), "change"), counted(len(parents), "parent"), strings.Join(parts, ", "))
 }
 
 // counted returns a number with a noun in the right form: "1 change", "2 changes".
@@ -168,7 +163,7 @@ func valueLines(path string, value any) ([]string, error) {
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		err := e.Encode(value)
-		return []string{printable(path + ": " + strings.TrimSuffix(b.String(), "\n"))}, err
+		return []string{terminal.Printable(path + ": " + strings.TrimSuffix(b.String(), "\n"))}, err
 	}
 	raw, err := yaml.Marshal(value)
 	if err != nil {
@@ -177,10 +172,10 @@ func valueLines(path string, value any) ([]string, error) {
 	var lines []string
 	indent := ""
 	if path != "" {
-		lines, indent = append(lines, printable(path+":")), "  "
+		lines, indent = append(lines, terminal.Printable(path+":")), "  "
 	}
 	for line := range strings.Lines(string(raw)) {
-		lines = append(lines, printable(indent+strings.TrimSuffix(line, "\n")))
+		lines = append(lines, terminal.Printable(indent+strings.TrimSuffix(line, "\n")))
 	}
 	return lines, nil
 }
@@ -189,12 +184,9 @@ func valueLines(path string, value any) ([]string, error) {
 // of context before and after it, and the number of its first line above it.
 func printLines(b *strings.Builder, path, was, will string) {
 	for _, hunk := range textdiff.Hunks(was, will, 1) {
-		fmt.Fprintf(b, "    %s: from line %d\n", printable(path), hunk.Line)
+		fmt.Fprintf(b, "    %s: from line %d\n", terminal.Printable(path), hunk.Line)
 		for _, line := range hunk.Lines {
-			fmt.Fprintf(b, "  %s   %s\n", line.Sign, printable(line.Text))
+			fmt.Fprintf(b, "  %s   %s\n", line.Sign, terminal.Printable(line.Text))
 		}
 	}
 }
-
-// printable escapes characters that a terminal would take for a command.
-func printable(text string) string { return terminal.Printable(text) }
