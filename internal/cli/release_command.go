@@ -5,6 +5,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+
+	"github.com/roperator/roperator/internal/cli/planprint"
 )
 
 const releaseDetails = `For an operator that is to be uninstalled: its parents could not be deleted
@@ -58,7 +60,7 @@ func (c *command) releaseOne(ctx context.Context, o Operator, opts Options, head
 	if o.Config.DryRun {
 		would = "would be "
 	}
-	fmt.Fprintf(c.stdout, "%s%d of %s %sreleased.\n", heading, count, counted(parents, "parent"), would)
+	fmt.Fprintf(c.stdout, "%s%d of %s %sreleased.\n", heading, count, planprint.Counted(parents, "parent"), would)
 	return err
 }
 

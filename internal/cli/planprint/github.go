@@ -31,7 +31,7 @@ const (
 // nobody can guess.
 func GitHub(w io.Writer, r Report, token string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "::group::Plan: %s\n::stop-commands::%s\n", escapeData(counted(r.changes(), "change")), token)
+	fmt.Fprintf(&b, "::group::Plan: %s\n::stop-commands::%s\n", escapeData(Counted(r.changes(), "change")), token)
 	if err := Text(&b, r); err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func GitHub(w io.Writer, r Report, token string) error {
 	for _, level := range []string{levelError, levelWarning, levelNotice} {
 		texts := byLevel[level]
 		if more := len(texts) - maxAnnotations; more > 0 {
-			texts = append(texts[:maxAnnotations-1], command(level, []string{"title=plan"}, fmt.Sprintf("and %s: see the log", counted(more+1, "more change"))))
+			texts = append(texts[:maxAnnotations-1], command(level, []string{"title=plan"}, fmt.Sprintf("and %s: see the log", Counted(more+1, "more change"))))
 		}
 		b.WriteString(strings.Join(texts, ""))
 	}
@@ -87,7 +87,7 @@ func annotation(level string, p Plan, c plan.Change) (string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if more := len(lines) - maxAnnotationLines; more > 0 {
-		lines = append(lines[:maxAnnotationLines], "… "+counted(more, "more line"))
+		lines = append(lines[:maxAnnotationLines], "… "+Counted(more, "more line"))
 	}
 	properties := []string{"title=" + escapeProperty(terminal.Printable(c.Verb+" "+object.Ref{Type: c.Type, Key: c.Object}.String()))}
 	if place := p.Places[c.Parent]; place.File != "" {

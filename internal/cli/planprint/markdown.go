@@ -112,18 +112,18 @@ func writeWithin(b *strings.Builder, blocks []string, size int) (left int) {
 			return len(blocks) - i
 		}
 		rest := strings.Count(block[cut+1:], "\n")
-		fmt.Fprintf(b, "%s\n… %s\n", block[:cut], counted(rest, "more line"))
+		fmt.Fprintf(b, "%s\n… %s\n", block[:cut], Counted(rest, "more line"))
 		return len(blocks) - i - 1
 	}
 	return 0
 }
 
-// countedAre is counted with the verb: "1 change is", "2 changes are".
+// countedAre is Counted with the verb: "1 change is", "2 changes are".
 func countedAre(n int, what string) string {
 	if n == 1 {
 		return "1 " + what + " is"
 	}
-	return counted(n, what) + " are"
+	return Counted(n, what) + " are"
 }
 
 // codeSpan returns a text as inline code, whatever backticks it has. The text must have one

@@ -76,7 +76,7 @@ func Text(w io.Writer, r Report) error {
 		b.WriteString(summary(p.Changes) + "\n")
 	}
 	for _, note := range r.notes() {
-		b.WriteString(note + "\n")
+		b.WriteString("\n" + note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -110,11 +110,11 @@ func summary(changes []plan.Change) string {
 			parts = append(parts, fmt.Sprintf("%d to %s", n, v))
 		}
 	}
-	return fmt.Sprintf("%s for %s: %s.", counted(len(changes), "change"), counted(len(parents), "parent"), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s for %s: %s.", Counted(len(changes), "change"), Counted(len(parents), "parent"), strings.Join(parts, ", "))
 }
 
-// counted returns a number with a noun in the right form: "1 change", "2 changes".
-func counted(n int, what string) string {
+// Counted returns a number with a noun in the right form: "1 change", "2 changes".
+func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

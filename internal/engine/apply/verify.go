@@ -62,8 +62,8 @@ func (x *Executor) verify(ctx context.Context, a *plan.Action) (Result, plan.Fin
 			return Result{Err: err}, nil // a newer state is on the way, or the next pass asks again
 		case told && (lacks || err != nil && !apierror.IsNo(err)):
 			return Result{Err: err}, nil
-		case isNotTried(err): // the mark and managedFields tell all that is known
-			if !told {
+		case isNotTried(err): // managedFields tell all that is known
+			if len(entries) > 0 && !told {
 				v.settle(v.left, nil)
 			}
 		case isContradiction(err) && (told || v.compareTwin(ctx)):

@@ -23,15 +23,25 @@ import (
 // nothing.
 func planOf(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler) ([]string, error) {
 	t.Helper()
+	return planWith(t, server, cfg, h, rig.PlanOptions{})
+}
+
+// planWith is planOf with options.
+func planWith(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts rig.PlanOptions) ([]string, error) {
+	t.Helper()
 	before := len(server.Writes())
 	events := len(server.List(k8s.Event))
-	changes, err := rig.Plan(server, cfg, h)
+	changes, err := rig.PlanWith(server, cfg, h, opts)
 	require.Len(t, server.Writes(), before, "a plan writes nothing")
 	require.Len(t, server.List(k8s.Event), events, "nor an Event")
 	var lines []string
 	for _, c := range changes {
 		require.Equal(t, "ns", c.Parent.Namespace)
-		lines = append(lines, fmt.Sprintf("%s: %s %s %s", c.Parent.Name, c.Verb, c.Type.Kind, c.Object.Name))
+		line := fmt.Sprintf("%s: %s %s %s", c.Parent.Name, c.Verb, c.Type.Kind, c.Object.Name)
+		if c.Unsure {
+			line += " unsure"
+		}
+		lines = append(lines, line)
 		for _, f := range c.Fields {
 			live, err := json.Marshal(f.Live)
 			require.NoError(t, err)

@@ -32,10 +32,24 @@ func RunOne(ctx context.Context, cfg config.Operator, h handler.Handler, opts ma
 
 // Plan returns what an operator would change on a server.
 func Plan(server *fakeapi.Server, cfg config.Operator, h handler.Handler) ([]plan.Change, error) {
+	return PlanWith(server, cfg, h, PlanOptions{})
+}
+
+// PlanOptions are what a plan may have besides: see manager.Manager.PlanFor.
+type PlanOptions struct {
+	ReadOnly bool
+	Edited   []plan.Edited // nil: all parents are planned, as they are
+}
+
+// PlanWith is Plan with options.
+func PlanWith(server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts PlanOptions) ([]plan.Change, error) {
 	cfg.DryRun = true
-	m, err := NewOne(cfg, h, manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog()})
-	if err != nil {
+	m, err := NewOne(cfg, h, manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog(), ReadOnly: opts.ReadOnly})
+	switch {
+	case err != nil:
 		return nil, err
+	case opts.Edited != nil:
+		return m.PlanFor(context.Background(), opts.Edited)
 	}
 	return m.Plan(context.Background())
 }
