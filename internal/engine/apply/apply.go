@@ -85,6 +85,9 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan, terminating []string) 
 	return out
 }
 
+// Expect says that a namespace would exist by now if this weren't a dry run.
+func (x *Executor) Expect(namespace string) { x.expected.Store(namespace, true) }
+
 // runAll carries out actions concurrently, at most MaxWritesPerPass at a time. It
 // returns when all are done, with the results in the order of the actions.
 func (x *Executor) runAll(ctx context.Context, actions []plan.Action) []Result {

@@ -148,9 +148,9 @@ func CheckParentType(o *config.Operator, d *Edited) error {
 	case t.Kind == o.Parent.Kind && group(t) == group(o.Parent):
 		return fmt.Errorf("%s is of version %s, and the operator %s works with %s; write it in that version", d, t.APIVersion, o.Name, o.Parent.APIVersion)
 	case slices.ContainsFunc(o.Children, func(c config.Child) bool { return c.Type.Kind == t.Kind && group(c.Type) == group(t) }):
-		return fmt.Errorf("%s is of a type of children, which the operator %s writes itself; give its parent, a %s, instead", d, o.Name, o.Parent)
+		return fmt.Errorf("%s is of a type of children, which the operator %s writes itself; give its parent (%s) instead", d, o.Name, o.Parent)
 	}
-	return fmt.Errorf("%s is a %s, and the parents of the operator %s are of the type %s", d, t, o.Name, o.Parent)
+	return fmt.Errorf("%s: the parents of the operator %s are of the type %s, not %s", d, o.Name, o.Parent, t)
 }
 
 func group(t resource.Type) string { return t.GroupVersionKind().Group }

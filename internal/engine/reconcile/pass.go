@@ -270,6 +270,9 @@ func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	x := &apply.Executor{
 		Settings: p.Settings, Client: p.client, Store: p.store, Tracing: p.tracing, Lessons: p.lessons, Slots: p.slots, Parent: p.parent, Owner: p,
 	}
+	if p.supposed != nil && p.supposed.isNew && p.Types.Parent.IsNamespace() {
+		x.Expect(p.parent.Name())
+	}
 	report := x.Run(ctx, planned, p.memory.NamespacesTerminating())
 	p.results = report.Results
 	p.memory.FoundTerminating(report.Terminating)

@@ -186,8 +186,8 @@ func TestPlanForRefuses(t *testing.T) {
 		namespaces []string
 		want       string
 	}{
-		"Kind":      {"nobody's", []plan.Edited{editedParent("p", "1", set("kind", "Other"))}, nil, "file: document 1: Other ns/p is a example.com/v1/Other, and the parents of the operator op are of the type example.com/v1/Parent"},
-		"Child":     {"the operator's own to write", []plan.Edited{editedParent("p", "1", set("kind", "ConfigMap"), set("apiVersion", "v1"))}, nil, "file: document 1: ConfigMap ns/p is of a type of children, which the operator op writes itself; give its parent, a example.com/v1/Parent, instead"},
+		"Kind":      {"nobody's", []plan.Edited{editedParent("p", "1", set("kind", "Other"))}, nil, "file: document 1: Other ns/p: the parents of the operator op are of the type example.com/v1/Parent, not example.com/v1/Other"},
+		"Child":     {"the operator's own to write", []plan.Edited{editedParent("p", "1", set("kind", "ConfigMap"), set("apiVersion", "v1"))}, nil, "file: document 1: ConfigMap ns/p is of a type of children, which the operator op writes itself; give its parent (example.com/v1/Parent) instead"},
 		"Version":   {"a conversion isn't guessed", []plan.Edited{editedParent("p", "1", set("apiVersion", "example.com/v2"))}, nil, "file: document 1: Parent ns/p is of version example.com/v2, and the operator op works with example.com/v1; write it in that version"},
 		"NoType":    {"any YAML", []plan.Edited{{Object: map[string]any{"a": "b"}, Source: "x"}}, nil, "x: apiVersion or kind is missing"},
 		"NoName":    {"generateName has no plan", []plan.Edited{editedParent("", "1")}, nil, "file: document 1: Parent: metadata.name is missing"},
