@@ -19,7 +19,7 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 GOVULNCHECK_VERSION := v1.8.0
 
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello hack/controlplane/fetch test/alerts test/bench test/chaos test/starter
+MODULES := examples/hello hack/controlplane/fetch test/alerts test/bench test/chaos test/helm test/starter
 
 # The starter is a module that requires a release of this one: here this one takes its
 # place. test/starter tests it.

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -52,6 +53,10 @@ type Program struct {
 	// names must be none of any subcommand's flags. It may be called more than once;
 	// what counts is the last call. Nil: there are none.
 	Flags func(fs *flag.FlagSet)
+	// Rules are the rights that handlers need for requests of their own, beside those that
+	// the configurations tell of. The subcommand manifests grants them wherever the operators
+	// work: in the whole cluster, or in the namespaces that all of them are restricted to.
+	Rules []rbacv1.PolicyRule
 	// Name is the program's, in its help and for the objects that manifests prints.
 	// Default: the first operator's.
 	Name string
@@ -72,7 +77,7 @@ func (p Program) Execute(ctx context.Context, args []string, stdout, stderr io.W
 // program returns the program with the functions of this package.
 func (p Program) program() *cli.Program {
 	out := &cli.Program{
-		Name: p.Name, Flags: p.Flags, Operators: operatorsOf(p.Operators),
+		Name: p.Name, Flags: p.Flags, Rules: p.Rules, Operators: operatorsOf(p.Operators),
 		Defaults: cli.Defaults{
 			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
 			ParentMetrics: p.Options.ParentMetrics,

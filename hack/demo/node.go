@@ -47,7 +47,7 @@ func (c *cluster) addNode(ctx context.Context) error {
 		corev1.ResourcePods:   resource.MustParse("110"),
 	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{corev1.LabelHostname: nodeName}},
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: stages.NodeLabels(nodeName)},
 		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 	}
 	if _, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {

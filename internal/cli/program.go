@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -32,7 +33,9 @@ type Program struct {
 	OperatorsFor func(rc *rest.Config) ([]Operator, error)
 	// Flags registers the program's own flags, which all subcommands have then; nil:
 	// there are none.
-	Flags    func(fs *flag.FlagSet)
+	Flags func(fs *flag.FlagSet)
+	// Rules are rights that handlers need, for the objects that manifests prints.
+	Rules    []rbacv1.PolicyRule
 	Defaults Defaults
 
 	// Run runs the operators until ctx ends, and returns nil then.

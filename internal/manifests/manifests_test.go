@@ -15,7 +15,9 @@ import (
 )
 
 func sampleOptions() Options {
-	return Options{Name: "hello", Namespace: "hello-system", Image: "example.com/hello:v1", Replicas: 1}
+	return Options{Name: "hello", Namespace: "hello-system", Image: "example.com/hello:v1", Replicas: 1,
+		MetricsPort: MetricsPort, HealthPort: HealthPort, Resources: DefaultResources(), ChartVersion: "1.2.3",
+	}
 }
 
 func printed(t *testing.T, cfg config.Operator, o Options) (text string, warnings []string) {
@@ -36,7 +38,7 @@ func TestYAMLGolden(t *testing.T) {
 		"cluster": {"one ClusterRole for all namespaces", func(*config.Operator, *Options) {}},
 		"namespaced": {"nothing cluster-wide", func(cfg *config.Operator, o *Options) {
 			cfg.Namespaces = []string{"one", "two"}
-			o.Replicas, o.ServiceMonitor, o.Args = 2, true, []string{"--namespace=one"}
+			o.Replicas, o.ServiceMonitor, o.FixedArgs = 2, true, []string{"--namespace=one"}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +96,7 @@ func TestRules(t *testing.T) {
 		"Guessed": {
 			reason: "it is only a guess", change: func(cfg *config.Operator) { cfg.Mappings = nil },
 			want:     map[string]string{"example.com hellos": "get list watch patch"},
-			warnings: []string{`example.com/v1/Hello: taken for the namespaced resource "hellos", which is a guess; say it in config.Operator.Mappings`},
+			warnings: []string{`example.com/v1/Hello: taken for the namespaced resource "hellos", which is a guess; say it in config.Operator.Mappings, or by its CustomResourceDefinition in CRDs`},
 		},
 		"Grants": {
 			reason: "rights can't be given that one doesn't have",

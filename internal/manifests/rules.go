@@ -48,7 +48,8 @@ func withMore(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	out := slices.Clone(rules)
 	for _, r := range more {
 		i := slices.IndexFunc(out, func(other rbacv1.PolicyRule) bool {
-			return slices.Equal(other.APIGroups, r.APIGroups) && slices.Equal(other.Resources, r.Resources) && slices.Equal(other.ResourceNames, r.ResourceNames)
+			return slices.Equal(other.APIGroups, r.APIGroups) && slices.Equal(other.Resources, r.Resources) && slices.Equal(other.ResourceNames, r.ResourceNames) &&
+				slices.Equal(other.NonResourceURLs, r.NonResourceURLs)
 		})
 		if i < 0 {
 			out = append(out, r)
@@ -66,10 +67,9 @@ func withMore(rules, more []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 
 // rights are the rules that a program needs.
 type rights struct {
-	everywhere []rbacv1.PolicyRule // in all namespaces
-	// related says that these are only of related objects: no operator works in all
-	// namespaces.
-	related    bool
+	everywhere []rbacv1.PolicyRule            // in all namespaces
+	restricted bool                           // no operator works in all namespaces
+	related    bool                           // everywhere is only of related objects
 	namespaces []string                       // those of the operators that are restricted, in order
 	in         map[string][]rbacv1.PolicyRule // in each of them
 }
@@ -77,7 +77,7 @@ type rights struct {
 // rightsOf returns the rules that several operators of one program need together, each
 // with its defaults. Warnings tell of what can't be known without an API server.
 func rightsOf(operators []config.Operator) (rights, []string, error) {
-	out := rights{related: true, in: map[string][]rbacv1.PolicyRule{}}
+	out := rights{restricted: true, related: true, in: map[string][]rbacv1.PolicyRule{}}
 	var warnings []string
 	var errs []error
 	for _, cfg := range operators {
@@ -92,7 +92,7 @@ func rightsOf(operators []config.Operator) (rights, []string, error) {
 			}
 		}
 		if len(cfg.Namespaces) == 0 {
-			out.related = false
+			out.restricted, out.related = false, false
 			out.everywhere = withMore(out.everywhere, needed)
 		}
 		out.everywhere = withMore(out.everywhere, everywhere)
@@ -110,7 +110,7 @@ func rightsOf(operators []config.Operator) (rights, []string, error) {
 func warnedMapping(cfg config.Operator, t resource.Type) (m resource.Mapping, warnings []string) {
 	m, guessed := catalog.MappingOf(cfg, t)
 	if guessed {
-		warnings = append(warnings, fmt.Sprintf("%s: taken for the namespaced resource %q, which is a guess; say it in config.Operator.Mappings", t, m.Plural))
+		warnings = append(warnings, fmt.Sprintf("%s: taken for the namespaced resource %q, which is a guess; say it in config.Operator.Mappings, or by its CustomResourceDefinition in CRDs", t, m.Plural))
 	}
 	return m, warnings
 }

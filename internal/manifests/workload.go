@@ -6,14 +6,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/roperator/roperator/internal/defaults"
 )
 
-// The ports of the Deployment's Pods.
+// What a program serves unless --arg says otherwise.
 const (
 	MetricsPort = 8080
 	HealthPort  = 8081
@@ -65,28 +64,12 @@ func (in *installation) pod() corev1.PodSpec {
 
 // container returns the only container of a Pod.
 func (in *installation) container() corev1.Container {
-	probe := func(path string) *corev1.Probe {
-		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
-	}
-	return corev1.Container{
-		Name:  "operator",
-		Image: in.Image,
-		Args:  append([]string{"--leader-elect"}, in.Args...),
-		Ports: []corev1.ContainerPort{
-			{Name: "metrics", ContainerPort: MetricsPort, Protocol: corev1.ProtocolTCP},
-			{Name: "health", ContainerPort: HealthPort, Protocol: corev1.ProtocolTCP},
-		},
-		LivenessProbe:  probe("/healthz"),
-		ReadinessProbe: probe("/readyz"),
-		// A start: the memory that an operator needs depends on how many objects it
-		// watches.
-		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    *resource.NewMilliQuantity(10, resource.DecimalSI),
-				corev1.ResourceMemory: *resource.NewQuantity(64<<20, resource.BinarySI),
-			},
-			Limits: corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(512<<20, resource.BinarySI)},
-		},
+	out := corev1.Container{
+		Name:      "operator",
+		Image:     in.Image,
+		Args:      in.arguments(),
+		Env:       in.Env,
+		Resources: in.Resources,
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: new(false),
 			ReadOnlyRootFilesystem:   new(true),
@@ -96,6 +79,30 @@ func (in *installation) container() corev1.Container {
 		// failed.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
+	probe := func(path string) *corev1.Probe {
+		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}}}
+	}
+	if in.MetricsPort != 0 {
+		out.Ports = append(out.Ports, corev1.ContainerPort{Name: "metrics", ContainerPort: in.MetricsPort, Protocol: corev1.ProtocolTCP})
+	}
+	if in.HealthPort != 0 {
+		out.Ports = append(out.Ports, corev1.ContainerPort{Name: "health", ContainerPort: in.HealthPort, Protocol: corev1.ProtocolTCP})
+		out.LivenessProbe, out.ReadinessProbe = probe("/healthz"), probe("/readyz")
+	}
+	return out
+}
+
+// arguments returns those of the container.
+func (in *installation) arguments() []string {
+	out := []string{"--leader-elect"}
+	if in.WatchNamespace != "" {
+		out = append(out, "--namespace="+in.WatchNamespace)
+	}
+	out = append(out, in.FixedArgs...)
+	if in.InstallCRDs {
+		out = append(out, "--install-crds")
+	}
+	return append(out, in.Args...)
 }
 
 // disruptionBudget returns a budget that lets nodes be drained, one replica at a
@@ -107,32 +114,6 @@ func (in *installation) disruptionBudget() *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: &one,
 			Selector:       &metav1.LabelSelector{MatchLabels: in.labels},
-		},
-	}
-}
-
-// metricsService returns the Service that monitor finds the replicas by.
-func (in *installation) metricsService() *corev1.Service {
-	return &corev1.Service{
-		TypeMeta: typeMeta("v1", "Service"), ObjectMeta: in.meta(dnsLabel(in.Name, "-metrics")),
-		Spec: corev1.ServiceSpec{
-			Selector: in.labels,
-			Ports: []corev1.ServicePort{{
-				Name: "metrics", Port: MetricsPort, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromString("metrics"),
-			}},
-		},
-	}
-}
-
-// monitor returns a ServiceMonitor, which asks the Prometheus Operator to scrape
-// every replica.
-func (in *installation) monitor() map[string]any {
-	return map[string]any{
-		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
-		"metadata": in.meta(in.Name),
-		"spec": map[string]any{
-			"selector":  map[string]any{"matchLabels": in.labels},
-			"endpoints": []any{map[string]any{"port": "metrics"}},
 		},
 	}
 }

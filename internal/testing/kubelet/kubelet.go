@@ -135,8 +135,10 @@ func addNode(ctx context.Context, client kubernetes.Interface, name string) erro
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("1000"),
 	}
+	labels := stages.NodeLabels(name)
+	labels[ownLabel] = ""
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name, ownLabel: ""}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
 		Status:     corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 	}
 	_, err := client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
