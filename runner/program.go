@@ -163,6 +163,7 @@ func (p Program) release(ctx context.Context, o cli.Operator, said cli.Options, 
 func (p Program) leave(ctx context.Context, operators []cli.Operator, said cli.Options, how leave.How, agree func(*leave.Departure) bool, tell func(string)) (*leave.Departure, error) {
 	opts := optionsOf(said)
 	opts.LeaderElection = p.election(said)
+	opts.LeaderElection.Identity = "" // this process is none of the replicas
 	var specs []Spec
 	for _, o := range operators {
 		specs = append(specs, Spec(o))

@@ -13,6 +13,10 @@
 // sooner than after LeaseDuration, which is longer. The room client asks Held before
 // each write.
 //
+// A process may take the lease over from the one that leads (Lease.TakeOver), which ends
+// its passes and hands the lease to it without a gap: see takeover.go. An Observer looks at a
+// Lease, and takes no part in the election.
+//
 // # Goroutines and ownership
 //
 // Run starts two goroutines. One is the elector, which releases the lease when the
@@ -20,6 +24,6 @@
 // the work when the lease is lost. Both end before Run returns. A Lease guards its
 // state with one mutex, under which it makes no request.
 //
-// The package imports client-go, internal/apierror and internal/process. It imports
+// The package imports client-go, config, internal/apierror and internal/process. It imports
 // no other package of the engine.
 package lead

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/object"
 )
 
 // lookEvery is how often what is left is looked for.
@@ -65,7 +67,8 @@ type draining struct {
 	before string    // what was told then
 }
 
-// deleteParents deletes the parents of the survey that the operator serves.
+// deleteParents deletes the parents of the survey that the operator serves, and takes its
+// finalizers off those that it doesn't serve any more.
 func (d *draining) deleteParents(ctx context.Context) error {
 	if d.how.KeepParents || ctx.Err() != nil {
 		return nil
@@ -76,8 +79,12 @@ func (d *draining) deleteParents(ctx context.Context) error {
 	}
 	var errs []error
 	for _, parent := range parents {
-		if d.survey.has(parent.UID()) && !parent.IsDeleting() && d.Settings.Selects(parent) && ctx.Err() == nil {
-			errs = append(errs, d.delete(ctx, d.remnant(parent).Ref, parent.UID()))
+		switch {
+		case !d.survey.has(parent.UID()) || parent.IsDeleting() || ctx.Err() != nil:
+		case d.Settings.Selects(parent):
+			errs = append(errs, d.delete(ctx, object.RefOf(parent), parent.UID()))
+		default:
+			errs = append(errs, d.change(ctx, d.Settings.Types.Parent, parent, d.releasePatch))
 		}
 	}
 	return errors.Join(errs...)

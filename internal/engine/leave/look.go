@@ -132,7 +132,7 @@ func Rights(operators []Operator, how How) []catalog.Right {
 	}
 	for _, o := range operators {
 		verbs := []string{"list"}
-		if how.KeepParents || how.KeepChildren {
+		if how.KeepParents || how.KeepChildren || o.Settings.Config.ParentSelector != "" {
 			verbs = append(verbs, "get", "patch")
 		}
 		if !how.KeepParents {

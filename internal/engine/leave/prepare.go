@@ -137,6 +137,15 @@ func (o Operator) pausePatch(live *resource.Resource, release bool) ([]byte, err
 	return guarded(live, metadata)
 }
 
+// releasePatch returns the patch that takes the operator's finalizers off a parent that it
+// doesn't serve. It returns nil if there is nothing to change.
+func (o Operator) releasePatch(live *resource.Resource) ([]byte, error) {
+	if !o.holds(live) || o.Settings.Selects(live) {
+		return nil, nil
+	}
+	return guarded(live, map[string]any{"finalizers": o.Settings.WithoutOurs(live.Finalizers())})
+}
+
 // guarded returns a JSON merge patch of an object's metadata, which the API server refuses
 // as a conflict if the object has changed. It returns nil if there is nothing to change.
 func guarded(live *resource.Resource, metadata map[string]any) ([]byte, error) {

@@ -73,7 +73,7 @@ func collect(t *testing.T, server *fakeapi.Server) {
 }
 
 // uninstall takes the operator out of the cluster.
-func uninstall(t *testing.T, ctx context.Context, server *fakeapi.Server, cfg config.Operator, h handler.Handler, how leave.How) (*leave.Departure, string, error) {
+func uninstall(ctx context.Context, t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler, how leave.How) (*leave.Departure, string, error) {
 	t.Helper()
 	rc := server.RESTConfig()
 	rc.UserAgent = "uninstall"
@@ -124,7 +124,7 @@ func TestLeave(t *testing.T) {
 				h := &finalizing{}
 				one, two := startReplica(t, server, "one", h), startReplica(t, server, "two", h)
 				populate(t, server)
-				d, said, err := uninstall(t, t.Context(), server, rig.Config(), h, tc.how)
+				d, said, err := uninstall(t.Context(), t, server, rig.Config(), h, tc.how)
 				require.NoError(t, err, said)
 				leftNothing(t, d)
 				require.Equal(t, tc.pausedWhileItWorks, d.Paused)
@@ -144,7 +144,7 @@ func TestLeave(t *testing.T) {
 				require.NoError(t, <-one.ended)
 				require.NoError(t, <-two.ended)
 
-				d, said, err = uninstall(t, t.Context(), server, rig.Config(), h, tc.how)
+				d, said, err = uninstall(t.Context(), t, server, rig.Config(), h, tc.how)
 				require.NoError(t, err, said)
 				leftNothing(t, d)
 				require.False(t, d.Paused)
@@ -152,7 +152,7 @@ func TestLeave(t *testing.T) {
 					require.Empty(t, parent.Annotations(), "nobody is left that it has to be kept from")
 				}
 				before := len(server.Writes())
-				_, _, err = uninstall(t, t.Context(), server, rig.Config(), h, leave.How{KeepParents: true})
+				_, _, err = uninstall(t.Context(), t, server, rig.Config(), h, leave.How{KeepParents: true})
 				require.NoError(t, err)
 				if tc.parents == 0 {
 					require.Empty(t, slices.DeleteFunc(server.Writes()[before:], func(w string) bool { return strings.Contains(w, "Lease") }), "there is nothing left to do")
@@ -170,14 +170,14 @@ func TestLeave_NoOperator(t *testing.T) {
 		h := &finalizing{}
 		one := startReplica(t, server, "one", h)
 		populate(t, server)
-		_, _, err := uninstall(t, t.Context(), server, rig.Config(), h, leave.How{Finalize: true})
+		_, _, err := uninstall(t.Context(), t, server, rig.Config(), h, leave.How{Finalize: true})
 		require.ErrorContains(t, err, "Lease ns/op: one renews it, so an operator works")
 		require.Empty(t, writesBy(server, "uninstall"))
 		one.cancel()
 		require.NoError(t, <-one.ended)
 
 		begin := time.Now()
-		d, _, err := uninstall(t, t.Context(), server, rig.Config(), h, leave.How{})
+		d, _, err := uninstall(t.Context(), t, server, rig.Config(), h, leave.How{})
 		require.NoError(t, err)
 		require.Less(t, time.Since(begin), time.Minute, "it doesn't wait for nobody")
 		require.True(t, d.Stuck)
@@ -186,7 +186,7 @@ func TestLeave_NoOperator(t *testing.T) {
 		require.Zero(t, h.count())
 
 		rig.CreateParent(t, server, "late", "v")
-		d, said, err := uninstall(t, t.Context(), server, rig.Config(), h, leave.How{Finalize: true})
+		d, said, err := uninstall(t.Context(), t, server, rig.Config(), h, leave.How{Finalize: true})
 		require.NoError(t, err, said)
 		leftNothing(t, d)
 		require.Equal(t, 3, h.count(), "what was created since has no finalizer")
@@ -211,7 +211,7 @@ func TestLeave_Created(t *testing.T) {
 			}
 			return nil
 		}})
-		d, _, err := uninstall(t, t.Context(), server, rig.Config(), h, leave.How{})
+		d, _, err := uninstall(t.Context(), t, server, rig.Config(), h, leave.How{})
 		require.NoError(t, err)
 		require.Len(t, d.Left[0].Parents, 1)
 		require.Equal(t, "late", d.Left[0].Parents[0].Ref.Key.Name)
@@ -241,13 +241,13 @@ func TestLeave_Interrupted(t *testing.T) {
 					}
 					return nil
 				}})
-				_, _, err := uninstall(t, ctx, server, rig.Config(), h, how)
+				_, _, err := uninstall(ctx, t, server, rig.Config(), h, how)
 				require.ErrorContains(t, err, "interrupted")
 				server.SetHooks(fakeapi.Hooks{})
 				rig.Elapse(time.Minute)
 				require.Equal(t, "one", holder(server), "the operator works again")
 				require.Len(t, server.List(sample.ParentType()), 2)
-				d, said, err := uninstall(t, t.Context(), server, rig.Config(), h, how)
+				d, said, err := uninstall(t.Context(), t, server, rig.Config(), h, how)
 				require.NoError(t, err, said)
 				leftNothing(t, d)
 				require.Empty(t, server.List(sample.ParentType()))
@@ -298,7 +298,7 @@ func TestLeave_Refused(t *testing.T) {
 				server := electionServer()
 				rig.CreateParent(t, server, "a", "v", "roperator.com/op")
 				server.SetHooks(tc.hooks)
-				d, _, err := uninstall(t, t.Context(), server, tc.cfg, &finalizing{}, tc.how)
+				d, _, err := uninstall(t.Context(), t, server, tc.cfg, &finalizing{}, tc.how)
 				require.ErrorContains(t, err, tc.err, tc.reason)
 				require.False(t, d.Agreed)
 				require.Empty(t, writesBy(server, "uninstall"))
@@ -318,12 +318,39 @@ func TestLeave_KeepsPauses(t *testing.T) {
 			meta["annotations"] = map[string]any{"roperator.com/paused": "true", "note": "x"}
 		})
 		require.NoError(t, err)
-		d, _, err := uninstall(t, t.Context(), server, rig.Config(), &finalizing{}, leave.How{KeepParents: true})
+		d, _, err := uninstall(t.Context(), t, server, rig.Config(), &finalizing{}, leave.How{KeepParents: true})
 		require.NoError(t, err)
 		leftNothing(t, d)
 		synctest.Wait()
 		parent := server.Get(sample.ParentType(), rig.Key("a"))
 		require.Equal(t, map[string]string{"roperator.com/paused": "true", "note": "x"}, parent.Annotations())
 		require.Equal(t, []string{"theirs"}, parent.Finalizers())
+	})
+}
+
+// TestLeave_Unselected: parents that the operator doesn't serve aren't its to delete, and
+// lose its finalizer.
+func TestLeave_Unselected(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := electionServer()
+		collect(t, server)
+		cfg := rig.Config()
+		cfg.ParentSelector = "mine"
+		rig.CreateParent(t, server, "foreign", "v", "theirs")
+		rig.CreateParent(t, server, "former", "v", "roperator.com/op", "theirs")
+		mine := rig.CreateParent(t, server, "mine", "v")
+		_, err := server.Change(sample.ParentType(), mine.Key(), func(o map[string]any) {
+			meta, _ := o["metadata"].(map[string]any)
+			meta["labels"] = map[string]any{"mine": ""}
+		})
+		require.NoError(t, err)
+		d, _, err := uninstall(t.Context(), t, server, cfg, &finalizing{}, leave.How{})
+		require.NoError(t, err)
+		leftNothing(t, d)
+		require.Nil(t, server.Get(sample.ParentType(), mine.Key()))
+		for _, name := range []string{"foreign", "former"} {
+			require.Equal(t, []string{"theirs"}, server.Get(sample.ParentType(), rig.Key(name)).Finalizers())
+			require.False(t, server.Get(sample.ParentType(), rig.Key(name)).IsDeleting())
+		}
 	})
 }
