@@ -198,8 +198,8 @@ func (c *command) readArguments(o *manifests.Options) error {
 	if o.HealthPort, err = portOf("health-probe-bind-address", f.healthAddress); err != nil {
 		return err
 	}
-	if f := fs.Lookup("install-crds"); f != nil && f.Value.String() == "true" {
-		o.InstallCRDs = true
+	if f := fs.Lookup("install-crds"); f != nil {
+		o.InstallCRDs, o.InstallsCRDs = f.Value.String() == "true", f.DefValue == "true"
 		o.Args = slices.DeleteFunc(slices.Clone(o.Args), func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "install-crds") })
 	}
 	return nil

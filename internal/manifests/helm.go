@@ -50,7 +50,7 @@ type chart struct {
 func (c *chart) templates() error {
 	o := c.options
 	o.Namespace, o.Image = c.inline(".Release.Namespace"), c.inline(fmt.Sprintf("include %q . | quote", c.options.Name+".image"))
-	o.WatchNamespace, o.Env, o.Args, o.InstallCRDs = "", nil, nil, false
+	o.WatchNamespace, o.Env, o.Args, o.InstallCRDs = "", nil, nil, o.InstallsCRDs
 	in := newInstallation(o, c.crds)
 	parts, _, err := in.parts(c.configs)
 	if err != nil {
@@ -151,7 +151,11 @@ func (c *chart) deployment(fields map[string]any) {
 		args = slices.Insert(args, 1, any(c.guarded("with .Values.watchNamespace", "- --namespace={{ . }}")))
 	}
 	if len(c.crds) > 0 {
-		args = append(args, c.guarded("if .Values.installCRDs", "- --install-crds"))
+		condition := "if .Values.installCRDs"
+		if c.options.InstallsCRDs {
+			condition = "if not .Values.installCRDs"
+		}
+		args = append(args, c.guarded(condition, fmt.Sprintf("- --install-crds=%v", !c.options.InstallsCRDs)))
 	}
 	main["args"] = append(args, c.optional("with .Values.args"))
 	main["resources"] = c.optional("with .Values.resources")

@@ -36,6 +36,9 @@ type Options struct {
 	// without a namespace it is where the operators are installed.
 	Lease types.NamespacedName
 
+	// InstallsCRDs says that the program does what InstallCRDs asks for unless an argument
+	// says otherwise.
+	InstallsCRDs   bool
 	InstallCRDs    bool // whether the operators apply their CustomResourceDefinitions at their start
 	ParentRoles    bool // whether to add ClusterRoles for the users of the parents
 	ServiceMonitor bool // whether to add a ServiceMonitor and its Service

@@ -57,30 +57,36 @@ func (t *template) render(fields map[string]any) (string, error) {
 	for line := range strings.Lines(literal(string(text))) {
 		line = strings.TrimSuffix(line, "\n")
 		m := whole.FindStringSubmatch(line)
-		if m != nil && t.fillOf(m[3]).expression == "" {
-			t.fillOf(m[3]).write(&out, m[1], m[2])
-			continue
+		if m != nil {
+			if f := t.fillOf(m[3]); f != nil && f.expression == "" {
+				f.write(&out, m[1], m[2])
+				continue
+			}
 		}
 		out.WriteString(token.ReplaceAllStringFunc(line, func(found string) string {
-			return "{{ " + t.fillOf(token.FindStringSubmatch(found)[1]).expression + " }}"
+			f := t.fillOf(token.FindStringSubmatch(found)[1])
+			if f == nil {
+				return found
+			}
+			return "{{ " + f.expression + " }}"
 		}))
 		out.WriteByte('\n')
 	}
 	return out.String(), nil
 }
 
-// fillOf returns the fill of a token's number.
-func (t *template) fillOf(number string) fill {
+// fillOf returns the fill of a token's number, nil if the token is none of ours.
+func (t *template) fillOf(number string) *fill {
 	i, err := strconv.Atoi(number)
 	if err != nil || i >= len(t.fills) {
-		return fill{} // not one of ours
+		return nil
 	}
-	return t.fills[i]
+	return &t.fills[i]
 }
 
 // write writes the lines of a fill that takes the place of a line with this indentation. key is
 // that of the field whose value it is; empty: it is an item or a field.
-func (f fill) write(out *strings.Builder, indent, key string) {
+func (f *fill) write(out *strings.Builder, indent, key string) {
 	fmt.Fprintf(out, "%s{{- %s }}\n", indent, f.condition)
 	if key != "" {
 		fmt.Fprintf(out, "%s%s:\n", indent, key)

@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -99,8 +100,8 @@ func (in *installation) arguments() []string {
 		out = append(out, "--namespace="+in.WatchNamespace)
 	}
 	out = append(out, in.FixedArgs...)
-	if in.InstallCRDs {
-		out = append(out, "--install-crds")
+	if in.InstallCRDs != in.InstallsCRDs {
+		out = append(out, fmt.Sprintf("--install-crds=%v", in.InstallCRDs))
 	}
 	return append(out, in.Args...)
 }

@@ -256,7 +256,7 @@ func TestInstallCRDs(t *testing.T) {
 	require.NotContains(t, notes, "helm show crds")
 	text, err := yaml.Marshal(release)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "- --install-crds\n")
+	require.Contains(t, string(text), "- --install-crds=true\n")
 	_, _, notes = render(t, dir, "default", nil)
 	require.Contains(t, notes, "helm show crds")
 }
