@@ -42,7 +42,8 @@ type Options struct {
 	// LeaderElection.
 	Elected <-chan struct{}
 	// MetricsAddress is where /metrics is served, HealthAddress where /healthz
-	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere.
+	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere. Beside
+	// /metrics, the subcommand explain learns what the process knows of one parent.
 	// The pages are neither encrypted nor protected. With a MetricsAddress,
 	// Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/resource"
@@ -41,10 +42,10 @@ func (x *Executor) Look(ctx context.Context, a *plan.Action, live *resource.Reso
 		return LeftAlone, x.takenText(a, notLabelled), nil
 	}
 	left := x.leave(ctx, a, live, s)
+	if taken, ok := errors.AsType[*NameTakenError](left.Err); ok {
+		return LeftAlone, x.takenText(a, taken.holder), nil
+	}
 	if left.Err != nil {
-		if taken, ok := left.Err.(*NameTakenError); ok { //nolint:errorlint // leave makes it itself
-			return LeftAlone, x.takenText(a, taken.holder), nil
-		}
 		return LeftAlone, "", left.Err
 	}
 	return Awaited, "an object of this name is a child of another parent, which is going away; the child is created once it is gone", nil

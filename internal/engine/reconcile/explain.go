@@ -156,31 +156,36 @@ func (e *Engine) listFamily(ctx context.Context, parent *resource.Resource) erro
 		if k.Unserved {
 			continue
 		}
-		namespace := parent.Namespace()
-		if !k.Namespaced {
-			namespace = metav1.NamespaceAll
-		}
-		children, version, err := e.client.ListPages(ctx, k, namespace, metav1.ListOptions{LabelSelector: selector})
-		if err != nil {
-			return fmt.Errorf("%s: list: %w", k.Type, catalog.Forbidden(k, "list", err))
-		}
-		e.store.Replace(store.Stream{Type: k.Type, Namespace: namespace}, children, version)
-		if k.Child.Adopt || k.Child.AdoptOffered {
+		for _, namespace := range e.familyNamespaces(k, parent) {
+			children, version, err := e.client.ListPages(ctx, k, namespace, metav1.ListOptions{LabelSelector: selector})
+			if err != nil {
+				return fmt.Errorf("%s: list: %w", k.Type, catalog.Forbidden(k, "list", err))
+			}
+			e.store.Replace(store.Stream{Type: k.Type, Namespace: namespace}, children, version)
+			if !k.Child.Adopt && !k.Child.AdoptOffered {
+				continue
+			}
 			if err := e.listUnlabelled(ctx, listOf{k, namespace}); err != nil {
 				return catalog.Forbidden(k, "list", err)
 			}
 		}
 	}
 	for _, k := range e.Types.Former {
-		namespace := parent.Namespace()
-		if !k.Namespaced {
-			namespace = metav1.NamespaceAll
-		}
-		if err := e.listFormer(ctx, listOf{k, namespace}); err != nil {
-			return catalog.Forbidden(k, "list", err)
+		for _, namespace := range e.familyNamespaces(k, parent) {
+			if err := e.listFormer(ctx, listOf{k, namespace}); err != nil {
+				return catalog.Forbidden(k, "list", err)
+			}
 		}
 	}
 	return nil
+}
+
+// familyNamespaces returns the namespaces in which a parent may have children of a type.
+func (e *Engine) familyNamespaces(k *catalog.Kind, parent *resource.Resource) []string {
+	if k.Namespaced && parent.Namespace() != "" {
+		return []string{parent.Namespace()}
+	}
+	return e.NamespacesOf(k)
 }
 
 // look finds out what the operator wants, and what is in the way of it. The error says what

@@ -93,10 +93,13 @@ func (d describer) at(t *time.Time) string {
 	return text + " (in " + duration.HumanDuration(t.Sub(d.now)) + ")"
 }
 
-// say adds a line below the title.
+// say adds a text below the title.
 func (n *node) say(indent int, text string) {
-	if text != "" {
-		n.lines = append(n.lines, line{indent, []span{{text, plain}}})
+	if text == "" {
+		return
+	}
+	for part := range strings.SplitSeq(text, "\n") { // several errors have a line each
+		n.lines = append(n.lines, line{indent, []span{{part, plain}}})
 	}
 }
 
