@@ -131,6 +131,7 @@ func TestSituations(t *testing.T) {
 			}))
 			s.begin(object{"text": "hello"})
 			s.patch("controller", "parts", "db", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Starting","message":"it starts","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status")
+			s.settle() // the operator knows that db isn't ready before the other goes
 			s.remove(k8s.ConfigMap, "blog")
 			s.golden("order.txt", "waits for Part NAMESPACE/db")
 		},
