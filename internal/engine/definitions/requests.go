@@ -92,12 +92,22 @@ func (r *Room) create(ctx context.Context, wanted map[string]any, dryRun bool) e
 	if err != nil || dryRun {
 		return err
 	}
-	return r.claim(ctx, &installed{Definition: crd.Of(made), object: made})
+	live := &installed{Definition: crd.Of(made), object: made}
+	for range tries { // the API server writes the status at the same time
+		again, err := r.claim(ctx, live)
+		if err != nil || !again {
+			return err
+		}
+		if live, err = r.get(ctx, live.Name); err != nil || live == nil {
+			return err
+		}
+	}
+	return nil // the next apply takes the fields over
 }
 
 // claim makes the fields that this operator has created such that it has applied. Only so
 // does a later apply remove what it leaves out.
-func (r *Room) claim(ctx context.Context, live *installed) error {
+func (r *Room) claim(ctx context.Context, live *installed) (again bool, err error) {
 	managers, _ := live.metadata()["managedFields"].([]any)
 	for i, m := range managers {
 		entry, _ := m.(map[string]any)
@@ -109,15 +119,15 @@ func (r *Room) claim(ctx context.Context, live *installed) error {
 			map[string]any{"op": "replace", "path": fmt.Sprintf("/metadata/managedFields/%d/operation", i), "value": "Apply"},
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		_, err = object(ctx, r.write(http.MethodPatch, live.Name, false).SetHeader("Content-Type", string(types.JSONPatchType)).Body(body))
 		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-			return nil // it has changed since: the status was written, and the next apply claims
+			return true, nil
 		}
-		return err
+		return false, err
 	}
-	return nil
+	return false, nil
 }
 
 // apply applies a definition. force takes fields from other managers.
