@@ -57,6 +57,13 @@ type Options struct {
 	// rights but those to get and list. The plan is less exact then: see Change.Unsure.
 	// Run and New refuse it.
 	ReadOnly bool
+	// InstallCRDs installs config.Operator.CRDs before anything else, also while another
+	// replica leads, and waits until they are served, for a minute at most. A definition
+	// that is in the cluster as it should be costs one request. What others have added to it
+	// stays, such as labels or the certificate authority of its webhook. Refused, as an error of the start with nothing written,
+	// is what would narrow a definition, drop a version in which objects may be stored, or put an older build's in
+	// the place of a newer one's: docs/guide/crds.md says when, and what to do.
+	InstallCRDs bool
 	// ShutdownTimeout is how long running passes may go on once the context
 	// has ended; 0: 30 s. Then the contexts of handlers end. A handler that
 	// doesn't return within five seconds more is left behind: Run returns an
@@ -100,7 +107,7 @@ func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
-		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly,
+		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly, InstallCRDs: o.InstallCRDs,
 	}
 	if o.LeaderElection != nil {
 		election := lead.Config(*o.LeaderElection)

@@ -42,7 +42,7 @@ type Program struct {
 	// Options hold as they do for RunAll, but where a flag says something else:
 	// MetricsAddress and HealthAddress are the defaults of --metrics-bind-address and
 	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served),
-	// ParentMetrics that of --parent-metrics.
+	// ParentMetrics that of --parent-metrics, InstallCRDs that of --install-crds.
 	// With LeaderElection, the default of --leader-elect is true; its fields hold either
 	// way. RESTConfig holds unless --kubeconfig or --context is given. With a Logger,
 	// there are no --log-level and --log-format, and nothing keeps a slow Logger from
@@ -80,9 +80,9 @@ func (p Program) program() *cli.Program {
 		Name: p.Name, Flags: p.Flags, Rules: p.Rules, Operators: operatorsOf(p.Operators),
 		Defaults: cli.Defaults{
 			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
-			ParentMetrics: p.Options.ParentMetrics,
+			ParentMetrics: p.Options.ParentMetrics, InstallCRDs: p.Options.InstallCRDs,
 		},
-		Run: p.run, Plan: p.plan, Explain: p.explain, Release: p.release, Leave: p.leave,
+		Run: p.run, Plan: p.plan, Explain: p.explain, Release: p.release, Leave: p.leave, MigrateStorage: p.migrateStorage,
 	}
 	if election := p.Options.LeaderElection; election != nil {
 		out.Defaults.LeaderElect = true
@@ -111,11 +111,12 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	opts := optionsOf(said)
 	opts.MetricsAddress, opts.HealthAddress = said.MetricsAddress, said.HealthAddress
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
-	opts.Elected, opts.ParentMetrics = p.Options.Elected, said.ParentMetrics
+	opts.Elected, opts.ParentMetrics, opts.InstallCRDs = p.Options.Elected, said.ParentMetrics, said.InstallCRDs
 	if said.LeaderElect {
 		opts.LeaderElection = p.election(said)
 	}
 	made := opts.manager()
+	made.AllowNarrowedCRDs = said.AllowNarrowedCRDs
 	made.LogLinesDropped, made.TakeOver = said.LogLinesDropped, said.TakeOver
 	var specs []manager.Spec
 	for _, o := range operators {
@@ -157,6 +158,19 @@ func (p Program) release(ctx context.Context, o cli.Operator, said cli.Options, 
 		return 0, err
 	}
 	return r.manager.Release(ctx, say)
+}
+
+// migrateStorage carries out the subcommand migrate-storage.
+func (p Program) migrateStorage(ctx context.Context, operators []cli.Operator, said cli.Options, dryRun bool, say func(string)) error {
+	var specs []Spec
+	for _, o := range operators {
+		specs = append(specs, Spec{o.Config, handler.SyncFunc(nil)})
+	}
+	r, err := newRunner(optionsOf(said), specs...)
+	if err != nil {
+		return err
+	}
+	return r.manager.MigrateStorage(ctx, dryRun, say)
 }
 
 // leave carries out the subcommand uninstall.

@@ -11,6 +11,7 @@ import (
 
 // flags holds the values of the flags, of whichever subcommand.
 type flags struct {
+	installCRDs, allowNarrowedCRDs bool
 	defaults                       Defaults
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int

@@ -40,6 +40,8 @@ func runSubcommand() subcommand {
 		fs.BoolVar(&f.leaderElect, "leader-elect", f.defaults.LeaderElect, leaderElectUsage(f.defaults.Lease.Namespace))
 		fs.BoolVar(&f.dev, "dev", false, devUsage)
 		fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace", "", leaseNamespaceUsage)
+		fs.BoolVar(&f.installCRDs, "install-crds", f.defaults.InstallCRDs, "install the operator's CustomResourceDefinitions first, and wait until they are served")
+		fs.BoolVar(&f.allowNarrowedCRDs, "allow-narrowed-crds", false, "with --install-crds: install them also where that drops values of stored objects, or puts an older one back")
 		fs.IntVar(&f.parentMetrics, "parent-metrics", f.defaults.ParentMetrics, "of how many parents /metrics has metrics of their own at most; 0: of none")
 		return func(ctx context.Context, c *command) int {
 			written := c.bufferLog()

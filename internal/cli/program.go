@@ -49,6 +49,9 @@ type Program struct {
 	// Release takes an operator's finalizers off every parent. It calls say with a
 	// line for each parent that had one, and returns how many parents there are.
 	Release func(ctx context.Context, operator Operator, opts Options, say func(text string)) (parents int, err error)
+	// MigrateStorage has every object of the operators' CRDs stored in the storage version.
+	// It calls say with lines about its progress.
+	MigrateStorage func(ctx context.Context, operators []Operator, opts Options, dryRun bool, say func(text string)) error
 	// Leave takes the operators out of the cluster: see manager.Manager.Leave. The Departure is nil
 	// if the operators couldn't be looked at.
 	Leave func(ctx context.Context, operators []Operator, opts Options, how leave.How, agree func(*leave.Departure) bool, tell func(text string)) (*leave.Departure, error)
@@ -73,6 +76,7 @@ type Defaults struct {
 	MetricsAddress, HealthAddress string
 	ParentMetrics                 int
 	LeaderElect                   bool
+	InstallCRDs                   bool
 	// Lease is the one of the election. Without a name it has the first operator's,
 	// without a namespace it is in the Pod's: see lead.Config.
 	Lease types.NamespacedName
@@ -89,6 +93,8 @@ type Options struct {
 	MetricsAddress, HealthAddress string // empty: nothing is served
 	LeaderElect                   bool   // whether replicas take turns
 	ParentMetrics                 int    // of how many parents there are metrics at most
+	InstallCRDs                   bool   // whether config.Operator.CRDs are installed at the start
+	AllowNarrowedCRDs             bool   // whether that is done where it is refused otherwise
 	LeaseNamespace                string // of the election's Lease; empty: as the program says
 	TakeOver                      string // who takes the lease from the deployed operator; empty: nobody
 	// LogLinesDropped returns how many lines of the log were dropped; nil: none are.

@@ -37,14 +37,14 @@ type command struct {
 
 // subcommands returns all of them, the default first.
 func subcommands() []subcommand {
-	return []subcommand{runSubcommand(), planSubcommand(), explainSubcommand(), manifestsSubcommand(), releaseSubcommand(), uninstallSubcommand()}
+	return []subcommand{runSubcommand(), planSubcommand(), explainSubcommand(), manifestsSubcommand(), releaseSubcommand(), migrateSubcommand(), uninstallSubcommand()}
 }
 
 // options returns the Options that the flags ask for. An error says why no API
 // server was found.
 func (c *command) options() (Options, error) {
 	opts := Options{
-		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, ParentMetrics: c.flags.parentMetrics,
+		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, InstallCRDs: c.flags.installCRDs, AllowNarrowedCRDs: c.flags.allowNarrowedCRDs, ParentMetrics: c.flags.parentMetrics,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
 	}
 	var err error

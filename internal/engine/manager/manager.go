@@ -31,6 +31,8 @@ type Options struct {
 	Elected                       <-chan struct{}      // closed once this process leads; nil: see LeaderElection
 	MetricsAddress, HealthAddress string               // empty: nothing is served
 	ShutdownTimeout               time.Duration        // 0: 30 s
+	InstallCRDs                   bool                 // whether config.Operator.CRDs are installed first
+	AllowNarrowedCRDs             bool                 // whether that is done where it is refused otherwise
 	ParentMetrics                 int                  // of how many parents of an operator there are metrics at most; 0: of none
 	// TakeOver has this process take the lease from the one that leads, and names who does
 	// so. Empty: it waits for its turn. See lead.Lease.TakeOver.
@@ -179,6 +181,12 @@ func (m *Manager) Start(ctx context.Context) error {
 // the error is lead.ErrYielded then. Nothing of a term is left for the next one, so that the
 // operators know no more than after a start.
 func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
+	if err := m.installCRDs(ctx, l); err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop
+		}
+		return err
+	}
 	var lock *lead.Lease
 	guarded := l
 	if m.elects() {

@@ -24,7 +24,11 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	standby := lock != nil || m.opts.Elected != nil
 	var wg sync.WaitGroup
 	for i, e := range engines {
-		e.WarnNoStatus()
+		if doubt := m.operators[i].doubtStatus(); doubt != "" {
+			m.operators[i].log.WarnContext(ctx, "the status of parents will lack something", "type", m.operators[i].cfg.Parent.String(), "reason", doubt)
+		} else {
+			e.WarnNoStatus()
+		}
 		if standby {
 			e.Standby()
 		}
