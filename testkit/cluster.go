@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
@@ -37,6 +38,12 @@ type ClusterOptions struct {
 	// audit log. Paths in them must be absolute. They are ignored on an
 	// existing cluster.
 	APIServerFlags map[string]string
+
+	// CheckPlans says for which tests the first edits of parents by a Kit are planned before
+	// (see runner.PlanFor), and fail the test if the pass that follows does anything else.
+	// The handler is called once more for each plan, with handler.IsPlan, so it isn't for
+	// tests that count its calls or change what it wants. Nil: for none.
+	CheckPlans func(t testing.TB) bool
 }
 
 // A Cluster is an API server for tests. Its methods may be called
@@ -49,6 +56,7 @@ type Cluster struct {
 	dir        string        // what this cluster has on disk; removed by Stop
 	plane      *controlPlane // nil on an existing cluster
 	keep       atomic.Bool   // a failed test wants to be looked at
+	checkPlans func(testing.TB) bool
 
 	stopOnce sync.Once
 	stopErr  error
@@ -63,7 +71,7 @@ func Start(opts ClusterOptions) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
 	}
-	c := &Cluster{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig")}
+	c := &Cluster{dir: dir, kubeconfig: filepath.Join(dir, "kubeconfig"), checkPlans: opts.CheckPlans}
 	if useExisting() {
 		err = c.useExisting(opts)
 	} else {

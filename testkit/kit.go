@@ -60,6 +60,7 @@ type Kit struct {
 	calls  *calls
 	own    *ownWrites
 	asked  *asked
+	plans  *planChecks
 }
 
 // KitOptions are what few tests need to change. The zero value is what New
@@ -121,7 +122,11 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 	k.log = &testLog{out: t.Output()}
 	k.writes = newRecorder(cluster.mapper)
 	k.calls = newCalls(func() bool { return t.Context().Err() != nil })
-	k.own, k.asked = &ownWrites{}, newAsked()
+	k.own, k.asked, k.plans = &ownWrites{}, newAsked(), &planChecks{}
+	if cluster.checkPlans != nil && opts.Runner.RESTConfig == nil && cluster.checkPlans(t) {
+		k.plans.left = maxPlanChecks
+		k.calls.onSync = func(req *handler.SyncRequest) { k.plans.began(req, k.writes.count()) }
+	}
 	own := cluster.RESTConfig()
 	own.UserAgent = "roperator-testkit"
 	var err error
@@ -160,6 +165,7 @@ func (k *Kit) Stop() {
 	if k.op == nil {
 		return
 	}
+	k.comparePlans(false)
 	if err := k.op.stop(); err != nil {
 		k.t.Fatalf("testkit: operator %s: %v", k.config.Name, err)
 	}
@@ -182,7 +188,7 @@ func (k *Kit) start(cfg config.Operator, h handler.Handler) {
 	} else {
 		cfg.Namespaces = []string{k.Namespace}
 	}
-	k.config = defaults.Apply(cfg)
+	k.config, k.plans.handler = defaults.Apply(cfg), h
 	ctx, cancel := timeout(readyTimeout)
 	defer cancel()
 	// An operator gives an API server some seconds, and ends then. As a
@@ -253,6 +259,7 @@ var nameCharacters = regexp.MustCompile("[^a-z0-9]+")
 // tearDown ends the operator and removes what there is.
 func (k *Kit) tearDown() {
 	if k.op != nil {
+		k.comparePlans(false)
 		if err := k.op.stop(); err != nil {
 			k.t.Errorf("testkit: operator %s: %v", k.config.Name, err)
 		}

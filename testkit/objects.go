@@ -96,6 +96,7 @@ func (k *Kit) Create(obj any) {
 		u.SetLabels(labels)
 	}
 	u.SetResourceVersion("")
+	planned := k.foresee(ref, u)
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
 	created, err := ref.client.Create(ctx, u, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
@@ -105,6 +106,7 @@ func (k *Kit) Create(obj any) {
 	if isParent {
 		k.own.addParent(created.GetUID(), ref.key)
 	}
+	k.edited(planned, created)
 	k.wrote(ref, created, false)
 }
 
@@ -151,6 +153,7 @@ func (k *Kit) replace(verb string, ref reference, u *unstructured.Unstructured, 
 	defer cancel()
 	exact := u.GetResourceVersion() != ""
 	var updated *unstructured.Unstructured
+	var planned *planCheck
 	err := wait.PollUntilContextCancel(ctx, pollInterval/5, true, func(ctx context.Context) (bool, error) {
 		next := u.DeepCopy()
 		if !exact || len(subresource) > 0 {
@@ -163,6 +166,11 @@ func (k *Kit) replace(verb string, ref reference, u *unstructured.Unstructured, 
 				next.SetResourceVersion(u.GetResourceVersion())
 			}
 		}
+		if len(subresource) == 0 {
+			planned = k.foresee(ref, next)
+		} else {
+			k.comparePlans(false)
+		}
 		var err error
 		updated, err = ref.client.Update(ctx, next, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}, subresource...)
 		if apierrors.IsConflict(err) && !exact {
@@ -173,6 +181,7 @@ func (k *Kit) replace(verb string, ref reference, u *unstructured.Unstructured, 
 	if err != nil {
 		k.t.Fatalf("testkit: %s %s: %v", verb, ref, err)
 	}
+	k.edited(planned, updated)
 	k.wrote(ref, updated, false)
 }
 
@@ -214,6 +223,7 @@ func (k *Kit) Delete(obj any) {
 	if err != nil {
 		k.t.Fatalf("testkit: delete: %v", err)
 	}
+	k.comparePlans(false)
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
 	live, err := ref.client.Get(ctx, ref.key.Name, metav1.GetOptions{})

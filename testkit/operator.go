@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,16 +93,18 @@ func (k *Kit) runnerOptions() runner.Options {
 		opts.RESTConfig.Dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout}).DialContext
 	}
 	opts.RESTConfig.Wrap(k.writes.wrap)
-	validation := k.opts.FieldValidation
-	if validation == "" {
-		validation = "Strict"
-	}
-	opts.RESTConfig.Wrap(validateFields(validation))
+	opts.RESTConfig.Wrap(validateFields(k.fieldValidation()))
 	if opts.Logger == nil {
 		opts.Logger = slog.New(stackHandler{slog.NewTextHandler(k.log, &slog.HandlerOptions{Level: slog.LevelDebug}), k.log})
 	}
 	return opts
 }
+
+// fieldValidation returns what the API server is told about unknown fields.
+func (k *Kit) fieldValidation() string { return cmp.Or(k.opts.FieldValidation, "Strict") }
+
+// discardLogger returns a logger for what nobody wants to read.
+func discardLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // awaitReady returns when the operator works; an error that is errAPIServerBusy
 // if it couldn't start for want of an answer in time.
@@ -181,7 +184,8 @@ func (l *testLog) close() {
 
 // calls counts the calls of a handler for each parent.
 type calls struct {
-	over func() bool // the test's own code has ended, and cleans up
+	over   func() bool                // the test's own code has ended, and cleans up
+	onSync func(*handler.SyncRequest) // is told of each call of Sync as it begins; nil: nobody is
 
 	mu struct {
 		sync.Mutex
@@ -224,6 +228,9 @@ type countedHandler struct {
 
 func (h countedHandler) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	h.calls.count(h.calls.mu.syncs, req)
+	if h.calls.onSync != nil {
+		h.calls.onSync(req)
+	}
 	resp, err := h.inner.Sync(ctx, req)
 	return resp, h.calls.noteLate(err)
 }

@@ -78,6 +78,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 	case len(found) > 0:
 		return k.conflictLoop(engine, found[len(found)-1], begin, time.Since(start))
 	case err == nil:
+		k.comparePlans(true)
 		return nil
 	case !wait.Interrupted(err):
 		return fmt.Errorf("settle: %w", err)
@@ -214,7 +215,12 @@ func (k *Kit) observed(ctx context.Context, engine *reconcile.Engine, w ownWrite
 // older says whether r is of before the version. Versions that can't be
 // compared are taken for newer: there is nothing to wait for.
 func older(r *resource.Resource, version string) bool {
-	order, err := resourceversion.CompareResourceVersion(r.ResourceVersion(), version)
+	return olderVersion(r.ResourceVersion(), version)
+}
+
+// olderVersion is older for the version of an object.
+func olderVersion(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0
 }
 

@@ -61,6 +61,7 @@ func run(m *testing.M) (code int, err error) {
 	cluster, err = testkit.Start(testkit.ClusterOptions{
 		CRDPaths:          []string{"testdata/crds.yaml"},
 		ControllerManager: true,
+		CheckPlans:        checksPlans,
 		APIServerFlags: map[string]string{
 			"audit-policy-file":   policy,
 			"audit-log-path":      log,

@@ -48,9 +48,10 @@ func (p *pass) changeOfParent(verb string, fields []plan.FieldChange) plan.Chang
 	return plan.Change{Parent: p.parent.Key(), Object: p.parent.Key(), Type: p.parent.Type(), Verb: verb, Fields: fields}
 }
 
-// foreseesChildren says whether the pass has foreseen a change of a child.
+// foreseesChildren says whether the pass has foreseen a change of a child that it would
+// make itself: one that waits doesn't hold the status back.
 func (p *pass) foreseesChildren() bool {
-	return slices.ContainsFunc(p.foreseen, func(c plan.Change) bool { return c.Type != p.parent.Type() })
+	return slices.ContainsFunc(p.foreseen, func(c plan.Change) bool { return c.Type != p.parent.Type() && c.Waits == "" })
 }
 
 // foreseeFinalizers notes how the parent's finalizers would change. change returns

@@ -161,7 +161,7 @@ func (p *pass) pause(ctx context.Context) (schedule.Outcome, error) {
 			p.events.TellState(p.parent, observe.Normal, observe.ReasonPaused, text, again)
 		}
 	}
-	if !p.Config.ReadyCondition || p.Config.DryRun {
+	if !p.Config.ReadyCondition {
 		return schedule.Outcome{}, nil
 	}
 	out, err := p.settleStatus(ctx, nil, childrenState{failed: true, prompted: true, standing: standing(readiness.Failed, plan.ReasonPaused, text)})
