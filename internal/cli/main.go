@@ -41,6 +41,7 @@ func runSubcommand() subcommand {
 		fs.BoolVar(&f.dev, "dev", false, devUsage)
 		fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace", "", leaseNamespaceUsage)
 		fs.IntVar(&f.parentMetrics, "parent-metrics", f.defaults.ParentMetrics, "of how many parents /metrics has metrics of their own at most; 0: of none")
+		f.secure.register(fs, f.defaults.MetricsSecure)
 		return func(ctx context.Context, c *command) int {
 			written := c.bufferLog()
 			defer written()

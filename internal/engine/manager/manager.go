@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -30,6 +31,7 @@ type Options struct {
 	LeaderElection                *lead.Config         // nil: no election
 	Elected                       <-chan struct{}      // closed once this process leads; nil: see LeaderElection
 	MetricsAddress, HealthAddress string               // empty: nothing is served
+	MetricsSecure                 *access.Security     // nil: what is served at MetricsAddress is open
 	ShutdownTimeout               time.Duration        // 0: 30 s
 	ParentMetrics                 int                  // of how many parents of an operator there are metrics at most; 0: of none
 	// TakeOver has this process take the lease from the one that leads, and names who does
@@ -95,6 +97,9 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 			return nil, err
 		}
 	}
+	if err := opts.checkSecurity(); err != nil {
+		return nil, err
+	}
 	if opts.LeaderElection != nil && opts.Elected != nil {
 		return nil, errors.New("runner: Options: LeaderElection and Elected are both set; there must be one election")
 	}
@@ -152,7 +157,11 @@ func (m *Manager) Start(ctx context.Context) error {
 	if again {
 		return errors.New("runner: started before; make a new one")
 	}
-	server, err := m.serve(ctx)
+	l, err := client.Connect(m.opts.RESTConfig, m.log)
+	if err != nil {
+		return err
+	}
+	server, err := m.serve(ctx, l)
 	if err != nil && ctx.Err() != nil {
 		return nil // told to stop: the look-up of an address may have failed for that alone
 	}
@@ -160,10 +169,6 @@ func (m *Manager) Start(ctx context.Context) error {
 		return err
 	}
 	defer server.close()
-	l, err := client.Connect(m.opts.RESTConfig, m.log)
-	if err != nil {
-		return err
-	}
 	for {
 		err := m.term(ctx, l)
 		if !errors.Is(err, lead.ErrYielded) {
@@ -199,6 +204,7 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 	if err := m.checkRights(ctx, l, engines, lock); err != nil || ctx.Err() != nil {
 		return err
 	}
+	m.tellOpenMetrics(ctx)
 	return m.run(ctx, engines, lock)
 }
 
