@@ -10,6 +10,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -44,9 +45,12 @@ type Options struct {
 	// MetricsAddress is where /metrics is served, HealthAddress where /healthz
 	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere. Beside
 	// /metrics, the subcommand explain learns what the process knows of one parent.
-	// The pages are neither encrypted nor protected. With a MetricsAddress,
-	// Metrics must be nil or a prometheus.Gatherer too.
+	// With a MetricsAddress, Metrics must be nil or a prometheus.Gatherer too.
 	MetricsAddress, HealthAddress string
+	// MetricsSecure protects all that is served at MetricsAddress, which must be another
+	// than HealthAddress then. Nil: it is neither encrypted nor protected, and the log
+	// says so. Health never is.
+	MetricsSecure *MetricsSecurity
 	// ParentMetrics is of how many parents of each operator there are metrics at
 	// most, by namespace and name; 0: of none. Those come first that have a pass
 	// first, and the metrics of a parent that is gone make room for another's. The
@@ -72,6 +76,28 @@ type Options struct {
 	// handler itself does, by a client of its own say, nobody can stop but by
 	// ending the process.
 	ShutdownTimeout time.Duration
+}
+
+// MetricsSecurity says how what is served at Options.MetricsAddress is protected: by
+// TLS, and by asking the API server, with a TokenReview and a SubjectAccessReview, whether
+// the bearer of the token in a request may get its path, which is a nonResourceURL of
+// RBAC. That takes the rights to create both, and the subcommand manifests prints them,
+// and a ClusterRole for who scrapes, with --metrics-secure. A request without a valid
+// token is answered 401, one that isn't allowed 403, and 503 or 500 where the API server
+// can't be asked. A yes holds for a minute, a no for ten seconds. The zero value is usable.
+type MetricsSecurity struct {
+	// CertDir is a folder with the certificate, in the file CertName (default "tls.crt"),
+	// and its key, in the file KeyName (default "tls.key"), both as PEM. They are read
+	// again every ten seconds. If one is missing or can't be used, that is an error at the
+	// start; later it is a warning in the log, and the certificate before stays in use.
+	// Empty: certificates are self-signed, in memory, for 90 days each, and renewed
+	// before their end.
+	CertDir, CertName, KeyName string
+	// Audiences are those of which a token must be meant for one. None: a token must be
+	// meant for the API server.
+	Audiences []string
+	// HTTP2 offers HTTP/2 beside HTTP/1.1.
+	HTTP2 bool
 }
 
 // A Spec is one of several operators of a process.
@@ -108,6 +134,9 @@ func (o Options) manager() manager.Options {
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
 		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly, InstallCRDs: o.InstallCRDs,
+	}
+	if o.MetricsSecure != nil {
+		out.MetricsSecure = new(access.Security(*o.MetricsSecure))
 	}
 	if o.LeaderElection != nil {
 		election := lead.Config(*o.LeaderElection)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/cli"
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/leave"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -42,7 +43,8 @@ type Program struct {
 	// Options hold as they do for RunAll, but where a flag says something else:
 	// MetricsAddress and HealthAddress are the defaults of --metrics-bind-address and
 	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served),
-	// ParentMetrics that of --parent-metrics, InstallCRDs that of --install-crds.
+	// ParentMetrics that of --parent-metrics, InstallCRDs that of --install-crds,
+	// MetricsSecure that of --metrics-secure and of the flags that go with it.
 	// With LeaderElection, the default of --leader-elect is true; its fields hold either
 	// way. RESTConfig holds unless --kubeconfig or --context is given. With a Logger,
 	// there are no --log-level and --log-format, and nothing keeps a slow Logger from
@@ -84,6 +86,9 @@ func (p Program) program() *cli.Program {
 		},
 		Run: p.run, Plan: p.plan, Explain: p.explain, Release: p.release, Leave: p.leave, MigrateStorage: p.migrateStorage,
 	}
+	if p.Options.MetricsSecure != nil {
+		out.Defaults.MetricsSecure = new(access.Security(*p.Options.MetricsSecure))
+	}
 	if election := p.Options.LeaderElection; election != nil {
 		out.Defaults.LeaderElect = true
 		out.Defaults.Lease = types.NamespacedName{Namespace: election.Namespace, Name: election.Name}
@@ -112,6 +117,9 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	opts.MetricsAddress, opts.HealthAddress = said.MetricsAddress, said.HealthAddress
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
 	opts.Elected, opts.ParentMetrics, opts.InstallCRDs = p.Options.Elected, said.ParentMetrics, said.InstallCRDs
+	if said.MetricsSecure != nil {
+		opts.MetricsSecure = new(MetricsSecurity(*said.MetricsSecure))
+	}
 	if said.LeaderElect {
 		opts.LeaderElection = p.election(said)
 	}

@@ -19,6 +19,7 @@ type flags struct {
 	dryRun, leaderElect, dev       bool
 	leaseNamespace                 string
 	metricsAddress, healthAddress  string
+	secure                         secureFlags
 	logLevel                       slog.Level
 	logFormat                      string
 }
@@ -48,7 +49,7 @@ func (f *flags) check(rest []string) error {
 	case f.parentMetrics < 0:
 		return fmt.Errorf("--parent-metrics: %d is negative", f.parentMetrics)
 	}
-	return nil
+	return f.secure.check(f)
 }
 
 // apply returns cfg as the flags change it: it is cfg where they say nothing.

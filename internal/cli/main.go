@@ -43,6 +43,7 @@ func runSubcommand() subcommand {
 		fs.BoolVar(&f.installCRDs, "install-crds", f.defaults.InstallCRDs, "install the operator's CustomResourceDefinitions first, and wait until they are served")
 		fs.BoolVar(&f.allowNarrowedCRDs, "allow-narrowed-crds", false, "with --install-crds: install them also where that drops values of stored objects, or puts an older one back")
 		fs.IntVar(&f.parentMetrics, "parent-metrics", f.defaults.ParentMetrics, "of how many parents /metrics has metrics of their own at most; 0: of none")
+		f.secure.register(fs, f.defaults.MetricsSecure)
 		return func(ctx context.Context, c *command) int {
 			written := c.bufferLog()
 			defer written()

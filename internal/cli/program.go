@@ -16,6 +16,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/leave"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -75,6 +76,7 @@ type Defaults struct {
 	// ":8081".
 	MetricsAddress, HealthAddress string
 	ParentMetrics                 int
+	MetricsSecure                 *access.Security // the values of --metrics-secure and its like; nil: it is off
 	LeaderElect                   bool
 	InstallCRDs                   bool
 	// Lease is the one of the election. Without a name it has the first operator's,
@@ -90,13 +92,14 @@ type Options struct {
 
 	// The other fields are zero for every subcommand but run.
 
-	MetricsAddress, HealthAddress string // empty: nothing is served
-	LeaderElect                   bool   // whether replicas take turns
-	ParentMetrics                 int    // of how many parents there are metrics at most
-	InstallCRDs                   bool   // whether config.Operator.CRDs are installed at the start
-	AllowNarrowedCRDs             bool   // whether that is done where it is refused otherwise
-	LeaseNamespace                string // of the election's Lease; empty: as the program says
-	TakeOver                      string // who takes the lease from the deployed operator; empty: nobody
+	MetricsAddress, HealthAddress string           // empty: nothing is served
+	LeaderElect                   bool             // whether replicas take turns
+	ParentMetrics                 int              // of how many parents there are metrics at most
+	InstallCRDs                   bool             // whether config.Operator.CRDs are installed at the start
+	AllowNarrowedCRDs             bool             // whether that is done where it is refused otherwise
+	LeaseNamespace                string           // of the election's Lease; empty: as the program says
+	TakeOver                      string           // who takes the lease from the deployed operator; empty: nobody
+	MetricsSecure                 *access.Security // nil: metrics are open
 	// LogLinesDropped returns how many lines of the log were dropped; nil: none are.
 	LogLinesDropped func() uint64
 }

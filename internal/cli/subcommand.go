@@ -47,6 +47,7 @@ func (c *command) options() (Options, error) {
 		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, InstallCRDs: c.flags.installCRDs, AllowNarrowedCRDs: c.flags.allowNarrowedCRDs, ParentMetrics: c.flags.parentMetrics,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
 	}
+	opts.MetricsSecure = c.flags.secure.security()
 	var err error
 	if c.readsKubeconfig() {
 		opts.RESTConfig, err = client.LoadRESTConfig(c.flags.kubeconfig, c.flags.context)

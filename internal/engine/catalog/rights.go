@@ -60,6 +60,16 @@ func LeaseRights(namespace, lease string) []Right {
 	return rights
 }
 
+// ReviewRights returns the rights that it takes to protect metrics. Without them nobody
+// gets those, and the operator does its work.
+func ReviewRights() []Right {
+	var rights []Right
+	for _, rule := range ReviewRules() {
+		rights = append(rights, rightsOf(rule, Right{Only: "somebody scrapes the metrics"})...)
+	}
+	return rights
+}
+
 // rightsOf returns the rights that a rule for one resource gives. They are otherwise as
 // like says.
 func rightsOf(rule rbacv1.PolicyRule, like Right) []Right {

@@ -3,6 +3,8 @@ package catalog
 import (
 	"slices"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -42,6 +44,15 @@ func LeaseRules(lease string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{APIGroups: group, Resources: resource, Verbs: []string{"create"}},
 		{APIGroups: group, Resources: resource, ResourceNames: []string{lease}, Verbs: []string{"get", "update"}},
+	}
+}
+
+// ReviewRules returns the rules to ask who somebody is and what they may do, in the whole
+// cluster.
+func ReviewRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{APIGroups: []string{authenticationv1.GroupName}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+		{APIGroups: []string{authorizationv1.GroupName}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *Client) among(verb string, k *catalog.Kind, namespace string) *rest.Req
 
 // do sends a request. client-go logs neither its body nor that of the answer.
 func (c *Client) do(ctx context.Context, req *rest.Request) rest.Result {
-	return req.Do(withoutBodies(ctx))
+	return req.Do(WithoutBodies(ctx))
 }
 
 // BodyOf returns the JSON of an object, as a request carries it.

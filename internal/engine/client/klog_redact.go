@@ -11,9 +11,9 @@ import (
 // requests and answers, with the values of Secrets in them.
 const bodyVerbosity = 8
 
-// withoutBodies returns a context with which client-go logs no bodies, whatever the
+// WithoutBodies returns a context with which client-go logs no bodies, whatever the
 // verbosity of its logger. All other messages are logged as before.
-func withoutBodies(ctx context.Context) context.Context {
+func WithoutBodies(ctx context.Context) context.Context {
 	logger := klog.FromContext(ctx)
 	if !logger.V(bodyVerbosity).Enabled() {
 		return ctx

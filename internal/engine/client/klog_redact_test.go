@@ -16,7 +16,7 @@ import (
 func TestBodiesWereLoggedAtHighVerbosity(t *testing.T) {
 	var out strings.Builder
 	logger := logr.FromSlogHandler(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.Level(-100)}))
-	ctx := withoutBodies(klog.NewContext(context.Background(), logger))
+	ctx := WithoutBodies(klog.NewContext(context.Background(), logger))
 	for _, at := range []klog.Logger{klog.FromContext(ctx), klog.FromContext(ctx).WithName("n").WithValues("k", "v"), klog.FromContext(ctx).V(3)} {
 		require.False(t, at.V(bodyVerbosity).Enabled())
 		at.V(bodyVerbosity).Info("secret")
@@ -27,5 +27,5 @@ func TestBodiesWereLoggedAtHighVerbosity(t *testing.T) {
 	require.Contains(t, out.String(), "less")
 
 	calm := klog.NewContext(context.Background(), logr.FromSlogHandler(slog.NewTextHandler(&out, nil)))
-	require.Equal(t, calm, withoutBodies(calm), "a logger of low verbosity stays as it is")
+	require.Equal(t, calm, WithoutBodies(calm), "a logger of low verbosity stays as it is")
 }

@@ -57,7 +57,7 @@ func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace string, 
 // the caller stops it.
 func (c *Client) Watch(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
 	opts.Watch = true
-	events, err := c.listRequest(k, namespace, opts).Watch(withoutBodies(ctx))
+	events, err := c.listRequest(k, namespace, opts).Watch(WithoutBodies(ctx))
 	if err != nil {
 		return nil, redacted(k, asked(k, "watch", "", "", nil), err)
 	}

@@ -21,6 +21,7 @@
 //
 //   - one per served address, which ends when Start returns, and one for each of its
 //     connections, which are bounded (connections.go),
+//   - with MetricsSecure, access.Certificates.Keep, which ends with the addresses,
 //   - those of client.Review, which end before the watches begin,
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
@@ -34,6 +35,6 @@
 // # Imports
 //
 // The package wires the rooms and decides nothing about objects: it imports
-// catalog, client, watch, observe, lead and reconcile, and of plan only the type
+// access, catalog, client, watch, observe, lead and reconcile, and of plan only the type
 // of a change. No room imports it.
 package manager

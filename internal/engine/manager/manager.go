@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -30,6 +31,7 @@ type Options struct {
 	LeaderElection                *lead.Config         // nil: no election
 	Elected                       <-chan struct{}      // closed once this process leads; nil: see LeaderElection
 	MetricsAddress, HealthAddress string               // empty: nothing is served
+	MetricsSecure                 *access.Security     // nil: what is served at MetricsAddress is open
 	ShutdownTimeout               time.Duration        // 0: 30 s
 	InstallCRDs                   bool                 // whether config.Operator.CRDs are installed first
 	AllowNarrowedCRDs             bool                 // whether that is done where it is refused otherwise
@@ -99,6 +101,9 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 			return nil, err
 		}
 	}
+	if err := opts.checkSecurity(); err != nil {
+		return nil, err
+	}
 	if opts.LeaderElection != nil && opts.Elected != nil {
 		return nil, errors.New("runner: Options: LeaderElection and Elected are both set; there must be one election")
 	}
@@ -156,7 +161,11 @@ func (m *Manager) Start(ctx context.Context) error {
 	if again {
 		return errors.New("runner: started before; make a new one")
 	}
-	server, err := m.serve(ctx)
+	l, err := client.Connect(m.opts.RESTConfig, m.log)
+	if err != nil {
+		return err
+	}
+	server, err := m.serve(ctx, l)
 	if err != nil && ctx.Err() != nil {
 		return nil // told to stop: the look-up of an address may have failed for that alone
 	}
@@ -164,10 +173,6 @@ func (m *Manager) Start(ctx context.Context) error {
 		return err
 	}
 	defer server.close()
-	l, err := client.Connect(m.opts.RESTConfig, m.log)
-	if err != nil {
-		return err
-	}
 	for {
 		err := m.term(ctx, l)
 		if !errors.Is(err, lead.ErrYielded) {
@@ -209,6 +214,7 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 	if err := m.checkRights(ctx, l, engines, lock); err != nil || ctx.Err() != nil {
 		return err
 	}
+	m.tellOpenMetrics(ctx)
 	return m.run(ctx, engines, lock)
 }
 

@@ -61,6 +61,9 @@ func (m *Manager) rights(engines []*reconcile.Engine, lock *lead.Lease) []catalo
 		lease := lock.Key()
 		add(catalog.LeaseRights(lease.Namespace, lease.Name))
 	}
+	if m.securesMetrics() {
+		add(catalog.ReviewRights())
+	}
 	return rights
 }
 

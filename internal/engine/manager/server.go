@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/roperator/roperator/internal/engine/client"
 )
 
 const (
@@ -24,13 +26,18 @@ const (
 
 // A server answers requests for metrics, health and readiness.
 type server struct {
-	servers []*http.Server // one per address
-	wg      sync.WaitGroup // of the goroutines that serve, one per address
+	servers []*http.Server     // one per address
+	wg      sync.WaitGroup     // of the goroutines that serve, one per address, and of the one that keeps the certificate
+	stop    context.CancelFunc // ends the latter
 }
 
 // serve begins to listen at the addresses in the Options; there may be none. The
-// server's close ends it.
-func (m *Manager) serve(ctx context.Context) (*server, error) {
+// server's close ends it. l must need no lease.
+func (m *Manager) serve(ctx context.Context, l *client.Link) (*server, error) {
+	secured, err := m.secure(l)
+	if err != nil {
+		return nil, err
+	}
 	muxes := map[string]*http.ServeMux{}
 	at := func(address string) *http.ServeMux {
 		if muxes[address] == nil {
@@ -50,7 +57,11 @@ func (m *Manager) serve(ctx context.Context) (*server, error) {
 		at(m.opts.HealthAddress).HandleFunc("GET /healthz", m.healthz)
 		at(m.opts.HealthAddress).HandleFunc("GET /readyz", m.readyz)
 	}
-	s := &server{}
+	keeping, stop := context.WithCancel(ctx)
+	s := &server{stop: stop}
+	if secured != nil {
+		s.wg.Go(func() { secured.certificates.Keep(keeping) })
+	}
 	for address, mux := range muxes {
 		field, flag := "HealthAddress", "--health-probe-bind-address"
 		if address == m.opts.MetricsAddress {
@@ -65,9 +76,13 @@ func (m *Manager) serve(ctx context.Context) (*server, error) {
 			Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 			ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
 		}
+		serve := each.Serve
+		if secured != nil && address == m.opts.MetricsAddress {
+			serve = secured.serving(each)
+		}
 		s.servers = append(s.servers, each)
 		s.wg.Go(func() {
-			if err := each.Serve(&boundedListener{Listener: listener, limit: maxConnections}); err != http.ErrServerClosed {
+			if err := serve(&boundedListener{Listener: listener, limit: maxConnections}); err != http.ErrServerClosed {
 				m.log.Error("server failed", "address", address, "error", err)
 			}
 		})
@@ -78,6 +93,7 @@ func (m *Manager) serve(ctx context.Context) (*server, error) {
 // close stops to listen, and returns when every goroutine of the server has
 // ended.
 func (s *server) close() {
+	s.stop()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, each := range s.servers {
