@@ -62,9 +62,9 @@ func IsNamespaceTerminating(err error) bool {
 // RefusesDryRun says whether a request failed since an admission webhook doesn't take
 // part in dry runs. For a webhook that declares side effects, the API server answers
 // so itself (400). Other webhooks refuse with codes and words of their own.
-// RefusesDryRun says so, too, of NotTried. It returns false for nil.
+// RefusesDryRun says so, too, of NotTriedError. It returns false for nil.
 func RefusesDryRun(err error) bool {
-	if _, untried := errors.AsType[NotTried](err); untried {
+	if _, untried := errors.AsType[NotTriedError](err); untried {
 		return true
 	}
 	if status := apierrors.APIStatus(nil); err == nil || !errors.As(err, &status) {

@@ -6,15 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NotTried is the error of a dry run, or of a write, that isn't sent since only reading is
+// NotTriedError is the error of a dry run, or of a write, that isn't sent since only reading is
 // allowed. It stands for the answer of an API server that takes no dry runs: see
 // RefusesDryRun.
-type NotTried struct{}
+type NotTriedError struct{}
 
 // Error says why.
-func (NotTried) Error() string { return "not sent: only reading is allowed" }
+func (NotTriedError) Error() string { return "not sent: only reading is allowed" }
 
 // Status returns what such an API server would answer.
-func (e NotTried) Status() metav1.Status {
+func (e NotTriedError) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusBadRequest, Reason: metav1.StatusReasonBadRequest, Message: e.Error()}
 }

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"slices"
 
 	"k8s.io/client-go/rest"
 
@@ -97,7 +98,7 @@ func (c *command) installing(operators []Operator, m *manifestsFlags) (manifests
 		if err := manifests.CheckRules(rules); err != nil {
 			return o, fmt.Errorf("runner.Program: Rules: %w", err)
 		}
-		o.Rules = append(rules[:len(rules):len(rules)], o.Rules...)
+		o.Rules = append(slices.Clip(rules), o.Rules...)
 	}
 	// The ports of the Deployment are fixed unless --arg says otherwise.
 	if defaults.MetricsAddress != "" {

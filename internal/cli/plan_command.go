@@ -116,7 +116,7 @@ type planned struct {
 	err      error                                    // there may be changes beside it
 }
 
-// plans plans for one operator after the other. With files, an operator without a parent in
+// plans returns the plan of one operator after the other. With files, an operator without a parent in
 // them has no plan.
 func (c *command) plans(ctx context.Context, wish *planWish) ([]planned, error) {
 	parents, err := planfile.Read(wish.files, os.Stdin)

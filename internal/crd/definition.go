@@ -2,6 +2,7 @@ package crd
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
@@ -43,9 +44,7 @@ func (d *Definition) Object() map[string]any {
 
 func shallow(m map[string]any) map[string]any {
 	out := make(map[string]any, len(m))
-	for key, value := range m {
-		out[key] = value
-	}
+	maps.Copy(out, m)
 	return out
 }
 

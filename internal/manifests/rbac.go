@@ -1,6 +1,8 @@
 package manifests
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,9 +64,7 @@ func (in *installation) parentRoles(operators []config.Operator) []any {
 	}
 	role := func(suffix string, rules []rbacv1.PolicyRule, into ...string) *rbacv1.ClusterRole {
 		labels := map[string]string{}
-		for key, value := range in.labels {
-			labels[key] = value
-		}
+		maps.Copy(labels, in.labels)
 		for _, name := range into {
 			labels["rbac.authorization.k8s.io/aggregate-to-"+name] = "true"
 		}

@@ -26,10 +26,10 @@ type fill struct {
 }
 
 // token matches the token of a fill.
-var token = regexp.MustCompile(`helm-value-(\d+)-x`) //nolint:gochecknoglobals // a constant, which Go has none for
+var token = regexp.MustCompile(`helm-value-(\d+)-x`)
 
 // whole matches a line that has nothing but a token, as a value, an item or a field.
-var whole = regexp.MustCompile(`^( *)(?:- |([\w./-]+): )?helm-value-(\d+)-x(?:: .*)?$`) //nolint:gochecknoglobals // a constant, which Go has none for
+var whole = regexp.MustCompile(`^( *)(?:- |([\w./-]+): )?helm-value-(\d+)-x(?:: .*)?$`)
 
 // inline returns a token for an expression.
 func (t *template) inline(expression string) string { return t.add(fill{expression: expression}) }

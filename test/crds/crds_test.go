@@ -66,7 +66,7 @@ func newWorld(t *testing.T, group string) *world {
 		})
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), generous) //nolint:usetesting // the test's context has ended
+		ctx, cancel := context.WithTimeout(context.Background(), generous)
 		defer cancel()
 		_ = w.definitions().Delete(ctx, w.name(), metav1.DeleteOptions{})
 	})

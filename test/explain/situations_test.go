@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync/atomic"
 	"testing"
 
@@ -19,9 +20,7 @@ type object = map[string]any
 // named returns a child.
 func named(apiVersion, kind, name string, rest object) object {
 	out := object{"apiVersion": apiVersion, "kind": kind, "metadata": object{"name": name}}
-	for key, value := range rest {
-		out[key] = value
-	}
+	maps.Copy(out, rest)
 	return out
 }
 

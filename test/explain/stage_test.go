@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"flag"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -83,9 +84,7 @@ func (s *stage) begin(spec map[string]any) {
 func (s *stage) create(t resource.Type, name string, rest map[string]any) {
 	s.t.Helper()
 	object := map[string]any{"apiVersion": t.APIVersion, "kind": t.Kind, "metadata": map[string]any{"name": name, "namespace": s.Namespace}}
-	for key, value := range rest {
-		object[key] = value
-	}
+	maps.Copy(object, rest)
 	s.Create(object)
 }
 

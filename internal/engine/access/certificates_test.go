@@ -73,7 +73,7 @@ func kept(t *testing.T, c *Certificates) (stop func()) {
 
 // tick lets Keep look at the files.
 func tick() {
-	time.Sleep(rereadAfter) // of the bubble's clock
+	time.Sleep(rereadAfter) //nolint:forbidigo // of the bubble's clock
 	synctest.Wait()
 }
 
@@ -199,7 +199,7 @@ func TestKeep_Expired(t *testing.T) {
 		c, said := opened(t, f.security())
 		stop := kept(t, c)
 		first := shown(t, c)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // of the bubble's clock
 		tick()
 		require.Same(t, first, shown(t, c))
 		require.Contains(t, said.String(), "refuse it; replace it")
@@ -241,7 +241,7 @@ func TestKeep_SelfSigned(t *testing.T) {
 			_, err := leaf.Verify(x509.VerifyOptions{DNSName: "localhost", Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}})
 			require.NoError(t, err)
 			require.NoError(t, leaf.VerifyHostname("127.0.0.1"))
-			time.Sleep(24 * time.Hour)
+			time.Sleep(24 * time.Hour) //nolint:forbidigo // of the bubble's clock
 		}
 		stop()
 		require.Len(t, seen, 3, "in 180 days, 60 days each")

@@ -256,16 +256,16 @@ func TestProtect_Remembers(t *testing.T) {
 			r.users = map[string]string{"unknown": "prometheus", canary + "-wrong": "somebody"}
 			r.rights["somebody"] = []string{"get /metrics"}
 		})
-		time.Sleep(rememberNo - time.Second)
+		time.Sleep(rememberNo - time.Second) //nolint:forbidigo // of the bubble's clock
 		require.Equal(t, 200, g.get(t, "/metrics", right).Code)
 		require.Equal(t, 403, g.get(t, "/metrics", wrong).Code)
 		require.Equal(t, 401, g.get(t, "/metrics", "Bearer unknown").Code)
 		require.Empty(t, g.api.asked())
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // of the bubble's clock
 		require.Equal(t, 200, g.get(t, "/metrics", wrong).Code, "he got the right")
 		require.Equal(t, 200, g.get(t, "/metrics", "Bearer unknown").Code)
 		require.Equal(t, []string{"subjectaccessreviews", "tokenreviews"}, g.api.asked(), "each of what had run out")
-		time.Sleep(rememberYes)
+		time.Sleep(rememberYes) //nolint:forbidigo // of the bubble's clock
 		require.Equal(t, 401, g.get(t, "/metrics", right).Code, "the token isn't valid any more")
 	})
 }
@@ -279,9 +279,9 @@ func TestProtect_Expiry(t *testing.T) {
 		g.api.change(func(r *reviewing) { r.users[token] = "prometheus" })
 		require.Equal(t, 200, g.get(t, "/metrics", "Bearer "+token).Code)
 		g.api.change(func(r *reviewing) { delete(r.users, token) })
-		time.Sleep(19 * time.Second)
+		time.Sleep(19 * time.Second) //nolint:forbidigo // of the bubble's clock
 		require.Equal(t, 200, g.get(t, "/metrics", "Bearer "+token).Code)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // of the bubble's clock
 		require.Equal(t, 401, g.get(t, "/metrics", "Bearer "+token).Code)
 	})
 }

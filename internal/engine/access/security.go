@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 )
 
 // Security says how what is served is protected: see runner.MetricsSecurity. The zero
@@ -31,10 +32,8 @@ func (s *Security) Validate() error {
 			return fmt.Errorf("%s: %q isn't the name of a file in CertDir", field, name)
 		}
 	}
-	for _, audience := range s.Audiences {
-		if audience == "" {
-			return errors.New("Audiences: one of them is empty")
-		}
+	if slices.Contains(s.Audiences, "") {
+		return errors.New("Audiences: one of them is empty")
 	}
 	return nil
 }

@@ -198,7 +198,7 @@ func isContradiction(err error) bool {
 
 // isNotTried says whether a dry run wasn't sent, since only reading is allowed.
 func isNotTried(err error) bool {
-	_, untried := errors.AsType[apierror.NotTried](err)
+	_, untried := errors.AsType[apierror.NotTriedError](err)
 	return untried
 }
 

@@ -72,7 +72,7 @@ func (c *Client) Shorten(shorten func(*resource.Resource) *resource.Resource) {
 	c.observed.shorten = shorten
 }
 
-// ReadOnly has every write and every dry run fail with an apierror.NotTried, before
+// ReadOnly has every write and every dry run fail with an apierror.NotTriedError, before
 // anything is sent. It must be called before the first request.
 func (c *Client) ReadOnly() { c.readOnly = true }
 
@@ -118,7 +118,7 @@ func BodyOf(object any) ([]byte, error) {
 // bodyOf is BodyOf for a write, which only fails if nothing may be written.
 func (c *Client) bodyOf(object any) ([]byte, error) {
 	if c.readOnly {
-		return nil, apierror.NotTried{}
+		return nil, apierror.NotTriedError{}
 	}
 	return BodyOf(object)
 }
@@ -215,7 +215,7 @@ func (c *Client) patchOrTry(ctx context.Context, k *catalog.Kind, key types.Name
 
 func (c *Client) patchAs(ctx context.Context, k *catalog.Kind, key types.NamespacedName, pt types.PatchType, body []byte, manager string, dryRun bool) (*resource.Resource, error) {
 	if c.readOnly {
-		return nil, apierror.NotTried{}
+		return nil, apierror.NotTriedError{}
 	}
 	if dryRun {
 		c.metrics.Tried(k.Type)
@@ -234,7 +234,7 @@ func (c *Client) patchAs(ctx context.Context, k *catalog.Kind, key types.Namespa
 // finalized, nil if it is gone.
 func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID) (*resource.Resource, error) {
 	if c.readOnly {
-		return nil, apierror.NotTried{}
+		return nil, apierror.NotTriedError{}
 	}
 	body, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},

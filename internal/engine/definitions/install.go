@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -132,9 +133,7 @@ func (s *step) note(body map[string]any, history []string) {
 	metadata, _ := body["metadata"].(map[string]any)
 	annotations := map[string]any{}
 	if given, ok := metadata["annotations"].(map[string]any); ok {
-		for key, value := range given {
-			annotations[key] = value
-		}
+		maps.Copy(annotations, given)
 	}
 	digest := s.wanted.Digest()
 	if len(history) == 0 || history[len(history)-1] != digest {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -171,9 +172,7 @@ func (r *Room) dropStored(ctx context.Context, before *installed) error {
 			return fmt.Errorf("the storage version was %s and is %s now; run migrate-storage again", storage, now.Storage().Name)
 		}
 		status := map[string]any{}
-		for key, value := range now.status() {
-			status[key] = value
-		}
+		maps.Copy(status, now.status())
 		status["storedVersions"] = []any{storage}
 		now.object["status"] = status
 		body, err := jsonvalue.Append(nil, now.object)

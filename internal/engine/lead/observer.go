@@ -17,6 +17,7 @@ import (
 // A Standing says whether somebody holds a Lease.
 type Standing string
 
+// The values of Standing.
 const (
 	Missing Standing = "missing" // there is no Lease: nobody has elected a leader
 	Free    Standing = "free"    // it is nobody's

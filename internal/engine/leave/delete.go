@@ -71,7 +71,7 @@ type draining struct {
 // finalizers off those that it doesn't serve any more.
 func (d *draining) deleteParents(ctx context.Context) error {
 	if d.how.KeepParents || ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // told to stop
 	}
 	parents, err := d.parents(ctx)
 	if err != nil {

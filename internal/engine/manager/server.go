@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -82,7 +83,7 @@ func (m *Manager) serve(ctx context.Context, l *client.Link) (*server, error) {
 		}
 		s.servers = append(s.servers, each)
 		s.wg.Go(func() {
-			if err := serve(&boundedListener{Listener: listener, limit: maxConnections}); err != http.ErrServerClosed {
+			if err := serve(&boundedListener{Listener: listener, limit: maxConnections}); !errors.Is(err, http.ErrServerClosed) {
 				m.log.Error("server failed", "address", address, "error", err)
 			}
 		})

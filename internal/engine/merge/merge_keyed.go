@@ -146,7 +146,7 @@ func (e *keyedEdit) dropTwins(at place) (found bool) {
 	}
 	wanted := itemIndex{list: e.wanted, key: &e.key}
 	for j, have := range e.live {
-		if e.isUsed(j) || !(e.key.complete(have) && wanted.contains(have, j) || e.takesName(have, at)) || at.ignoredOf(have, -1).here() {
+		if e.isUsed(j) || ((!e.key.complete(have) || !wanted.contains(have, j)) && !e.takesName(have, at)) || at.ignoredOf(have, -1).here() {
 			continue
 		}
 		e.drop(j)

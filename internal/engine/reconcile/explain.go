@@ -205,7 +205,7 @@ func (x *explaining) look(ctx context.Context) error {
 	}
 	switch {
 	case x.in.Err != nil:
-		return nil
+		return nil //nolint:nilerr // it is part of what is explained
 	case x.parent.IsDeleting():
 		x.lookAtTeardown()
 		return nil
@@ -268,7 +268,7 @@ func (x *explaining) decide(ctx context.Context, resp *handler.SyncResponse) err
 	desired, planned, err := x.plan(resp)
 	if err != nil {
 		x.in.Err = err
-		return nil
+		return nil //nolint:nilerr // it is part of what is explained
 	}
 	learned, err := x.judge(ctx, &planned)
 	if err != nil {
@@ -277,7 +277,7 @@ func (x *explaining) decide(ctx context.Context, resp *handler.SyncResponse) err
 	if learned {
 		if desired, planned, err = x.plan(resp); err != nil {
 			x.in.Err = err
-			return nil
+			return nil //nolint:nilerr // it is part of what is explained
 		}
 	}
 	x.in.Desired, x.in.Planned, x.in.Kept = desired, &planned, resp.KeepChildren

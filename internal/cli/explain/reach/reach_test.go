@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -66,21 +67,21 @@ func TestAsk_Pods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				require.Equal(t, http.MethodGet, r.Method)
+				assert.Equal(t, http.MethodGet, r.Method)
 				body, ok := tc.answers[r.URL.Path]
 				if !ok {
 					http.NotFound(w, r)
 					return
 				}
 				if strings.HasSuffix(r.URL.Path, path) {
-					require.Equal(t, "name=blog&namespace=shop&operator=sites", r.URL.RawQuery)
+					assert.Equal(t, "name=blog&namespace=shop&operator=sites", r.URL.RawQuery)
 				} else {
-					require.Equal(t, "app.kubernetes.io/name=sites", r.URL.Query().Get("labelSelector"))
+					assert.Equal(t, "app.kubernetes.io/name=sites", r.URL.Query().Get("labelSelector"))
 				}
 				code := http.StatusOK
 				if n, rest, ok := strings.Cut(body, " "); ok && len(n) == 3 {
 					_, err := fmt.Sscan(n, &code)
-					require.NoError(t, err)
+					assert.NoError(t, err)
 					body = rest
 				}
 				if strings.HasPrefix(body, "{") {
