@@ -23,7 +23,7 @@ func TestVersions(t *testing.T) {
 		"ClientGo":     {"What it is built with.", "go.mod", `k8s\.io/client-go v0\.37\.`, "client-go 0.37"},
 		"Go":           {"What it needs.", "go.mod", `(?m)^go 1\.26`, "Go 1.26"},
 		"Leases":       {"Of the election.", "internal/engine/lead", `k8s\.io/api/coordination/v1"`, "coordination.k8s.io/v1 |"},
-		"Disruption":   {"Of manifests.", "internal/cli", `"policy/v1", "PodDisruptionBudget"`, "policy/v1 |"},
+		"Disruption":   {"Of manifests.", "internal/manifests", `"policy/v1", "PodDisruptionBudget"`, "policy/v1 |"},
 		"Events":       {"Written in the background.", "internal/engine/observe", `\(events\.k8s\.io/v1\)`, "events.k8s.io/v1 |"},
 		"Streamed":     {"The reflector asks for it.", "internal/engine/watch", `opts\.SendInitialEvents != nil`, "(WatchList)"},
 		"Order":        {"Else the last state counts.", "internal/engine/store", `CompareResourceVersion\(a, b\)\s+return err != nil \|\| c > 0`, "the last state to arrive counts"},
