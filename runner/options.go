@@ -81,9 +81,7 @@ type Options struct {
 // MetricsSecurity says how what is served at Options.MetricsAddress is protected: by
 // TLS, and by asking the API server, with a TokenReview and a SubjectAccessReview, whether
 // the bearer of the token in a request may get its path, which is a nonResourceURL of
-// RBAC. That takes the rights to create both, and the subcommand manifests prints them,
-// and a ClusterRole for who scrapes, with --metrics-secure. A request without a valid
-// token is answered 401, one that isn't allowed 403, and 503 or 500 where the API server
+// RBAC. That takes the rights to create both. A request without a valid token is answered 401, one that isn't allowed 403, and 503 or 500 where the API server
 // can't be asked. A yes holds for a minute, a no for ten seconds. The zero value is usable.
 type MetricsSecurity struct {
 	// CertDir is a folder with the certificate, in the file CertName (default "tls.crt"),
