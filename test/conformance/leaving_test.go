@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -27,7 +28,7 @@ func subcommand(t *testing.T, name string, args ...string) (said string, code in
 func runOnce(t *testing.T, name string, args ...string) (said string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), processVariable+"="+name)
+	cmd.Env = append(os.Environ(), operatorproc.Variable+"="+name)
 	in, err := cmd.StdinPipe() // which ends the process when it is closed
 	require.NoError(t, err)
 	defer in.Close()

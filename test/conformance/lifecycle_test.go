@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -70,8 +71,8 @@ func TestC70_StartThatCannotWork(t *testing.T) {
 			// the time that a start may take.
 			for try := 0; try == 0 || try < 10 && strings.Contains(said, unreachable) && !slices.Contains(tc.says, unreachable); try++ {
 				p := launch(t, "c70-"+name, tc.kubeconfig, []string{tc.env})
-				require.Equal(t, 1, p.exit())
-				said = p.said()
+				require.Equal(t, 1, p.Exit())
+				said = p.Said()
 			}
 			for _, text := range tc.says {
 				require.Contains(t, said, text)
@@ -87,35 +88,34 @@ func TestC72_EndInTheMiddleOfAPass(t *testing.T) {
 	kit.Create(parent("slow", map[string]any{"data": map[string]any{"wait": "for a word"}}))
 	// begin returns an operator in the middle of its only pass, and end tells it
 	// to end, and returns when it has heard that.
-	begin := func() (p *process, end func()) {
+	begin := func() (p *operatorproc.Process, end func()) {
 		from := log.mark(t)
 		p = startOperator(t, "c72", kubeconfigAs(t, "c72", true), nil, "--namespace="+kit.Namespace, "--max-concurrent-syncs=1")
-		p.says("waiting for slow")
+		p.Says("waiting for slow")
 		return p, func() {
-			p.signal(syscall.SIGTERM)
+			p.Signal(syscall.SIGTERM)
 			eventually(t, "its watches end", func() bool { return log.watching(t, from, "c72") == 0 })
 		}
 	}
 	p, end := begin()
 	kit.Create(parent("late", nil)) // its turn comes after the pass, if ever
 	end()
-	require.False(t, p.ended(), "it waits for the pass")
-	p.word()
-	require.Equal(t, 0, p.exit())
+	require.False(t, p.Ended(), "it waits for the pass")
+	p.Word()
+	require.Equal(t, 0, p.Exit())
 	require.NotNil(t, kit.Get(configMap("slow", "", "")), "what the pass was about was done")
 	require.Nil(t, kit.Get(configMap("late", "", "")))
-	require.NotContains(t, p.said(), "level=ERROR")
+	require.NotContains(t, p.Said(), "level=ERROR")
 
 	// A second signal ends it at once, and nothing else does.
 	p, end = begin()
 	end()
-	require.False(t, p.ended(), "it waits for the pass")
+	require.False(t, p.Ended(), "it waits for the pass")
 	eventually(t, "a second signal ends it", func() bool {
-		_ = p.cmd.Process.Signal(syscall.SIGTERM) // unless it has ended
-		return p.ended()
+		p.SignalIfRunning(syscall.SIGTERM)
+		return p.Ended()
 	})
-	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
-	require.True(t, ok && status.Signaled(), "%v", p.cmd.ProcessState)
+	require.Equal(t, -1, p.Exit(), "by the signal")
 }
 
 func TestC73_Replicas(t *testing.T) {
@@ -123,7 +123,7 @@ func TestC73_Replicas(t *testing.T) {
 	const leaseDuration = 15 * time.Second
 	log := needsAudit(t)
 	kit := bystander(t, "c73-bystander")
-	start := func(name string) *process {
+	start := func(name string) *operatorproc.Process {
 		return startOperator(t, "c73", kubeconfigAs(t, "c73-"+name, true), nil, "--namespace="+kit.Namespace, "--leader-elect")
 	}
 	from := log.mark(t)
@@ -160,27 +160,27 @@ func TestC73_Replicas(t *testing.T) {
 		})
 	}
 	one := start("one")
-	one.says("msg=leading")
+	one.Says("msg=leading")
 	works(1, "one")
 	two := start("two")
-	two.says("waiting: the lease is held by another")
+	two.Says("waiting: the lease is held by another")
 	works(2, "one")
 	require.Empty(t, writes("two"))
 
 	// How often a replica looks is for other tests to say, in which no other
 	// process takes time. Here it takes over when it looks for the first time
 	// that it may; one look may have been under way.
-	one.signal(syscall.SIGTERM)
-	require.Equal(t, 0, one.exit())
-	two.says("msg=leading")
+	one.Signal(syscall.SIGTERM)
+	require.Equal(t, 0, one.Exit())
+	two.Says("msg=leading")
 	released, taken := last(renewed("one")), renewed("two")[0]
 	require.LessOrEqual(t, len(within(looked("two"), released, taken)), 2, "looks at a lease that is free")
 	works(3, "two")
 
 	three := start("three")
-	three.says("waiting: the lease is held by another")
-	two.signal(syscall.SIGKILL)
-	three.says("msg=leading")
+	three.Says("waiting: the lease is held by another")
+	two.Signal(syscall.SIGKILL)
+	three.Says("msg=leading")
 	held, taken := last(renewed("two")), renewed("three")[0]
 	require.GreaterOrEqual(t, taken.Sub(held), leaseDuration, "not before the lease is over")
 	if seen := within(looked("three"), held, taken); len(seen) >= 3 {
@@ -193,18 +193,18 @@ func TestC73_Replicas(t *testing.T) {
 	// A process that stands still for longer than the lease lasts finds out
 	// before it writes anything.
 	four := start("four")
-	four.says("waiting: the lease is held by another")
-	three.freeze()
+	four.Says("waiting: the lease is held by another")
+	three.Freeze()
 	kit.Create(parent("frozen", nil)) // which three would see at once when it goes on
-	four.says("msg=leading")
+	four.Says("msg=leading")
 	works(5, "four")
 	before := len(writes("three"))
-	three.signal(syscall.SIGCONT)
-	require.Equal(t, 1, three.exit())
-	require.Regexp(t, "lost: (it wasn't renewed for 10s|.* took it)", three.said())
+	three.Signal(syscall.SIGCONT)
+	require.Equal(t, 1, three.Exit())
+	require.Regexp(t, "lost: (it wasn't renewed for 10s|.* took it)", three.Said())
 	require.Len(t, writes("three"), before, "nothing was written without the lease")
-	four.signal(syscall.SIGTERM)
-	require.Equal(t, 0, four.exit())
+	four.Signal(syscall.SIGTERM)
+	require.Equal(t, 0, four.Exit())
 }
 
 func last(times []time.Time) time.Time { return times[len(times)-1] }

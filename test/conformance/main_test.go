@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -19,7 +20,7 @@ var cluster *testkit.Cluster
 var audit *auditLog
 
 func TestMain(m *testing.M) {
-	if name := os.Getenv(processVariable); name != "" {
+	if name := os.Getenv(operatorproc.Variable); name != "" {
 		beOperator(name)
 	}
 	if err := waitTogether(); err != nil {

@@ -10,21 +10,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 )
 
 // unread returns an operator whose log goes into a pipe, and the end of the pipe that
 // nobody reads. It serves metrics and health at the address.
-func unread(t *testing.T, name string, args ...string) (p *process, pipe *os.File, address string) {
+func unread(t *testing.T, name string, args ...string) (p *operatorproc.Process, pipe *os.File, address string) {
 	t.Helper()
 	for range 10 {
 		address = freeAddress(t)
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = reader.Close() }) // unless it was closed
-		p = startTo(t, writer, name, append([]string{"--metrics-bind-address=" + address, "--health-probe-bind-address=" + address}, args...)...)
+		p = operatorproc.Command{Output: writer, Name: name, Args: append([]string{"--metrics-bind-address=" + address, "--health-probe-bind-address=" + address}, args...)}.Start(t)
 		require.NoError(t, writer.Close())
-		eventually(t, "it is ready, or ended", func() bool { return p.ended() || get(t, "http://"+address+"/readyz") == "ok" })
-		if !p.ended() {
+		eventually(t, "it is ready, or ended", func() bool { return p.Ended() || get(t, "http://"+address+"/readyz") == "ok" })
+		if !p.Ended() {
 			return p, reader, address
 		}
 		require.NoError(t, reader.Close()) // the API server was busy, or somebody else took the address
@@ -75,10 +77,9 @@ func TestALogThatNobodyReadsStopsNothing(t *testing.T) {
 		lost = dropped(t, address)
 		return was == lost
 	})
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	<-p.done
+	p.Signal(syscall.SIGTERM)
 	require.NoError(t, <-read)
-	require.Zero(t, p.cmd.ProcessState.ExitCode())
+	require.Zero(t, p.Exit())
 	told := 0
 	for _, found := range regexp.MustCompile(`"lines of the log were dropped[^"]*","lines":(\d+)\}`).FindAllStringSubmatch(log.String(), -1) {
 		n, err := strconv.Atoi(found[1])
@@ -97,7 +98,6 @@ func TestALogThatNobodyReadsKeepsNoProcess(t *testing.T) {
 	p, _, address := unread(t, "kept", "--kubeconfig="+cluster.Kubeconfig(), "--namespace="+kit.Namespace, "--log-level=debug-8")
 	kit.Create(parent("chatty", map[string]any{}))
 	eventually(t, "lines are dropped", func() bool { return dropped(t, address) > 0 })
-	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	<-p.done
-	require.Zero(t, p.cmd.ProcessState.ExitCode())
+	p.Signal(syscall.SIGTERM)
+	require.Zero(t, p.Exit())
 }

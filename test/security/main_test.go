@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/testkit"
@@ -24,7 +25,7 @@ var cluster *testkit.Cluster
 var parentType = resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Parent"}
 
 func TestMain(m *testing.M) {
-	if os.Getenv(processVariable) != "" {
+	if os.Getenv(operatorproc.Variable) != "" {
 		beOperator()
 	}
 	os.Exit(run(m))

@@ -30,6 +30,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 )
 
 // otherCA returns a certificate authority that hasn't signed anything.
@@ -55,17 +57,17 @@ func TestAnAPIServerOfAnotherCAIsRefused(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*cfg, file))
-	begin := func() *process {
+	begin := func() *operatorproc.Process {
 		p := start(t, "another-ca", "--kubeconfig="+file, "--metrics-bind-address=0", "--health-probe-bind-address=0")
-		eventually(t, "it ends", p.ended)
+		eventually(t, "it ends", p.Ended)
 		return p
 	}
 	p := begin()
-	for strings.Contains(p.said(t), "deadline exceeded") { // before it had seen the certificate
+	for strings.Contains(p.Said(), "deadline exceeded") { // before it had seen the certificate
 		p = begin()
 	}
-	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-	require.Contains(t, p.said(t), "x509: certificate signed by unknown authority")
+	require.Equal(t, 1, p.Exit())
+	require.Contains(t, p.Said(), "x509: certificate signed by unknown authority")
 }
 
 // listeners returns the addresses at which a process listens.
@@ -126,13 +128,13 @@ func TestAProcessListensOnlyWhereItIsTold(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		reason string
-		start  func(t *testing.T) (p *process, want []string)
+		start  func(t *testing.T) (p *operatorproc.Process, want []string)
 	}{
-		"None": {"0 turns both off", func(t *testing.T) (*process, []string) {
+		"None": {"0 turns both off", func(t *testing.T) (*operatorproc.Process, []string) {
 			t.Helper()
 			return startWorking(t, "listeners-none", args("0", "0")...), nil
 		}},
-		"Both": {"what was asked for, and nothing besides", func(t *testing.T) (*process, []string) {
+		"Both": {"what was asked for, and nothing besides", func(t *testing.T) (*operatorproc.Process, []string) {
 			t.Helper()
 			p, metrics, health := startServing(t, "listeners-both", args)
 			return p, slices.Sorted(slices.Values([]string{metrics, health}))
@@ -142,7 +144,7 @@ func TestAProcessListensOnlyWhereItIsTold(t *testing.T) {
 			p, want := tc.start(t)
 			kit.Create(parent("ready-"+strings.ToLower(name), map[string]any{}))
 			eventually(t, "it works", func() bool { return kit.Get(secret("ready-"+strings.ToLower(name), "")) != nil })
-			require.Equal(t, want, listeners(t, p.cmd.Process.Pid), tc.reason)
+			require.Equal(t, want, listeners(t, p.Pid()), tc.reason)
 		})
 	}
 }
@@ -204,10 +206,10 @@ func TestAFloodOfConnectionsLeavesDescriptorsForOthers(t *testing.T) {
 	require.Less(t, time.Since(begin), 30*time.Second, "who keeps connections open keeps nobody waiting until they time out")
 	kit.Create(parent("served", map[string]any{}))
 	eventually(t, "it works", func() bool { return kit.Get(secret("served", "")) != nil })
-	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.cmd.Process.Pid))
+	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Pid()))
 	require.NoError(t, err)
 	require.Less(t, len(open), descriptors-10, "there are descriptors for more")
-	require.NotContains(t, p.said(t), "too many open files")
+	require.NotContains(t, p.Said(), "too many open files")
 }
 
 func TestSlowAndHostileClientsDisturbNobody(t *testing.T) {

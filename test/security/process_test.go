@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -20,11 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/runner"
 )
-
-// processVariable makes the test's binary an operator.
-const processVariable = "SECURITY_OPERATOR"
 
 // fewDescriptors is the name of an operator that may have so many descriptors only.
 const (
@@ -46,11 +42,8 @@ func secret(name, value string) map[string]any {
 // beOperator is the main function of an operator's process. It ends with the
 // test, of which it inherited the standard input.
 func beOperator() {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
-	name := os.Getenv(processVariable)
+	operatorproc.EndWithTest()
+	name := os.Getenv(operatorproc.Variable)
 	if name == fewDescriptors {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -99,53 +92,9 @@ func trouble(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 	return &handler.SyncResponse{Status: map[string]any{"secrets": req.Children.Len()}, Children: []any{it}}, nil
 }
 
-// A process is an operator in a process of its own.
-type process struct {
-	cmd  *exec.Cmd
-	log  string        // the file that has its output
-	done chan struct{} // closed when it has ended
-}
-
-func start(t *testing.T, name string, args ...string) *process {
+func start(t *testing.T, name string, args ...string) *operatorproc.Process {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "log")
-	out, err := os.Create(file)
-	require.NoError(t, err)
-	defer out.Close()
-	p := startTo(t, out, name, args...)
-	p.log = file
-	return p
-}
-
-// startTo starts an operator whose output goes to out.
-func startTo(t *testing.T, out *os.File, name string, args ...string) *process {
-	t.Helper()
-	p := &process{done: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0], args...)
-	p.cmd.Env = append(os.Environ(), processVariable+"="+name)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	in, err := p.cmd.StdinPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	go func() { // ends with the process, which the cleanup sees to
-		defer close(p.done)
-		_ = p.cmd.Wait() // the exit code tells
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // unless it has ended
-		<-p.done
-		_ = in.Close()
-	})
-	return p
-}
-
-func (p *process) ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
+	return operatorproc.Command{Name: name, Args: args}.Start(t)
 }
 
 // unreachable is what a process says that has ended because the API server
@@ -153,12 +102,12 @@ func (p *process) ended() bool {
 const unreachable = "can't be reached"
 
 // startWorking starts an operator, and returns when it has begun to work.
-func startWorking(t *testing.T, name string, args ...string) *process {
+func startWorking(t *testing.T, name string, args ...string) *operatorproc.Process {
 	t.Helper()
 	for {
 		p := start(t, name, args...)
-		eventually(t, "it has started, or ended", func() bool { return p.ended() || strings.Contains(p.said(t), "started") })
-		if !p.ended() || !strings.Contains(p.said(t), unreachable) {
+		eventually(t, "it has started, or ended", func() bool { return p.Ended() || strings.Contains(p.Said(), "started") })
+		if !p.Ended() || !strings.Contains(p.Said(), unreachable) {
 			return p
 		}
 	}
@@ -167,23 +116,16 @@ func startWorking(t *testing.T, name string, args ...string) *process {
 // startServing starts an operator that serves its metrics and its health at the
 // addresses that it returns, which nobody listened at a moment ago, and returns
 // when it has begun to work. It tries others if somebody else was faster.
-func startServing(t *testing.T, name string, args func(metrics, health string) []string) (p *process, metrics, health string) {
+func startServing(t *testing.T, name string, args func(metrics, health string) []string) (p *operatorproc.Process, metrics, health string) {
 	t.Helper()
 	for range 10 {
 		metrics, health = freeAddress(t), freeAddress(t)
 		p = startWorking(t, name, args(metrics, health)...)
-		if !p.ended() || !strings.Contains(p.said(t), "address already in use") {
+		if !p.Ended() || !strings.Contains(p.Said(), "address already in use") {
 			break
 		}
 	}
 	return p, metrics, health
-}
-
-func (p *process) said(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile(p.log)
-	require.NoError(t, err)
-	return string(text)
 }
 
 // get returns what an address answers, "" if it doesn't.
@@ -258,15 +200,15 @@ func TestNoValueOfASecretInTheOutputOfAProcess(t *testing.T) {
 			kit.Update(secret("good", "by hand"))
 			for _, output := range []string{"text", "json"} {
 				plan := start(t, name, append(append([]string{"plan"}, common...), "--output="+output)...)
-				for <-plan.done; strings.Contains(plan.said(t), unreachable); <-plan.done {
+				for plan.Exit(); strings.Contains(plan.Said(), unreachable); plan.Exit() {
 					plan = start(t, name, append(append([]string{"plan"}, common...), "--output="+output)...)
 				}
-				require.Contains(t, plan.said(t), "loops", "the plan, or its log, tells of it")
-				noCanary(t, "plan", plan.said(t))
+				require.Contains(t, plan.Said(), "loops", "the plan, or its log, tells of it")
+				noCanary(t, "plan", plan.Said())
 			}
-			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-			<-p.done
-			said := p.said(t)
+			p.Signal(syscall.SIGTERM)
+			p.Exit()
+			said := p.Said()
 			for _, want := range []string{"handler panicked", "stack", "there is trouble", "ConflictLoop", "already exists", "DEBUG+3"} {
 				require.True(t, strings.Contains(said, want), "%q isn't logged: nothing was looked for", want) //nolint:testifylint // the log is long
 			}

@@ -142,19 +142,19 @@ func TestRelated_NoValueInTheOutputOfAProcess(t *testing.T) {
 				noCanary(t, path, answer)
 			}
 			require.Contains(t, get(t, "http://"+address+"/metrics"), `roperator_related_objects`)
-			require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
-			<-p.done
+			p.Signal(syscall.SIGTERM)
+			p.Exit()
 			kit.Update(secret("shared", "3")) // which the next build would copy
 			for _, output := range []string{"text", "json"} {
 				args := append(append([]string{"plan"}, common...), "--output="+output)
 				plan := start(t, name, args...)
-				for <-plan.done; strings.Contains(plan.said(t), unreachable); <-plan.done {
+				for plan.Exit(); strings.Contains(plan.Said(), unreachable); plan.Exit() {
 					plan = start(t, name, args...)
 				}
-				require.Contains(t, plan.said(t), "data.copy", "the plan tells of it")
-				noCanary(t, "plan", plan.said(t))
+				require.Contains(t, plan.Said(), "data.copy", "the plan tells of it")
+				noCanary(t, "plan", plan.Said())
 			}
-			said := p.said(t)
+			said := p.Said()
 			for _, want := range []string{"handler panicked", "stack", "there is trouble", "ConflictLoop", "DEBUG+3", "Relate"} {
 				require.True(t, strings.Contains(said, want), "%q isn't logged: nothing was looked for", want) //nolint:testifylint // the log is long
 			}

@@ -36,8 +36,17 @@ const patience = 4 * time.Minute
 type Process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  string        // the file it writes to
+	in   io.Writer     // its standard input
+	log  string        // the file it writes to; "": it writes elsewhere
 	done chan struct{} // closed when it has ended
+}
+
+// A Command says what a Process is to be.
+type Command struct {
+	Name   string // the value of Variable
+	Args   []string
+	Env    []string // besides that of the test
+	Output *os.File // where it writes; nil: what it writes is kept, for Said
 }
 
 // EndWithTest ends this process when the test has ended that has started it. It is for the
@@ -50,18 +59,31 @@ func EndWithTest() {
 	}()
 }
 
-// Start starts the test's binary as an operator of this name.
+// Start starts the test's binary as an operator of this name, which finds its API server
+// by a kubeconfig.
 func Start(t *testing.T, name, kubeconfig string, args ...string) *Process {
 	t.Helper()
-	p := &Process{t: t, log: filepath.Join(t.TempDir(), "log"), done: make(chan struct{})}
-	out, err := os.Create(p.log)
-	require.NoError(t, err)
-	defer out.Close()
-	p.cmd = exec.Command(os.Args[0], args...)
-	p.cmd.Env = append(os.Environ(), Variable+"="+name, "KUBECONFIG="+kubeconfig)
+	return Command{Name: name, Args: args, Env: []string{"KUBECONFIG=" + kubeconfig}}.Start(t)
+}
+
+// Start starts the test's binary.
+func (c Command) Start(t *testing.T) *Process {
+	t.Helper()
+	p := &Process{t: t, done: make(chan struct{})}
+	out := c.Output
+	if out == nil {
+		p.log = filepath.Join(t.TempDir(), "log")
+		kept, err := os.Create(p.log)
+		require.NoError(t, err)
+		defer kept.Close()
+		out = kept
+	}
+	p.cmd = exec.Command(os.Args[0], c.Args...)
+	p.cmd.Env = append(append(os.Environ(), Variable+"="+c.Name), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	in, err := p.cmd.StdinPipe()
 	require.NoError(t, err)
+	p.in = in
 	require.NoError(t, p.cmd.Start())
 	go func() { // ends with the process, which the cleanup sees to
 		defer close(p.done)
@@ -71,14 +93,27 @@ func Start(t *testing.T, name, kubeconfig string, args ...string) *Process {
 		_ = p.cmd.Process.Kill() // unless it has ended
 		<-p.done
 		_ = in.Close()
-		if t.Failed() {
-			t.Logf("%s said:\n%s", name, p.Said())
+		if t.Failed() && p.log != "" {
+			t.Logf("%s said:\n%s", c.Name, p.Said())
 		}
 	})
 	return p
 }
 
-// Signal sends a signal to the process.
+// Pid returns the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Word writes a line to the standard input of the process.
+func (p *Process) Word() {
+	p.t.Helper()
+	_, err := io.WriteString(p.in, "go on\n")
+	require.NoError(p.t, err)
+}
+
+// SignalIfRunning sends a signal to the process, unless it has ended.
+func (p *Process) SignalIfRunning(signal syscall.Signal) { _ = p.cmd.Process.Signal(signal) }
+
+// Signal sends a signal to the process, which must not have ended.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.t.Helper()
 	require.NoError(p.t, p.cmd.Process.Signal(signal))
@@ -110,14 +145,14 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Exit waits for the end of the process, and returns its exit code.
+// Exit waits for the end of the process, and returns its exit code, -1 if a signal has ended it.
 func (p *Process) Exit() int {
 	p.t.Helper()
 	require.Eventually(p.t, p.Ended, patience, 50*time.Millisecond, "the process ends")
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Said returns what the process has written so far.
+// Said returns what the process has written so far, where that is kept.
 func (p *Process) Said() string {
 	text, err := os.ReadFile(p.log)
 	require.NoError(p.t, err)
