@@ -6,6 +6,9 @@ import (
 	"github.com/roperator/roperator/handler"
 )
 
+// Path is where a process says what it knows of a parent, beside its metrics.
+const Path = "/debug/roperator/explain"
+
 // A Process is what the running process of an operator knows of a parent and nobody else.
 type Process struct {
 	// Unknown says why the running process couldn't be asked; empty: it has answered. No other field

@@ -14,9 +14,6 @@ import (
 	"github.com/roperator/roperator/internal/process"
 )
 
-// ExplainPath is where a process says what it knows of a parent, beside its metrics.
-const ExplainPath = "/debug/roperator/explain"
-
 // A readOnly holds no lease, so that a link under it lets no write through, not even a dry run.
 type readOnly struct{}
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/explain"
 )
 
 const (
@@ -52,7 +53,7 @@ func (m *Manager) serve(ctx context.Context, l *client.Link) (*server, error) {
 			return nil, err
 		}
 		at(m.opts.MetricsAddress).Handle("GET /metrics", page)
-		at(m.opts.MetricsAddress).HandleFunc("GET "+ExplainPath, m.explainPage)
+		at(m.opts.MetricsAddress).HandleFunc("GET "+explain.Path, m.explainPage)
 	}
 	if m.opts.HealthAddress != "" {
 		at(m.opts.HealthAddress).HandleFunc("GET /healthz", m.healthz)

@@ -2,7 +2,7 @@
 //
 //	known := reach.Ask(ctx, restConfig, reach.Process{Program: "hello"}, reach.Question{Operator: "hello", Parent: parent})
 //
-// The process answers at manager.ExplainPath, beside its metrics. It is found by its Pods, and asked
+// The process answers at explain.Path, beside its metrics. It is found by its Pods, and asked
 // through the API server; or at a URL that the user names. That it can't be reached is no error: the
 // answer says why.
 //

@@ -110,7 +110,7 @@ func (a apiServer) ask(ctx context.Context, pod *corev1.Pod, q Question) (explai
 	if isSecure(pod) {
 		target = "https:" + target
 	}
-	answer, err := a.get(ctx, "/api/v1/namespaces/"+pod.Namespace+"/pods/"+target+"/proxy"+path, q.query())
+	answer, err := a.get(ctx, "/api/v1/namespaces/"+pod.Namespace+"/pods/"+target+"/proxy"+explain.Path, q.query())
 	if err != nil {
 		return explain.Process{}, err
 	}

@@ -22,8 +22,6 @@ import (
 )
 
 const (
-	// path is where a process answers.
-	path = "/debug/roperator/explain"
 	// timeout bounds how long all questions may take together.
 	timeout = 10 * time.Second
 	// maxAnswer bounds an answer, in bytes.
@@ -113,7 +111,7 @@ func askURL(ctx context.Context, p Process, q Question) (explain.Process, error)
 	if p.Insecure {
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // the user asks for it
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.URL, "/")+path+"?"+q.query().Encode(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(p.URL, "/")+explain.Path+"?"+q.query().Encode(), nil)
 	if err != nil {
 		return explain.Process{}, err
 	}

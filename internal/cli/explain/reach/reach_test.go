@@ -29,7 +29,7 @@ func pod(name, phase, args string) string {
 func TestAsk_Pods(t *testing.T) {
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":%q,"code":%d}`
 	list := func(pods ...string) string { return `{"items":[` + strings.Join(pods, ",") + `]}` }
-	proxy := func(target string) string { return "/api/v1/namespaces/ops/pods/" + target + "/proxy" + path }
+	proxy := func(target string) string { return "/api/v1/namespaces/ops/pods/" + target + "/proxy" + explain.Path }
 	for name, tc := range map[string]struct {
 		reason  string
 		process Process
@@ -73,7 +73,7 @@ func TestAsk_Pods(t *testing.T) {
 					http.NotFound(w, r)
 					return
 				}
-				if strings.HasSuffix(r.URL.Path, path) {
+				if strings.HasSuffix(r.URL.Path, explain.Path) {
 					assert.Equal(t, "name=blog&namespace=shop&operator=sites", r.URL.RawQuery)
 				} else {
 					assert.Equal(t, "app.kubernetes.io/name=sites", r.URL.Query().Get("labelSelector"))
@@ -101,8 +101,8 @@ func TestAsk_URL(t *testing.T) {
 	require.NoError(t, os.WriteFile(token, []byte("abc\n"), 0o600))
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path != path:
-			http.Redirect(w, r, path, http.StatusFound)
+		case r.URL.Path != explain.Path:
+			http.Redirect(w, r, explain.Path, http.StatusFound)
 		case r.Header.Get("Authorization") != "Bearer abc":
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 		default:
