@@ -13,7 +13,7 @@ func inLeadAndManager() []mutant {
 		unit("the lease of another isn't released", "manager", "lead/lease.go",
 			"	l.mu.leaving = false\n", ""),
 		unit("a lease is held until its deadline", "lead", "lead/lease.go",
-			" && time.Since(l.mu.renewed) < l.config.RenewDeadline\n", "\n"),
+			" && elapsed(l.mu.renewed) < l.config.RenewDeadline\n", "\n"),
 		unit("a lease that was lost isn't taken again", "lead", "lead/lease.go",
 			"	case !l.mu.gone:\n		l.mu.renewed", "	default:\n		l.mu.renewed"),
 		unit("a lease that was lost isn't renewed", "lead", "lead/lease.go",
