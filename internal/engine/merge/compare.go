@@ -52,8 +52,9 @@ type Comparison struct {
 	Schema *listkeys.Node
 	// Ignore holds the paths that belong to others. They are left alone.
 	Ignore []fieldpath.Path
-	// Partial means that live keys that desired lacks never count, not even in what
-	// the schema says is atomic.
+	// Partial is for two states of one object, which are compared both ways: live keys
+	// that desired lacks never count, not even in what the schema says is atomic, and the
+	// order of a keyed list counts wherever it has a meaning.
 	Partial bool
 	// Pending means that there is a schema, which isn't known yet. Then a list is
 	// changed only where nothing of others can be lost, whatever the schema may

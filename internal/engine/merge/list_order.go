@@ -9,12 +9,12 @@ import "slices"
 // list means nothing. Where others have changed the order, they aren't, but for
 // initContainers and env: initContainers run one after the other, and a variable in
 // env may refer to the variables before it. The order is a part of what is owned
-// whole.
+// whole, and of two states of one object: see Comparison.Partial.
 func (p place) orderCounts(e *keyedEdit) bool {
 	switch {
 	case p.schema != nil && p.schema.AnyOrder:
 		return false
-	case p.field == "initContainers" || p.field == "env" || p.owned:
+	case p.field == "initContainers" || p.field == "env" || p.owned || p.partial:
 		return true
 	}
 	return p.formerKnown && !p.former.hasOrder(e)
