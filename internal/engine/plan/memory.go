@@ -387,28 +387,6 @@ func (p *ParentMemory) Waits() []string {
 	return nil
 }
 
-// Failed says whether the text of a failure differs from that of the last pass, and
-// remembers the text. The empty text stands for a success.
-func (p *ParentMemory) Failed(text string) (news bool) {
-	news = text != p.LastError()
-	switch {
-	case text != "":
-		p.lastError.Store(&text)
-	case news:
-		p.lastError.Store(nil)
-	}
-	return news
-}
-
-// LastError returns the text of the last failure, "" if the last pass succeeded. It may be
-// called beside all other methods.
-func (p *ParentMemory) LastError() string {
-	if text := p.lastError.Load(); text != nil {
-		return *text
-	}
-	return ""
-}
-
 // Suppose remembers that the API server makes an object of d that differs from d in rest. Whether
 // live, that object, satisfies d is still to be compared.
 func (p *ParentMemory) Suppose(d *Desired, live *resource.Resource, rest []merge.Difference) {

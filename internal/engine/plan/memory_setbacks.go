@@ -203,3 +203,25 @@ func (p *ParentMemory) AwaitsEnd(version string, least, most time.Duration) time
 // ForgetRefusal forgets that a status was refused: none has to be written, or that of a
 // newer parent is what counts.
 func (p *ParentMemory) ForgetRefusal() { p.status.refusal = nil }
+
+// Failed says whether the text of a failure differs from that of the last pass, and
+// remembers the text. The empty text stands for a success.
+func (p *ParentMemory) Failed(text string) (news bool) {
+	news = text != p.LastError()
+	switch {
+	case text != "":
+		p.lastError.Store(&text)
+	case news:
+		p.lastError.Store(nil)
+	}
+	return news
+}
+
+// LastError returns the text of the last failure, "" if the last pass succeeded. It may be
+// called beside all other methods.
+func (p *ParentMemory) LastError() string {
+	if text := p.lastError.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
