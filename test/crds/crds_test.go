@@ -171,7 +171,11 @@ func TestRoad(t *testing.T) {
 	require.ErrorIs(t, w.room().Migrate(ended, parsed, false, say), context.Canceled)
 	require.Equal(t, []string{"v1", "v2"}, w.stored(), "what was cut short isn't done")
 	said = nil
+	before := w.versions("v2")
 	require.NoError(t, w.room().Migrate(t.Context(), parsed, false, say))
+	for name, version := range w.versions("v2") {
+		require.NotEqual(t, before[name], version, "%s is stored anew", name)
+	}
 	require.Equal(t, w.name()+": 1000 objects are stored in v2; status.storedVersions is [v2]", said[len(said)-1])
 	require.Greater(t, len(said), 3, "its progress is told")
 	require.Equal(t, []string{"v2"}, w.stored())
@@ -189,6 +193,18 @@ func TestRoad(t *testing.T) {
 		size, _, _ := unstructured.NestedInt64(item.Object, "spec", "size")
 		require.Equal(t, fmt.Sprint("w", size), item.GetName())
 	}
+}
+
+// versions returns the resourceVersion of each object.
+func (w *world) versions(version string) map[string]string {
+	w.Helper()
+	list, err := w.widgets(version).List(w.Context(), metav1.ListOptions{})
+	require.NoError(w.T, err)
+	out := map[string]string{}
+	for _, item := range list.Items {
+		out[item.GetName()] = item.GetResourceVersion()
+	}
+	return out
 }
 
 // A definition that is as wanted costs one request.
