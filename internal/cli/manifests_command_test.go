@@ -187,6 +187,12 @@ func TestManifestsOfProgram(t *testing.T) {
 	require.Contains(t, stdout.String(), "- --size=3\n")
 	require.Contains(t, stdout.String(), "- containerPort: 9\n")
 	require.Contains(t, stdout.String(), "- pods/exec\n")
+	require.NotContains(t, stdout.String(), "tokenreviews")
+	stdout.Reset()
+	require.Zero(t, p.Do(t.Context(), []string{"manifests", "--image=i", "--service-monitor", "--arg=--metrics-secure"}, &stdout, &stderr), stderr.String())
+	for _, text := range []string{"- tokenreviews\n", "- subjectaccessreviews\n", "- nonResourceURLs:\n  - /metrics\n", "scheme: https\n", "- --metrics-secure\n"} {
+		require.Contains(t, stdout.String(), text)
+	}
 	stdout.Reset()
 	require.Equal(t, exitError, p.Do(t.Context(), []string{"manifests", "--image=i", "--arg=--size=large"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), `--arg: invalid value "large" for flag -size`)

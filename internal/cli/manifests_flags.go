@@ -198,6 +198,7 @@ func (c *command) readArguments(o *manifests.Options) error {
 	if o.HealthPort, err = portOf("health-probe-bind-address", f.healthAddress); err != nil {
 		return err
 	}
+	o.MetricsSecure = f.secure.on && o.MetricsPort != 0
 	if f := fs.Lookup("install-crds"); f != nil {
 		o.InstallCRDs, o.InstallsCRDs = f.Value.String() == "true", f.DefValue == "true"
 		o.Args = slices.DeleteFunc(slices.Clone(o.Args), func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "install-crds") })

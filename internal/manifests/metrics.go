@@ -21,14 +21,20 @@ func (in *installation) metricsService() *corev1.Service {
 }
 
 // monitor returns a ServiceMonitor, which asks the Prometheus Operator to scrape
-// every replica.
+// every replica. Where the metrics are protected, Prometheus shows the token of its own
+// ServiceAccount. It can't verify a certificate that the operator has signed itself.
 func (in *installation) monitor() map[string]any {
+	endpoint := map[string]any{"port": "metrics"}
+	if in.MetricsSecure {
+		endpoint["scheme"], endpoint["tlsConfig"] = "https", map[string]any{"insecureSkipVerify": true}
+		endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	}
 	return map[string]any{
 		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
 		"metadata": in.meta(in.Name),
 		"spec": map[string]any{
 			"selector":  map[string]any{"matchLabels": in.labels},
-			"endpoints": []any{map[string]any{"port": "metrics"}},
+			"endpoints": []any{endpoint},
 		},
 	}
 }

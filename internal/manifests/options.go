@@ -32,6 +32,8 @@ type Options struct {
 	// MetricsPort and HealthPort are where the program serves /metrics, and /healthz and
 	// /readyz; 0: nowhere.
 	MetricsPort, HealthPort int32
+	// MetricsSecure says that the program asks the API server who may get the metrics.
+	MetricsSecure bool
 	// Lease is the one of the election. Without a name it has the first operator's,
 	// without a namespace it is where the operators are installed.
 	Lease types.NamespacedName

@@ -46,6 +46,16 @@ func (in *installation) crdRights() []any {
 	})
 }
 
+// metricsRights returns the rights to ask who may get the metrics, and a ClusterRole for
+// those who may, which is bound to nobody.
+func (in *installation) metricsRights() []any {
+	return append(in.clusterRole(in.roleName()+"-metrics-auth", catalog.ReviewRules()), &rbacv1.ClusterRole{
+		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "ClusterRole"),
+		ObjectMeta: metav1.ObjectMeta{Name: in.roleName() + "-metrics-reader", Labels: in.labels},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+	})
+}
+
 // parentRoles returns a ClusterRole for those who look at parents and one for those who
 // edit them. They become part of the built-in roles view, edit and admin.
 func (in *installation) parentRoles(operators []config.Operator) []any {

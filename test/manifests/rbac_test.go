@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,6 +138,7 @@ type stage struct {
 	user      *rest.Config // the operator's ServiceAccount
 	admin     dynamic.Interface
 	handler   story
+	options   func(*runner.Options) // changes how the operator runs; nil: nothing
 	log       buffer
 	failed    atomic.Pointer[error] // why Run returned
 }
@@ -176,7 +178,8 @@ func manifestsFor(t *testing.T, name string, args ...string) string {
 // newStage installs an operator with the rules that change makes of those of
 // its manifests, which are restricted to the namespace or not. Change is told
 // which of the roles the rules are of, as when the operator's name is "rights".
-func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule) *stage {
+// The manifests have more arguments.
+func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule, more ...string) *stage {
 	t.Helper()
 	admin, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	require.NoError(t, err)
@@ -186,14 +189,16 @@ func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rba
 	ctx := t.Context()
 	_, err = admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	args := []string{"--install-namespace=" + s.namespace}
+	args := append([]string{"--install-namespace=" + s.namespace}, more...)
 	if !clusterWide {
 		args = append(args, "--namespace="+s.namespace)
 	}
 	var granted []rbacv1.PolicyRule
 	roleRules := func(role string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		rules = change("rights"+strings.TrimPrefix(role, s.namespace), rules)
-		granted = append(granted, rules...)
+		if role != s.namespace+"-operator-metrics-reader" { // which the operator isn't
+			granted = append(granted, rules...)
+		}
 		return rules
 	}
 	for doc := range strings.SplitSeq(manifestsFor(t, s.namespace, args...), "---\n") {
@@ -284,10 +289,11 @@ func (s *stage) config(clusterWide bool) config.Operator {
 }
 
 // insist makes an attempt until it ends otherwise than for want of an answer in
-// time: an operator gives an API server some seconds when it starts.
+// time, which an operator gives an API server some seconds for when it starts, or of an
+// address that was free a moment ago.
 func insist(attempt func() error) error {
 	err := attempt()
-	for errors.Is(err, context.DeadlineExceeded) {
+	for errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.EADDRINUSE) {
 		err = attempt()
 	}
 	return err
@@ -300,11 +306,15 @@ func (s *stage) start(clusterWide bool) (stop func()) {
 	go func() {
 		defer close(ended)
 		err := insist(func() error {
-			return runner.Run(ctx, s.config(clusterWide), &s.handler, runner.Options{
+			opts := runner.Options{
 				RESTConfig:     s.user,
 				Logger:         slog.New(slog.NewTextHandler(&s.log, nil)),
 				LeaderElection: &runner.LeaderElection{Namespace: s.namespace, RetryPeriod: 300 * time.Millisecond},
-			})
+			}
+			if s.options != nil {
+				s.options(&opts)
+			}
+			return runner.Run(ctx, s.config(clusterWide), &s.handler, opts)
 		})
 		if err != nil {
 			s.failed.Store(&err)
