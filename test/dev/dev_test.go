@@ -24,6 +24,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/audit"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -40,8 +41,8 @@ const (
 )
 
 var (
-	cluster *testkit.Cluster
-	audit   string // the audit log's file
+	cluster  *testkit.Cluster
+	auditLog string // the file
 )
 
 func TestMain(m *testing.M) {
@@ -67,12 +68,9 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	audit = filepath.Join(dir, "audit.log")
+	auditLog = filepath.Join(dir, "audit.log")
 	cluster, err = testkit.Start(testkit.ClusterOptions{
-		CRDPaths: []string{"../conformance/testdata/crds.yaml"},
-		APIServerFlags: map[string]string{
-			"audit-policy-file": policy, "audit-log-path": audit, "audit-log-mode": "blocking", "audit-log-maxsize": "10000", "audit-log-maxbackup": "1",
-		},
+		CRDPaths: []string{"../conformance/testdata/crds.yaml"}, APIServerFlags: audit.Flags(policy, auditLog),
 	})
 	if err != nil {
 		return 1, err
@@ -179,8 +177,8 @@ func (s *stage) holder() string {
 // serves waits until one of these users has written since now, and has kept up with the changes.
 func (s *stage) serves(users ...string) {
 	s.t.Helper()
-	before := len(writesOf(s.t, audit, s.namespace, users...))
-	require.Eventually(s.t, func() bool { return len(writesOf(s.t, audit, s.namespace, users...)) > before+20 }, patience, 100*time.Millisecond, "%v write", users)
+	before := len(audit.WritesOf(s.t, auditLog, s.namespace, users...))
+	require.Eventually(s.t, func() bool { return len(audit.WritesOf(s.t, auditLog, s.namespace, users...)) > before+20 }, patience, 100*time.Millisecond, "%v write", users)
 }
 
 // TestDev: the audit log shows one writer at a time, whatever becomes of the developer's process.
@@ -219,7 +217,7 @@ func TestDev(t *testing.T) {
 	s.serves("one", "two")
 	require.False(t, one.Ended() || two.Ended(), "nobody restarted them")
 
-	took := terms(t, writesOf(t, audit, s.namespace, "one", "two", "dev", "again"))
+	took := audit.Terms(t, audit.WritesOf(t, auditLog, s.namespace, "one", "two", "dev", "again"))
 	t.Log(took)
 	took = slices.Compact(slices.Collect(func(yield func(string) bool) {
 		for _, who := range took {
