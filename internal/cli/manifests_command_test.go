@@ -190,7 +190,7 @@ func TestManifestsOfProgram(t *testing.T) {
 	require.NotContains(t, stdout.String(), "tokenreviews")
 	stdout.Reset()
 	require.Zero(t, p.Do(t.Context(), []string{"manifests", "--image=i", "--service-monitor", "--arg=--metrics-secure"}, &stdout, &stderr), stderr.String())
-	for _, text := range []string{"- tokenreviews\n", "- subjectaccessreviews\n", "- nonResourceURLs:\n  - /metrics\n", "scheme: https\n", "- --metrics-secure\n"} {
+	for _, text := range []string{"- tokenreviews\n", "- subjectaccessreviews\n", "- nonResourceURLs:\n  - /metrics\n", "scheme: https\n", "- --metrics-secure=true\n"} {
 		require.Contains(t, stdout.String(), text)
 	}
 	stdout.Reset()

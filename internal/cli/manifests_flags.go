@@ -198,11 +198,22 @@ func (c *command) readArguments(o *manifests.Options) error {
 	if o.HealthPort, err = portOf("health-probe-bind-address", f.healthAddress); err != nil {
 		return err
 	}
-	o.MetricsSecure = f.secure.on && o.MetricsPort != 0
-	if f := fs.Lookup("install-crds"); f != nil {
-		o.InstallCRDs, o.InstallsCRDs = f.Value.String() == "true", f.DefValue == "true"
-		o.Args = slices.DeleteFunc(slices.Clone(o.Args), func(arg string) bool { return strings.HasPrefix(strings.TrimLeft(arg, "-"), "install-crds") })
+	// option returns what a flag says that the options know, and what it says by itself.
+	option := func(name string) (value, standard bool) {
+		f := fs.Lookup(name)
+		if f == nil {
+			return false, false
+		}
+		o.Args = slices.DeleteFunc(slices.Clone(o.Args), func(arg string) bool {
+			arg, _, _ = strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			return arg == name
+		})
+		return f.Value.String() == "true", f.DefValue == "true"
 	}
+	if o.MetricsPort != 0 {
+		o.MetricsSecure, o.SecuresMetrics = option("metrics-secure")
+	}
+	o.InstallCRDs, o.InstallsCRDs = option("install-crds")
 	return nil
 }
 

@@ -50,14 +50,14 @@ type chart struct {
 func (c *chart) templates() error {
 	o := c.options
 	o.Namespace, o.Image = c.inline(".Release.Namespace"), c.inline(fmt.Sprintf("include %q . | quote", c.options.Name+".image"))
-	o.WatchNamespace, o.Env, o.Args, o.InstallCRDs = "", nil, nil, o.InstallsCRDs
+	o.WatchNamespace, o.Env, o.Args, o.InstallCRDs, o.MetricsSecure = "", nil, nil, o.InstallsCRDs, o.SecuresMetrics
 	in := newInstallation(o, c.crds)
 	parts, _, err := in.parts(c.configs)
 	if err != nil {
 		return err
 	}
 	for _, p := range parts {
-		if p.name == "rights-crds" && len(c.crds) == 0 {
+		if p.name == "rights-crds" && len(c.crds) == 0 || p.name == "rights-metrics" && c.options.MetricsPort == 0 {
 			continue
 		}
 		text, err := c.part(p)
@@ -114,6 +114,10 @@ func (c *chart) part(p part) (string, error) {
 			at(fields, "metadata")["annotations"] = c.optional("with .Values.serviceAccount.annotations")
 		case "NetworkPolicy":
 			c.networkPolicy(fields)
+		case "ServiceMonitor":
+			if err := c.monitor(fields); err != nil {
+				return "", err
+			}
 		}
 		text, err := c.render(fields)
 		if err != nil {
@@ -150,15 +154,23 @@ func (c *chart) deployment(fields map[string]any) {
 	if c.restrictable {
 		args = slices.Insert(args, 1, any(c.guarded("with .Values.watchNamespace", "- --namespace={{ . }}")))
 	}
+	if c.options.MetricsPort != 0 {
+		args = append(args, c.flag("metrics-secure", ".Values.metrics.secure", c.options.SecuresMetrics))
+	}
 	if len(c.crds) > 0 {
-		condition := "if .Values.installCRDs"
-		if c.options.InstallsCRDs {
-			condition = "if not .Values.installCRDs"
-		}
-		args = append(args, c.guarded(condition, fmt.Sprintf("- --install-crds=%v", !c.options.InstallsCRDs)))
+		args = append(args, c.flag("install-crds", ".Values.installCRDs", c.options.InstallsCRDs))
 	}
 	main["args"] = append(args, c.optional("with .Values.args"))
 	main["resources"] = c.optional("with .Values.resources")
+}
+
+// flag returns an argument that is there where a value isn't what the program does by itself.
+func (c *chart) flag(name, value string, byItself bool) string {
+	condition := "if " + value
+	if byItself {
+		condition = "if not " + value
+	}
+	return c.guarded(condition, fmt.Sprintf("- --%s=%v", name, !byItself))
 }
 
 // job puts the values into the Job of the hook.
@@ -192,6 +204,23 @@ func (c *chart) networkPolicy(fields map[string]any) {
 			rule["from"] = c.inline("toYaml .Values.networkPolicy.metricsFrom | nindent 4")
 		}
 	}
+}
+
+// monitor puts into a ServiceMonitor how the metrics are scraped where they are protected,
+// and where they aren't.
+func (c *chart) monitor(fields map[string]any) error {
+	plain, err := yaml.Marshal(map[string]any{"endpoints": endpoints(false)})
+	if err != nil {
+		return err
+	}
+	secure, err := yaml.Marshal(map[string]any{"endpoints": endpoints(true)})
+	if err != nil {
+		return err
+	}
+	spec := at(fields, "spec")
+	delete(spec, "endpoints")
+	spec[c.guarded("if .Values.metrics.secure", string(secure)+"{{- else }}\n"+strings.TrimSuffix(string(plain), "\n"))] = ""
+	return nil
 }
 
 // container returns the only container of a Pod.
@@ -275,6 +304,14 @@ Helm creates the CustomResourceDefinitions that the chart has, and never changes
   helm show crds CHART | kubectl apply --server-side -f -
 {{- end }}
 `)
+	}
+	if c.options.MetricsPort != 0 {
+		fmt.Fprintf(&b, `
+{{- if .Values.metrics.secure }}
+
+The metrics are for those who may get them. Bind the ClusterRole %s to the ServiceAccount of your Prometheus.
+{{- end }}
+`, newInstallation(c.options, c.crds).metricsReader())
 	}
 	b.WriteString(`{{- if .Values.drain.enabled }}
 

@@ -68,6 +68,9 @@ func (c *chart) list() []value {
 	if len(c.crds) > 0 {
 		out = append(out, value{name: "installCRDs", comment: "Whether the operator applies its CustomResourceDefinitions at its start. Helm creates them once, and never changes them.", standard: o.InstallCRDs, schema: boolSchema()})
 	}
+	if o.MetricsPort != 0 {
+		out = append(out, value{name: "metrics", inner: []value{{name: "secure", comment: "Whether the metrics are served by TLS, to those only whom RBAC allows to get them.", standard: o.MetricsSecure, schema: boolSchema()}}})
+	}
 	return append(out,
 		value{name: "serviceAccount", inner: []value{{name: "annotations", comment: "Annotations of the ServiceAccount, such as those that give it a cloud's identity.", standard: map[string]any{}, schema: textMapSchema()}}},
 		value{name: "podLabels", comment: "Further labels and annotations of the Pods.", standard: map[string]any{}, schema: textMapSchema()},

@@ -21,22 +21,28 @@ func (in *installation) metricsService() *corev1.Service {
 }
 
 // monitor returns a ServiceMonitor, which asks the Prometheus Operator to scrape
-// every replica. Where the metrics are protected, Prometheus shows the token of its own
-// ServiceAccount. It can't verify a certificate that the operator has signed itself.
+// every replica.
 func (in *installation) monitor() map[string]any {
-	endpoint := map[string]any{"port": "metrics"}
-	if in.MetricsSecure {
-		endpoint["scheme"], endpoint["tlsConfig"] = "https", map[string]any{"insecureSkipVerify": true}
-		endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
-	}
 	return map[string]any{
 		"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
 		"metadata": in.meta(in.Name),
 		"spec": map[string]any{
 			"selector":  map[string]any{"matchLabels": in.labels},
-			"endpoints": []any{endpoint},
+			"endpoints": endpoints(in.MetricsSecure),
 		},
 	}
+}
+
+// endpoints returns those of a ServiceMonitor. Where the metrics are protected, Prometheus
+// shows the token of its own ServiceAccount. It can't verify a certificate that the operator
+// has signed itself.
+func endpoints(secure bool) []any {
+	endpoint := map[string]any{"port": "metrics"}
+	if secure {
+		endpoint["scheme"], endpoint["tlsConfig"] = "https", map[string]any{"insecureSkipVerify": true}
+		endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	}
+	return []any{endpoint}
 }
 
 // networkPolicy returns a policy by which nothing but the metrics and the probes can be

@@ -11,6 +11,9 @@ func (in *installation) roleName() string {
 	return in.Name + "-operator"
 }
 
+// metricsReader returns the name of the ClusterRole for those who may get the metrics.
+func (in *installation) metricsReader() string { return in.roleName() + "-metrics-reader" }
+
 // dnsLabel returns a DNS label that ends in suffix, made of an operator's name,
 // which may have dots.
 func dnsLabel(name, suffix string) string {

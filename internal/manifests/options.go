@@ -18,8 +18,8 @@ type Options struct {
 	WatchNamespace string // to which the operators are restricted; empty: as configured
 	Image          string
 	Replicas       int
-	// Args are arguments of the container besides --leader-elect, --namespace and
-	// --install-crds. Those of FixedArgs come first, and no value of a Helm chart
+	// Args are arguments of the container besides --leader-elect, --namespace,
+	// --metrics-secure and --install-crds. Those of FixedArgs come first, and no value of a Helm chart
 	// changes them.
 	FixedArgs, Args []string
 	Env             []corev1.EnvVar
@@ -33,7 +33,8 @@ type Options struct {
 	// /readyz; 0: nowhere.
 	MetricsPort, HealthPort int32
 	// MetricsSecure says that the program asks the API server who may get the metrics.
-	MetricsSecure bool
+	// SecuresMetrics says that it does so unless an argument says otherwise.
+	SecuresMetrics, MetricsSecure bool
 	// Lease is the one of the election. Without a name it has the first operator's,
 	// without a namespace it is where the operators are installed.
 	Lease types.NamespacedName

@@ -51,7 +51,7 @@ func (in *installation) crdRights() []any {
 func (in *installation) metricsRights() []any {
 	return append(in.clusterRole(in.roleName()+"-metrics-auth", catalog.ReviewRules()), &rbacv1.ClusterRole{
 		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "ClusterRole"),
-		ObjectMeta: metav1.ObjectMeta{Name: in.roleName() + "-metrics-reader", Labels: in.labels},
+		ObjectMeta: metav1.ObjectMeta{Name: in.metricsReader(), Labels: in.labels},
 		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
 	})
 }

@@ -100,6 +100,9 @@ func (in *installation) arguments() []string {
 		out = append(out, "--namespace="+in.WatchNamespace)
 	}
 	out = append(out, in.FixedArgs...)
+	if in.MetricsSecure != in.SecuresMetrics {
+		out = append(out, fmt.Sprintf("--metrics-secure=%v", in.MetricsSecure))
+	}
 	if in.InstallCRDs != in.InstallsCRDs {
 		out = append(out, fmt.Sprintf("--install-crds=%v", in.InstallCRDs))
 	}

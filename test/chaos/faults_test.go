@@ -92,7 +92,7 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 			w.counts.kills.Add(1)
 			w.plane.Server.Kill()
 			pauseFor(limited, between(rng, 0, 2000))
-			err = w.startServer(ctx)
+			err = w.plane.StartServer(ctx)
 		case 10, 11:
 			w.counts.control.Add(1)
 			if err = w.plane.Etcd.Pause(); err == nil {
@@ -103,7 +103,7 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 			w.counts.kills.Add(1)
 			w.plane.Etcd.Kill()
 			pauseFor(limited, between(rng, 0, 2000))
-			err = w.plane.StartEtcd()
+			err = w.plane.StartEtcd(ctx)
 		case 13:
 			err = w.compact(ctx, limited, rng)
 		case 14, 15: // it wakes up after others have taken over, or before
@@ -120,18 +120,6 @@ func (w *world) kill(ctx, limited context.Context, rng *rand.Rand) {
 			return
 		}
 	}
-}
-
-// startServer starts kube-apiserver again. A connection of somebody else may have
-// its port for a moment.
-func (w *world) startServer(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	err := w.plane.StartServer(ctx)
-	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "address already in use") {
-		err = w.plane.StartServer(ctx)
-	}
-	return err
 }
 
 func (w *world) killReplica(r *replica, s os.Signal) {
@@ -159,7 +147,7 @@ func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration)
 	}
 	w.counts.kills.Add(3)
 	w.plane.ControllerManager.Kill() // as etcd's documentation asks for
-	if err := w.plane.Restore(backup); err != nil {
+	if err := w.plane.Restore(ctx, backup); err != nil {
 		return err
 	}
 	r.done = time.Now()
@@ -167,7 +155,7 @@ func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration)
 		return err
 	}
 	w.counts.restores.Add(1)
-	if err := w.startServer(ctx); err != nil {
+	if err := w.plane.StartServer(ctx); err != nil {
 		return err
 	}
 	pauseFor(limited, unseen)
@@ -224,5 +212,5 @@ func (w *world) compact(ctx, limited context.Context, rng *rand.Rand) (err error
 	w.counts.kills.Add(1)
 	w.plane.Server.Kill() // it would remember in its place
 	pauseFor(limited, between(rng, 500, 2000))
-	return w.startServer(ctx)
+	return w.plane.StartServer(ctx)
 }

@@ -231,7 +231,7 @@ func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(versi
 	version := w.version()
 
 	o.cut.Store(true)
-	require.NoError(w.t, w.plane.plane.Restore(backup))
+	require.NoError(w.t, w.plane.plane.Restore(w.t.Context(), backup))
 	w.plane.startServer()
 	require.Less(w.t, w.version(), version)
 	w.set(named("meanwhile"), "v3")

@@ -1,10 +1,8 @@
 package conformance
 
 import (
-	"context"
 	"errors"
 	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,7 +39,7 @@ func newPlane(t *testing.T) *ownPlane {
 		}
 		own.Stop()
 	})
-	if err := own.StartEtcd(); errors.Is(err, os.ErrNotExist) {
+	if err := own.StartEtcd(t.Context()); errors.Is(err, os.ErrNotExist) {
 		t.Skipf("needs etcd and kube-apiserver to start of its own: %v", err)
 	} else {
 		require.NoError(t, err)
@@ -53,23 +51,15 @@ func newPlane(t *testing.T) *ownPlane {
 	return p
 }
 
-// startServer starts kube-apiserver, and returns when it is ready. Its port was
-// free a moment ago, or is that of one that was killed: somebody else's
-// connection may have it for a while.
+// startServer starts kube-apiserver, and returns when it is ready.
 func (p *ownPlane) startServer() {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
-	defer cancel()
-	err := p.plane.StartServer(ctx)
-	for err != nil && strings.Contains(err.Error(), "address already in use") && ctx.Err() == nil {
-		err = p.plane.StartServer(ctx)
-	}
-	require.NoError(p.t, err)
+	require.NoError(p.t, p.plane.StartServer(p.t.Context()))
 }
 
 func (p *ownPlane) startEtcd() {
 	p.t.Helper()
-	require.NoError(p.t, p.plane.StartEtcd())
+	require.NoError(p.t, p.plane.StartEtcd(p.t.Context()))
 }
 
 func (p *ownPlane) config() *rest.Config { return p.plane.Config() }

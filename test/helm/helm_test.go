@@ -80,6 +80,7 @@ func programs() map[string]runner.Program {
 		"mice":       {Operators: specs(mice()), Rules: rules},
 		"restricted": {Operators: specs(restricted), Rules: rules},
 		"teams":      {Operators: specs(teams)},
+		"protected":  {Operators: specs(mice()), Options: runner.Options{MetricsSecure: &runner.MetricsSecurity{}}},
 		"several":    {Name: "zoo", Operators: specs(mice(), teams)},
 	}
 }
@@ -193,6 +194,11 @@ serviceMonitor: {enabled: false}`, "",
 		"Digest":          {"it holds", "mice", "--image=i@sha256:0000", "", "--image=i@sha256:0000"},
 		"ClusterScoped":   {"the parents have no namespace", "teams", all, "", all},
 		"Several":         {"one installation", "several", all, "", all},
+		"Protected":       {"by a value", "mice", "--service-monitor", "metrics: {secure: true}", "--service-monitor --arg=--metrics-secure"},
+		"ProtectedFlag":   {"it is the value that the chart comes with", "mice", "--service-monitor --arg=--metrics-secure=true", "", "--service-monitor --arg=--metrics-secure"},
+		"Unprotected":     {"and off again", "mice", "--service-monitor --arg=-metrics-secure", "metrics: {secure: false}", "--service-monitor"},
+		"AlwaysProtected": {"by the program", "protected", "", "serviceMonitor: {enabled: true}", "--service-monitor"},
+		"NeverProtected":  {"against what the program does by itself", "protected", "", "metrics: {secure: false}", "--arg=--metrics-secure=false"},
 		"NothingIsServed": {"no ports, no probes", "mice", "--arg=--metrics-bind-address=0 --arg=--health-probe-bind-address=0", "", "--arg=--metrics-bind-address=0 --arg=--health-probe-bind-address=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,6 +214,7 @@ serviceMonitor: {enabled: false}`, "",
 			plain := manifests(t, tc.program, slices.Concat(where, strings.Fields(tc.printed))...)
 			require.ElementsMatch(t, objects(t, plain), release, tc.reason)
 			require.Contains(t, notes, "rollout status deployment/")
+			require.Equal(t, strings.Contains(plain, "metrics-auth"), strings.Contains(notes, "Bind the ClusterRole mice-operator-metrics-reader"))
 			require.NotEmpty(t, hooks)
 			dryRun(t, slices.Concat(release, hooks))
 			if strings.Contains(plain, "kind: CustomResourceDefinition") {

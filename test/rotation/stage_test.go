@@ -1,12 +1,10 @@
 package rotation
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -69,7 +67,7 @@ func newStage(t *testing.T) *stage {
 	})
 	s.replaceServing(t)
 	s.replaceClients(t)
-	require.NoError(t, s.plane.StartEtcd())
+	require.NoError(t, s.plane.StartEtcd(t.Context()))
 	s.startServer(t)
 	s.admin, err = kubernetes.NewForConfig(s.plane.Config())
 	require.NoError(t, err)
@@ -111,17 +109,10 @@ func (s *stage) replaceClients(t *testing.T) {
 	s.write(t, "clients.crt", s.clients.PEM)
 }
 
-// startServer starts kube-apiserver, and returns when it is ready. Somebody else's
-// connection may have its port for a while.
+// startServer starts kube-apiserver, and returns when it is ready.
 func (s *stage) startServer(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	err := s.plane.StartServer(ctx)
-	for err != nil && strings.Contains(err.Error(), "address already in use") && ctx.Err() == nil {
-		err = s.plane.StartServer(ctx)
-	}
-	require.NoError(t, err)
+	require.NoError(t, s.plane.StartServer(t.Context()))
 }
 
 // token returns a token of a new ServiceAccount, which is called name.

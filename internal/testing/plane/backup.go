@@ -1,6 +1,7 @@
 package plane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -27,8 +28,8 @@ func (p *Plane) Backup() (b *Backup, err error) {
 }
 
 // Restore kills kube-apiserver and etcd, puts the backup in the place of etcd's data,
-// and starts etcd. It doesn't wait. A backup may be restored again and again.
-func (p *Plane) Restore(b *Backup) error {
+// and starts etcd. A backup may be restored again and again.
+func (p *Plane) Restore(ctx context.Context, b *Backup) error {
 	p.Server.Kill()
 	p.Etcd.Kill()
 	if err := os.RemoveAll(p.path("etcd")); err != nil {
@@ -37,7 +38,7 @@ func (p *Plane) Restore(b *Backup) error {
 	if err := os.CopyFS(p.path("etcd"), os.DirFS(b.dir)); err != nil {
 		return fmt.Errorf("etcd: restore: %w", err)
 	}
-	return p.StartEtcd()
+	return p.StartEtcd(ctx)
 }
 
 // Remove removes the copy.

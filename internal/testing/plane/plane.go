@@ -13,10 +13,13 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -48,20 +51,16 @@ type Plane struct {
 	Etcd, Server, ControllerManager *Process
 
 	opts    Options
-	etcdURL string
+	etcdURL string // of the etcd started last
 }
 
 // New prepares a Plane. Nothing runs yet.
 func New(opts Options) (*Plane, error) {
 	p := &Plane{opts: opts}
-	port, err := FreePort()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	if p.ServerPort, err = FreePort(); err != nil {
 		return nil, err
 	}
-	p.etcdURL = "http://127.0.0.1:" + port
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		return nil, err
@@ -77,24 +76,27 @@ func New(opts Options) (*Plane, error) {
 	return p, os.WriteFile(p.path("tokens.csv"), tokens.Bytes(), 0o600)
 }
 
-// FreePort returns a port that nobody listened on a moment ago.
+// FreePort returns a port that nobody listened on a moment ago. It is none of those that
+// systems give to outgoing connections, which are below 32768 nowhere: whoever listens on
+// it may end and listen again.
 func FreePort() (string, error) {
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const lowest, ports = 20000, 12000
+	var err error
+	for range 100 {
+		port := strconv.Itoa(lowest + mathrand.IntN(ports))
+		var l net.Listener
+		if l, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:"+port); err == nil {
+			return port, l.Close()
+		}
 	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		return "", err
-	}
-	return port, l.Close()
+	return "", err
 }
 
 func (p *Plane) path(name string) string { return filepath.Join(p.opts.Dir, name) }
 
 // Start starts etcd and kube-apiserver, and returns when both are ready.
 func (p *Plane) Start(ctx context.Context) error {
-	if err := p.StartEtcd(); err != nil {
+	if err := p.StartEtcd(ctx); err != nil {
 		return err
 	}
 	return p.StartServer(ctx)
@@ -107,44 +109,67 @@ func (p *Plane) Stop() {
 	p.Etcd.Kill()
 }
 
-// StartEtcd starts etcd, with the data of the one before. It doesn't wait.
-func (p *Plane) StartEtcd() (err error) {
-	p.Etcd, err = StartProgram(p.path("etcd.log"), "etcd", "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL, "--listen-peer-urls=http://127.0.0.1:0")
-	return err
+// StartEtcd starts etcd, with the data of the one before, and returns when it takes
+// requests.
+func (p *Plane) StartEtcd(ctx context.Context) error {
+	return insist(ctx, func(ctx context.Context) (err error) {
+		if p.Server == nil { // which is told the port when it starts
+			port, err := FreePort()
+			if err != nil {
+				return err
+			}
+			p.etcdURL = "http://127.0.0.1:" + port
+		}
+		p.Etcd, err = StartProgram(p.path("etcd.log"), "etcd", "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+			"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL, "--listen-peer-urls=http://127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		return p.Etcd.await(ctx, "etcd", func() bool {
+			_, err := call(ctx, http.DefaultClient, http.MethodGet, p.etcdURL+"/health", "")
+			return err == nil
+		})
+	})
 }
 
 // StartServer starts kube-apiserver, and returns when it is ready.
-func (p *Plane) StartServer(ctx context.Context) (err error) {
+func (p *Plane) StartServer(ctx context.Context) error {
 	key := p.path("sa.key")
-	p.Server, err = StartProgram(p.path("kube-apiserver.log"), "kube-apiserver", append([]string{
-		"--etcd-servers=" + p.etcdURL, "--bind-address=127.0.0.1", "--secure-port=" + p.ServerPort, "--cert-dir=" + p.opts.Dir,
-		"--service-account-issuer=https://127.0.0.1", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
-		"--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
-		"--endpoint-reconciler-type=none", "--token-auth-file=" + p.path("tokens.csv"),
-	}, p.opts.ServerFlags...)...)
-	if err != nil {
-		return err
-	}
 	client, err := rest.HTTPClientFor(p.Config())
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.Server.Done():
-			return fmt.Errorf("kube-apiserver has ended: %s", p.Server.Said())
-		case <-ctx.Done():
-			return fmt.Errorf("kube-apiserver isn't ready: %w: %s", ctx.Err(), p.Server.Said())
-		case <-tick.C:
+	return insist(ctx, func(ctx context.Context) (err error) {
+		p.Server, err = StartProgram(p.path("kube-apiserver.log"), "kube-apiserver", append([]string{
+			"--etcd-servers=" + p.etcdURL, "--bind-address=127.0.0.1", "--secure-port=" + p.ServerPort, "--cert-dir=" + p.opts.Dir,
+			"--service-account-issuer=https://127.0.0.1", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
+			"--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+			"--endpoint-reconciler-type=none", "--token-auth-file=" + p.path("tokens.csv"),
+		}, p.opts.ServerFlags...)...)
+		if err != nil {
+			return err
 		}
-		if answer, err := call(ctx, client, http.MethodGet, p.Config().Host+"/readyz", ""); err == nil && string(answer) == "ok" {
-			return nil
-		}
+		return p.Server.await(ctx, "kube-apiserver", func() bool {
+			answer, err := call(ctx, client, http.MethodGet, p.Config().Host+"/readyz", "")
+			return err == nil && string(answer) == "ok"
+		})
+	})
+}
+
+// patience only bounds a hang: a program is ready in seconds where the machine is idle.
+const patience = 2 * time.Minute
+
+// insist starts a program until it ends otherwise than since its port was taken: FreePort
+// may have given it to two.
+func insist(ctx context.Context, start func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := start(ctx)
+	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "address already in use") {
+		err = start(ctx)
 	}
+	return err
 }
 
 // StartControllerManager starts the garbage collector of a

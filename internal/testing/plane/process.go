@@ -2,6 +2,7 @@ package plane
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,12 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // A Process dies with this one, however that ends: a shell kills it when the
 // pipe to this process is closed. Its methods may be called concurrently.
 type Process struct {
 	log  string
+	from int64 // where in the log its own lines begin
 	pid  int
 	pipe io.Closer
 	done chan struct{}
@@ -48,6 +51,10 @@ func StartProgram(log, program string, args ...string) (*Process, error) {
 		return nil, err
 	}
 	defer out.Close()
+	from, err := out.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
 	told, tell, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -55,7 +62,7 @@ func StartProgram(log, program string, args ...string) (*Process, error) {
 	defer told.Close()
 	cmd := exec.Command("bash", append([]string{"-c", guardScript, "guard", binary}, args...)...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = out, out, []*os.File{tell}
-	p := &Process{log: log, done: make(chan struct{})}
+	p := &Process{log: log, from: from, done: make(chan struct{})}
 	p.pipe, err = cmd.StdinPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -107,6 +114,22 @@ func (p *Process) signal(s syscall.Signal) error {
 	}
 }
 
+// await returns when the process is ready. name is the program's.
+func (p *Process) await(ctx context.Context, name string, ready func() bool) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !ready() {
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s has ended: %s", name, p.Said())
+		case <-ctx.Done():
+			return fmt.Errorf("%s isn't ready: %w: %s", name, ctx.Err(), p.Said())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
 // Said returns the end of what the process has logged. A nil Process has said nothing.
 func (p *Process) Said() string {
 	if p == nil {
@@ -116,5 +139,6 @@ func (p *Process) Said() string {
 	if err != nil {
 		return err.Error()
 	}
+	text = text[min(p.from, int64(len(text))):]
 	return string(text[max(0, len(text)-2000):])
 }
