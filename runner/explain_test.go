@@ -44,7 +44,7 @@ func TestProgram_ExplainMistakes(t *testing.T) {
 		"NoName":         {"there must be one", nil, 2, "explain: which parent? write NAMESPACE/NAME, or NAME of a cluster-scoped one\n"},
 		"TwoNames":       {"one at a time", []string{"ns/one", "ns/two"}, 2, `op: unknown argument "ns/two"`},
 		"Slashes":        {"a path is no name", []string{"parents/ns/one"}, 2, `explain: "parents/ns/one" is neither NAMESPACE/NAME nor NAME`},
-		"NoNamespace":    {"a parent of this type is in one", []string{"one", "--operator=op"}, 1, "explain: Parent one: lacks a namespace; write NAMESPACE/one\n"},
+		"NoNamespace":    {"a parent of this type is in one", []string{"one", "--operator=op"}, 1, "explain: Parent one: lacks a namespace; write NAMESPACE/one; did you mean ns/one?\n"},
 		"OtherNamespace": {"the two say different things", []string{"ns/one", "--namespace=other"}, 2, `explain: "ns/one" isn't in the namespace of --namespace, "other"`},
 		"Dots":           {"it would be another path", []string{"ns/..", "--operator=op"}, 2, `explain: ".." can't be a name: may not be '..'`},
 		"WhichOperator":  {"there are two", []string{"ns/one"}, 1, "explain: the program has several operators; choose one with --operator: op, other\n"},

@@ -17,6 +17,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -69,6 +70,10 @@ func managerOptions(opts runner.Options) manager.Options {
 	out := manager.Options{
 		RESTConfig: opts.RESTConfig, Logger: opts.Logger, Metrics: observe.NewRegistry(opts.Metrics), TracerProvider: opts.TracerProvider,
 		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true, NamespacesExist: true,
+		ParentMetrics: opts.ParentMetrics,
+	}
+	if opts.MetricsSecure != nil {
+		out.MetricsSecure = new(access.Security(*opts.MetricsSecure))
 	}
 	if opts.LeaderElection != nil {
 		election := lead.Config(*opts.LeaderElection)

@@ -50,25 +50,39 @@ type stage struct {
 	config  config.Operator
 	handler handler.Handler // that of the explanation
 	client  dynamic.Interface
-	metrics string // the operator's address
+	address string // of the operator's metrics
+	metrics string // the same as a URL
 	url     string // that is asked
 	name    string // of the parent
+
+	normalize []string // what is replaced, and by what, besides what always is
 }
 
 // newStage starts the operator. Its parent doesn't exist yet.
 func newStage(t *testing.T, cfg config.Operator, h handler.Handler) *stage {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	return newStageWith(t, cfg, h, "127.0.0.1", nil)
+}
+
+// newStageWith is newStage of an operator that serves its metrics at this host, protected or not.
+func newStageWith(t *testing.T, cfg config.Operator, h handler.Handler, host string, secure *runner.MetricsSecurity) *stage {
+	t.Helper()
+	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	require.NoError(t, err)
 	address := listener.Addr().String()
 	require.NoError(t, listener.Close())
-	cfg.Name, cfg.Parent = "sites", siteType
+	cfg.Name = "sites"
+	if cfg.Parent == (resource.Type{}) {
+		cfg.Parent = siteType
+	}
 	if cfg.Children == nil {
 		cfg.Children = []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}}
 	}
-	opts := testkit.KitOptions{AllowHandlerErrors: true, Runner: runner.Options{MetricsAddress: address}}
-	s := &stage{Kit: testkit.NewWithOptions(t, cluster, cfg, h, opts), t: t, config: cfg, handler: h, metrics: "http://" + address, name: "blog"}
-	s.config.Namespaces = []string{s.Namespace}
+	opts := testkit.KitOptions{AllowHandlerErrors: true, Runner: runner.Options{MetricsAddress: address, MetricsSecure: secure}}
+	s := &stage{Kit: testkit.NewWithOptions(t, cluster, cfg, h, opts), t: t, config: cfg, handler: h, address: address, metrics: "http://" + address, name: "blog"}
+	if cfg.Parent != fleetType {
+		s.config.Namespaces = []string{s.Namespace}
+	}
 	s.url = s.metrics
 	s.client, err = dynamic.NewForConfig(cluster.RESTConfig())
 	require.NoError(t, err)
@@ -118,6 +132,16 @@ func (s *stage) remove(t resource.Type, name string) {
 // anything but a read is asked of the API server.
 func (s *stage) explain(args ...string) string {
 	s.t.Helper()
+	parent := s.Namespace + "/" + s.name
+	if s.config.Parent == fleetType {
+		parent = s.name
+	}
+	return s.explainParent(parent, args...)
+}
+
+// explainParent is explain of a parent that is named so.
+func (s *stage) explainParent(parent string, args ...string) string {
+	s.t.Helper()
 	rc := cluster.RESTConfig()
 	watch := &reads{}
 	rc.Wrap(watch.wrap)
@@ -126,7 +150,7 @@ func (s *stage) explain(args ...string) string {
 		Options:   runner.Options{RESTConfig: rc, Logger: slog.New(slog.DiscardHandler)},
 	}
 	var stdout, stderr bytes.Buffer
-	args = append([]string{"explain", s.Namespace + "/" + s.name, "--process-url", s.url}, args...)
+	args = append([]string{"explain", parent, "--process-url", s.url}, args...)
 	p.Execute(s.t.Context(), args, &stdout, &stderr)
 	require.Empty(s.t, watch.others(), "an explanation only reads")
 	return stdout.String() + stderr.String()
@@ -178,6 +202,7 @@ func (s *stage) normal(text string) string {
 	text = uid.ReplaceAllString(text, "UID")
 	text = strings.ReplaceAll(text, `"b" and "a"`, `"a" and "b"`)
 	text = count.ReplaceAllString(text, `"$1": N`)
+	text = strings.NewReplacer(s.normalize...).Replace(text)
 	if host := process.Hostname(); host != "" {
 		text = strings.ReplaceAll(text, host, "HOST")
 	}

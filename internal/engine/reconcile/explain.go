@@ -30,7 +30,7 @@ import (
 // another one is meant.
 func (e *Engine) Explain(ctx context.Context, key types.NamespacedName, known explain.Process) (explain.Explanation, error) {
 	e.once = true
-	if err := e.checkParentKey(key); err != nil {
+	if err := e.checkParentKey(ctx, key); err != nil {
 		return explain.Explanation{}, err
 	}
 	var x *explaining
@@ -47,11 +47,11 @@ func (e *Engine) Explain(ctx context.Context, key types.NamespacedName, known ex
 }
 
 // checkParentKey says why there can't be a parent of this name.
-func (e *Engine) checkParentKey(key types.NamespacedName) error {
+func (e *Engine) checkParentKey(ctx context.Context, key types.NamespacedName) error {
 	parent := e.Types.Parent
 	switch {
 	case parent.Namespaced && key.Namespace == "":
-		return fmt.Errorf("%s %s: lacks a namespace; write NAMESPACE/%s", parent.Type.Kind, key.Name, key.Name)
+		return e.noParent(ctx, key, "lacks a namespace; write NAMESPACE/"+key.Name)
 	case !parent.Namespaced && key.Namespace != "":
 		return fmt.Errorf("%s %s: has no namespace, since %s is cluster-scoped; write %s alone", parent.Type.Kind, key, parent.Type.Kind, key.Name)
 	}
@@ -70,7 +70,7 @@ func (e *Engine) lookAt(ctx context.Context, key types.NamespacedName, known exp
 	parent, err := e.client.Get(ctx, e.Types.Parent, key)
 	switch {
 	case apierror.IsMissing(err, key.Name):
-		return nil, e.noParent(ctx, key)
+		return nil, e.noParent(ctx, key, "not found")
 	case err != nil:
 		return nil, fmt.Errorf("%s %s: read: %w", e.Types.Parent.Type.Kind, object.KeyText(key), catalog.Forbidden(e.Types.Parent, "get", err))
 	}
@@ -80,7 +80,7 @@ func (e *Engine) lookAt(ctx context.Context, key types.NamespacedName, known exp
 	}
 	req, ok := e.snapshot(parent.UID())
 	if !ok {
-		return nil, e.noParent(ctx, key)
+		return nil, e.noParent(ctx, key, "not found")
 	}
 	x := &explaining{pass: e.newPass(req)}
 	x.in = explain.Input{
@@ -95,9 +95,9 @@ func (e *Engine) lookAt(ctx context.Context, key types.NamespacedName, known exp
 	return x, nil
 }
 
-// noParent returns the error about a parent that doesn't exist.
-func (e *Engine) noParent(ctx context.Context, key types.NamespacedName) error {
-	err := fmt.Errorf("%s %s: not found", e.Types.Parent.Type.Kind, object.KeyText(key))
+// noParent returns the error about a key that isn't a parent's, and why.
+func (e *Engine) noParent(ctx context.Context, key types.NamespacedName, why string) error {
+	err := fmt.Errorf("%s %s: %s", e.Types.Parent.Type.Kind, object.KeyText(key), why)
 	var here, elsewhere []string
 	for _, l := range e.listsOf(e.Types.Parent) {
 		listErr := e.client.EachMetadata(ctx, l.kind, l.namespace, "", func(res *resource.Resource) {

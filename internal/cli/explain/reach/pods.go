@@ -104,10 +104,22 @@ func (a apiServer) pods(ctx context.Context, p Process) ([]corev1.Pod, error) {
 	return pods[:min(len(pods), maxPods)], nil
 }
 
-// ask asks the process of a Pod.
+// ask asks the process of a Pod. What the Pod says of TLS may be wrong: the program's own code may ask
+// for it, or for none. The answer tells then.
 func (a apiServer) ask(ctx context.Context, pod *corev1.Pod, q Question) (explain.Process, error) {
-	target := pod.Name + ":" + strconv.Itoa(portOf(pod))
-	if isSecure(pod) {
+	secure := isSecure(pod)
+	known, err := a.askBy(ctx, pod, secure, q)
+	if errors.As(err, new(*schemeError)) {
+		return a.askBy(ctx, pod, !secure, q)
+	}
+	return known, err
+}
+
+// askBy asks the process of a Pod, with TLS or without.
+func (a apiServer) askBy(ctx context.Context, pod *corev1.Pod, secure bool, q Question) (explain.Process, error) {
+	port := portOf(pod)
+	target := pod.Name + ":" + strconv.Itoa(port)
+	if secure {
 		target = "https:" + target
 	}
 	answer, err := a.get(ctx, "/api/v1/namespaces/"+pod.Namespace+"/pods/"+target+"/proxy"+explain.Path, q.query())
@@ -120,9 +132,12 @@ func (a apiServer) ask(ctx context.Context, pod *corev1.Pod, q Question) (explai
 		if err != nil {
 			return explain.Process{}, err
 		}
-		return explain.Process{}, fmt.Errorf("it can't be asked through the API server: %w", refusal(answer, body))
+		return explain.Process{}, schemed(fmt.Errorf("it can't be asked through the API server: %w", refusal(answer, body)))
 	}
-	return read(answer)
+	return read(answer, func(string) error {
+		return fmt.Errorf("it is protected, and answers %s, since the API server passes no token on; run kubectl -n %s port-forward pod/%s %d, and use --process-url https://localhost:%d --process-insecure --process-token-file FILE",
+			answer.Status, pod.Namespace, pod.Name, port, port)
+	})
 }
 
 // portOf returns the port of a Pod's metrics.

@@ -125,25 +125,41 @@ func askURL(ctx context.Context, p Process, q Question) (explain.Process, error)
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(req)
 	if err != nil {
-		return explain.Process{}, err
+		return explain.Process{}, withAdvice(schemed(err))
 	}
-	return read(answer)
+	known, err := read(answer, func(text string) error { return p.refused(answer, text) })
+	return known, withAdvice(err)
 }
 
-// read reads an answer, and closes it.
-func read(answer *http.Response) (explain.Process, error) {
+// refused returns what it means that a URL answers that somebody may not ask it. text is what the answer says.
+func (p Process) refused(answer *http.Response, text string) error {
+	switch {
+	case answer.StatusCode == http.StatusForbidden:
+		return fmt.Errorf("it answers %s: %s; add the rule {nonResourceURLs: [%q], verbs: [\"get\"]} to a ClusterRole of theirs", answer.Status, text, explain.Path)
+	case p.TokenFile != "":
+		return fmt.Errorf("it answers %s to the token in %s: %s", answer.Status, p.TokenFile, text)
+	}
+	return fmt.Errorf("it is protected, and answers %s; use --process-token-file", answer.Status)
+}
+
+// read reads an answer, and closes it. refused makes the error of an answer that somebody may not ask,
+// from the text of the answer.
+func read(answer *http.Response, refused func(text string) error) (explain.Process, error) {
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	switch {
-	case err != nil:
+	if err != nil {
 		return explain.Process{}, err
-	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return explain.Process{}, fmt.Errorf("it is protected, and answers %s; forward its port, and use --process-url and --process-token-file", answer.Status)
-	case answer.StatusCode == http.StatusNotFound:
+	}
+	text, _, _ := strings.Cut(string(body), "\n")
+	text = fmt.Sprintf("%.200s", text)
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return explain.Process{}, refused(text)
+	case http.StatusNotFound:
 		return explain.Process{}, fmt.Errorf("it answers %s; its build may be older than this one", answer.Status)
-	case answer.StatusCode != http.StatusOK:
-		text, _, _ := strings.Cut(string(body), "\n")
-		return explain.Process{}, fmt.Errorf("it answers %s: %.200s", answer.Status, text)
+	default:
+		return explain.Process{}, schemed(fmt.Errorf("it answers %s: %s", answer.Status, text))
 	}
 	var known explain.Process
 	if err := json.Unmarshal(body, &known); err != nil {

@@ -1,7 +1,10 @@
 package reach
 
 import (
+	"crypto/tls"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -57,7 +60,8 @@ func TestAsk_Pods(t *testing.T) {
 		}, explain.Process{Unknown: "Pod ops/a: it can't be asked through the API server: pods/proxy is forbidden"}},
 		"Protected": {"the API server passes no token on", Process{Program: "sites"}, map[string]string{
 			"/api/v1/pods": list(pod("a", "Running", "")), proxy("a:9090"): "401 Unauthorized",
-		}, explain.Process{Unknown: "Pod ops/a: it is protected, and answers 401 Unauthorized; forward its port, and use --process-url and --process-token-file"}},
+		}, explain.Process{Unknown: "Pod ops/a: it is protected, and answers 401 Unauthorized, since the API server passes no token on; run kubectl -n ops port-forward pod/a 9090, " +
+			"and use --process-url https://localhost:9090 --process-insecure --process-token-file FILE"}},
 		"Older": {"an earlier build has no such page", Process{Program: "sites"}, map[string]string{
 			"/api/v1/pods": list(pod("a", "Running", "")),
 		}, explain.Process{Unknown: "Pod ops/a: it answers 404 Not Found; its build may be older than this one"}},
@@ -96,6 +100,60 @@ func TestAsk_Pods(t *testing.T) {
 	}
 }
 
+// The program may serve with TLS, or without, whatever the arguments of its container say.
+func TestAsk_PodsByTheOtherScheme(t *testing.T) {
+	process := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"from":"a","leading":true}`)) })
+	plain, secure := httptest.NewServer(process), httptest.NewTLSServer(process)
+	defer plain.Close()
+	defer secure.Close()
+	answered := explain.Process{From: "a", Leading: true}
+	for name, tc := range map[string]struct {
+		reason    string
+		args      string
+		process   *httptest.Server
+		confused  bool // whether each scheme is answered as the wrong one
+		want      explain.Process
+		questions int
+	}{
+		"ByArgument":     {"it says so", `"--metrics-secure"`, secure, false, answered, 1},
+		"Plain":          {"it says nothing", "", plain, false, answered, 1},
+		"SecureByCode":   {"Options.MetricsSecure is set", "", secure, false, answered, 2},
+		"PlainByCode":    {"a later argument, or an own flag, says otherwise", `"--metrics-secure"`, plain, false, answered, 2},
+		"NeitherAnswers": {"nobody is asked for ever", "", secure, true, explain.Process{Unknown: "Pod ops/a: it answers 400 Bad Request: Client sent an HTTP request to an HTTPS server."}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			questions := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as the API server
+				target, isProxy := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/ops/pods/")
+				if !isProxy {
+					_, _ = w.Write([]byte(`{"items":[` + pod("a", "Running", tc.args) + `]}`))
+					return
+				}
+				questions++
+				to := *r.URL
+				to.Scheme, to.Host, to.Path = "http", tc.process.Listener.Addr().String(), explain.Path
+				if strings.HasPrefix(target, "https:") && !tc.confused {
+					to.Scheme = "https"
+				}
+				client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+				answer, err := client.Get(to.String())
+				if err != nil {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusServiceUnavailable)
+					_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "message": "error trying to reach service: " + err.Error(), "code": http.StatusServiceUnavailable})
+					return
+				}
+				defer answer.Body.Close()
+				w.WriteHeader(answer.StatusCode)
+				_, _ = io.Copy(w, answer.Body)
+			}))
+			defer server.Close()
+			require.Equal(t, tc.want, Ask(t.Context(), &rest.Config{Host: server.URL}, Process{Program: "sites"}, question()), tc.reason)
+			require.Equal(t, tc.questions, questions)
+		})
+	}
+}
+
 func TestAsk_URL(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("abc\n"), 0o600))
@@ -103,8 +161,10 @@ func TestAsk_URL(t *testing.T) {
 		switch {
 		case r.URL.Path != explain.Path:
 			http.Redirect(w, r, explain.Path, http.StatusFound)
+		case r.Header.Get("Authorization") == "Bearer other":
+			http.Error(w, "Forbidden: user \"other\" cannot get path", http.StatusForbidden)
 		case r.Header.Get("Authorization") != "Bearer abc":
-			http.Error(w, "who are you?", http.StatusUnauthorized)
+			http.Error(w, "Unauthorized: who are you?", http.StatusUnauthorized)
 		default:
 			_, _ = w.Write([]byte(`{"from":"pod","leading":true}`))
 		}
@@ -116,7 +176,17 @@ func TestAsk_URL(t *testing.T) {
 	}
 	require.Equal(t, explain.Process{From: "pod", Leading: true}, ask(Process{URL: server.URL + "/", TokenFile: token, Insecure: true}))
 	require.Contains(t, ask(Process{URL: server.URL, TokenFile: token}).Unknown, "certificate", "nobody vouches for it")
-	require.Contains(t, ask(Process{URL: server.URL, Insecure: true}).Unknown, "it is protected")
+	require.Equal(t, "it is protected, and answers 401 Unauthorized; use --process-token-file", ask(Process{URL: server.URL, Insecure: true}).Unknown)
+	other, unknown := token+"-other", token+"-unknown"
+	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
+	require.NoError(t, os.WriteFile(unknown, []byte("unknown"), 0o600))
+	require.Equal(t, `it answers 403 Forbidden: Forbidden: user "other" cannot get path; add the rule {nonResourceURLs: ["/debug/roperator/explain"], verbs: ["get"]} to a ClusterRole of theirs`,
+		ask(Process{URL: server.URL, TokenFile: other, Insecure: true}).Unknown)
+	require.Equal(t, "it answers 401 Unauthorized to the token in "+unknown+": Unauthorized: who are you?", ask(Process{URL: server.URL, TokenFile: unknown, Insecure: true}).Unknown)
+	require.Contains(t, ask(Process{URL: strings.Replace(server.URL, "https:", "http:", 1)}).Unknown, "HTTP request to an HTTPS server.; use https:// in --process-url")
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	require.Contains(t, ask(Process{URL: strings.Replace(plain.URL, "http:", "https:", 1)}).Unknown, "server gave HTTP response to HTTPS client; use http:// in --process-url")
 	require.Contains(t, ask(Process{URL: server.URL, TokenFile: token + "-lost", Insecure: true}).Unknown, "no such file")
 	require.Contains(t, ask(Process{URL: server.URL + "/elsewhere", TokenFile: token, Insecure: true}).Unknown, "it answers 302 Found", "a token goes nowhere else")
 	require.Equal(t, "--process-url is none", ask(Process{URL: None}).Unknown)
