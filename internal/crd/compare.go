@@ -12,6 +12,8 @@ import (
 // A Change is what is hard to undo, or may surprise somebody, when a definition replaces
 // an installed one. Each text names the version and the field.
 type Change struct {
+	// Fixed is what an API server lets nobody change once the definition is established.
+	Fixed []string
 	// Stored are versions in which objects may be stored, and that aren't there any more.
 	// No API server accepts that.
 	Stored []string
@@ -28,7 +30,13 @@ type Change struct {
 func Compare(installed, next *Definition, stored []string) Change {
 	var c comparison
 	if installed.ClusterScoped != next.ClusterScoped {
-		c.Narrowed = append(c.Narrowed, "spec.scope: changed, which no API server accepts")
+		c.Fixed = append(c.Fixed, fmt.Sprintf("spec.scope: was %s, is %s", scopeOf(installed), scopeOf(next)))
+	}
+	if installed.Kind != next.Kind {
+		c.Fixed = append(c.Fixed, fmt.Sprintf("spec.names.kind: was %s, is %s", installed.Kind, next.Kind))
+	}
+	if closes(installed, next) {
+		c.narrow("spec.preserveUnknownFields", "not true any more; fields without a schema would be dropped")
 	}
 	for _, name := range stored {
 		if next.Version(name) == nil {
@@ -60,6 +68,18 @@ func Compare(installed, next *Definition, stored []string) Change {
 		c.Narrowed = append(c.Narrowed, lost.Narrowed...)
 	}
 	return c.Change
+}
+
+// Older says whether a definition lacks versions for being older: each is newer than all of its.
+func Older(d *Definition, lacks []string) bool {
+	return !slices.ContainsFunc(lacks, func(name string) bool { return !newer(name, d) })
+}
+
+func scopeOf(d *Definition) string {
+	if d.ClusterScoped {
+		return "Cluster"
+	}
+	return "Namespaced"
 }
 
 // newer says whether a version is newer than each of a definition.

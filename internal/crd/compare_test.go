@@ -101,6 +101,45 @@ func TestCompare_Versions(t *testing.T) {
 	}
 }
 
+func TestCompare_Whole(t *testing.T) {
+	changed := func(change func(spec map[string]any)) *Definition {
+		d := of(t, "{type: object}")
+		spec := mapOf(d.object["spec"])
+		change(spec)
+		return Of(d.object)
+	}
+	was := changed(func(map[string]any) {})
+	legacy := changed(func(spec map[string]any) { spec["preserveUnknownFields"] = true })
+	closed := changed(func(spec map[string]any) { spec["preserveUnknownFields"] = false })
+	for name, tc := range map[string]struct {
+		reason          string
+		was, is         *Definition
+		fixed, narrowed string
+	}{
+		"Same":   {"nothing changes", was, was, "", ""},
+		"Scope":  {"where would the objects be?", was, changed(func(spec map[string]any) { spec["scope"] = "Cluster" }), "spec.scope: was Namespaced, is Cluster", ""},
+		"Kind":   {"objects have the old one", was, changed(func(spec map[string]any) { mapOf(spec["names"])["kind"] = "Gadget" }), "spec.names.kind: was Widget, is Gadget", ""},
+		"Closed": {"fields without a schema go", legacy, closed, "", "spec.preserveUnknownFields: not true any more"},
+		"Silent": {"it is left as it is", legacy, was, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Compare(tc.was, tc.is, []string{"v1"})
+			require.Equal(t, tc.fixed, strings.Join(got.Fixed, ";"), tc.reason)
+			require.Equal(t, tc.narrowed == "", len(got.Narrowed) == 0, tc.reason)
+			require.Contains(t, strings.Join(got.Narrowed, ";"), tc.narrowed, tc.reason)
+		})
+	}
+	require.False(t, Matches(legacy, closed))
+	require.True(t, Matches(legacy, was))
+}
+
+func TestOlder(t *testing.T) {
+	d := of(t, "v2={type: object}", "v3={type: object}")
+	require.True(t, Older(d, []string{"v4", "v5"}))
+	require.False(t, Older(d, []string{"v1"}), "it has left an old one behind")
+	require.False(t, Older(d, []string{"v1", "v4"}), "each must be newer")
+}
+
 func TestMatches(t *testing.T) {
 	const spec = "{type: object, properties: {default: {type: boolean, default: false}}}"
 	live := of(t, spec)

@@ -98,6 +98,13 @@ func (d *Definition) converts() bool {
 	return cmp.Or(textOf(mapOf(mapOf(d.object["spec"])["conversion"])["strategy"]), "None") != "None"
 }
 
+// closes says whether next takes the installed definition out of the mode of the API v1beta1
+// in which fields without a schema are kept everywhere. It does so only by saying it.
+func closes(installed, next *Definition) bool {
+	const field = "preserveUnknownFields"
+	return mapOf(installed.object["spec"])[field] == true && mapOf(next.object["spec"])[field] == false
+}
+
 // mapOf returns v as an object, nil if it is none.
 func mapOf(v any) map[string]any {
 	m, _ := v.(map[string]any)

@@ -3,10 +3,13 @@ package crd
 import "github.com/roperator/roperator/internal/jsonvalue"
 
 // Matches says whether an installed definition is as wanted says. What an API server fills
-// in, and labels, annotations and parts of the conversion that wanted doesn't mention, make no
-// difference. Where Matches returns false the two may still mean the same.
+// in, and labels, annotations, names and parts of the conversion that wanted doesn't mention,
+// make no difference. Where Matches returns false the two may still mean the same.
 func Matches(installed, wanted *Definition) bool {
 	have, want := mapOf(installed.object["spec"]), mapOf(wanted.object["spec"])
+	if closes(installed, wanted) {
+		return false
+	}
 	if !jsonvalue.Equal(normal(have["versions"], false), normal(want["versions"], false)) {
 		return false
 	}

@@ -2,23 +2,25 @@ package crd
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 )
 
-// Parse reads the CustomResourceDefinitions in a YAML text of one document or several.
-// Documents that are empty are skipped. The error joins every mistake, each of which names
+// Parse reads the CustomResourceDefinitions in a text of one document or several, each of
+// which is YAML or JSON. Documents that are empty are skipped, as is a byte order mark. The error joins every mistake, each of which names
 // the document if there are several, the CustomResourceDefinition and the field.
 // What only an API server knows, such as whether CEL rules compile, isn't found.
 func Parse(text []byte) ([]*Definition, error) {
 	var out []*Definition
 	var errs []error
-	documents := split(text)
+	documents := split(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	for i, document := range documents {
 		d, mistakes := parseOne(document)
 		for _, err := range mistakes {
@@ -62,10 +64,10 @@ func split(text []byte) [][]byte {
 	return out
 }
 
-// blank says whether a document has nothing but comments.
+// blank says whether a document has nothing but comments and directives.
 func blank(document []byte) bool {
 	for line := range bytes.Lines(document) {
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && string(line) != "..." {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && line[0] != '%' && string(line) != "..." {
 			return false
 		}
 	}
@@ -74,7 +76,7 @@ func blank(document []byte) bool {
 
 // parseOne reads one document.
 func parseOne(document []byte) (*Definition, []error) {
-	raw, err := yaml.YAMLToJSONStrict(document)
+	raw, err := yaml.YAMLToJSONStrict(spaced(document))
 	if err != nil {
 		return nil, []error{fmt.Errorf("not YAML: %w", err)}
 	}
@@ -83,8 +85,12 @@ func parseOne(document []byte) (*Definition, []error) {
 		return nil, []error{errors.New("not an object; a CustomResourceDefinition is expected")}
 	}
 	name := textOf(mapOf(object["metadata"])["name"])
-	if object["kind"] != Kind || object["apiVersion"] != APIVersion {
-		return nil, []error{fmt.Errorf("%v/%v %s: not a CustomResourceDefinition of %s, and only these may be here", object["apiVersion"], object["kind"], name, APIVersion)}
+	switch _, list := object["items"].([]any); {
+	case list:
+		return nil, []error{fmt.Errorf("%v/%v: a list; write each of its items as a document of its own, between lines of `---`", object["apiVersion"], object["kind"])}
+	case object["kind"] != Kind || object["apiVersion"] != APIVersion:
+		what := strings.TrimSuffix(fmt.Sprintf("%v/%v %s", object["apiVersion"], object["kind"], name), " ")
+		return nil, []error{fmt.Errorf("%s: not a CustomResourceDefinition of %s, and only these may be here", what, APIVersion)}
 	}
 	delete(object, "status") // generators write an empty one
 	c := &checker{subject: Kind + " " + name}
@@ -93,6 +99,15 @@ func parseOne(document []byte) (*Definition, []error) {
 	}
 	c.definition(object)
 	return Of(object), c.mistakes
+}
+
+// spaced returns a document with spaces in the place of tabs if it is JSON, in which YAML
+// takes no tabs between values. Within JSON's texts there are none.
+func spaced(document []byte) []byte {
+	if trimmed := bytes.TrimSpace(document); len(trimmed) == 0 || trimmed[0] != '{' || !json.Valid(trimmed) {
+		return document
+	}
+	return bytes.ReplaceAll(document, []byte("\t"), []byte(" "))
 }
 
 // A checker collects what is wrong with a CustomResourceDefinition.
@@ -132,6 +147,7 @@ func (c *checker) text(path string, object map[string]any, name string) string {
 
 func (c *checker) definition(object map[string]any) {
 	c.known("", object, "apiVersion", "kind", "metadata", "spec")
+	c.metadata(mapOf(object["metadata"]))
 	spec := mapOf(object["spec"])
 	if spec == nil {
 		c.add("spec", "missing, or not an object; set it")
@@ -155,7 +171,34 @@ func (c *checker) definition(object map[string]any) {
 	if name := textOf(mapOf(object["metadata"])["name"]); group != "" && plural != "" && name != plural+"."+group {
 		c.add("metadata.name", "%q isn't %q, as plural and group demand", name, plural+"."+group)
 	}
+	if spec["preserveUnknownFields"] == true {
+		c.add("spec.preserveUnknownFields", "true; no API server accepts that any more: set x-kubernetes-preserve-unknown-fields: true in the schema, where any fields will do")
+	}
 	c.versions(spec)
+}
+
+// metadata checks the part that isn't the API server's, and takes out what generators leave
+// empty.
+func (c *checker) metadata(meta map[string]any) {
+	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"} {
+		value, ok := meta[name]
+		if ok && value != nil {
+			c.add("metadata."+name, "the API server sets it; take it out")
+		}
+		delete(meta, name)
+	}
+	c.known("metadata", meta, "name", "labels", "annotations", "finalizers", "ownerReferences")
+	for _, name := range []string{"labels", "annotations"} {
+		texts := mapOf(meta[name])
+		if meta[name] != nil && texts == nil {
+			c.add("metadata."+name, "not an object")
+		}
+		for _, key := range sorted(texts) {
+			if _, ok := texts[key].(string); !ok {
+				c.add("metadata."+name+"["+key+"]", "%s isn't a text; put it in quotes", shown(texts[key]))
+			}
+		}
+	}
 }
 
 func (c *checker) versions(spec map[string]any) {

@@ -1,6 +1,7 @@
 package crd
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,6 +50,30 @@ func TestParse(t *testing.T) {
 	require.NotContains(t, d.Object()["metadata"], "labels")
 }
 
+// The same definition comes in many forms.
+func TestParse_Forms(t *testing.T) {
+	plain, err := Parse([]byte(widgets))
+	require.NoError(t, err)
+	asJSON, err := json.MarshalIndent(plain[0].object, "", "\t")
+	require.NoError(t, err)
+	require.Contains(t, string(asJSON), "\t")
+	for name, text := range map[string]string{
+		"ByteOrderMark": "\ufeff" + widgets,
+		"MarkAndStart":  "\ufeff---\n" + widgets,
+		"MarkAndNone":   "\ufeff# a comment\n---\n" + widgets,
+		"CRLF":          strings.ReplaceAll("---\n"+widgets+"---\n...\n", "\n", "\r\n"),
+		"Directive":     "%YAML 1.1\n---\n" + widgets,
+		"JSON":          string(asJSON),
+		"JSONDocument":  "---\n" + string(asJSON) + "\n---\n",
+		"Generated":     strings.Replace(widgets, "{name: ", "{creationTimestamp: null, name: ", 1) + "status: {acceptedNames: {kind: '', plural: ''}, conditions: null, storedVersions: null}\n",
+	} {
+		got, err := Parse([]byte(text))
+		require.NoError(t, err, name)
+		require.Len(t, got, 1, name)
+		require.Equal(t, plain[0].Digest(), got[0].Digest(), name)
+	}
+}
+
 // What others have generated and an API server accepts has no mistakes.
 func TestParse_Accepted(t *testing.T) {
 	found := 0
@@ -92,7 +117,15 @@ func TestParseFinds(t *testing.T) {
 		"NoItems":      {"a list of what?", "type: string", "type: array", "properties[size].items: missing"},
 		"RequiredHere": {"as in OpenAPI 2", "type: string", "type: string, required: true", "properties[size].required: not a list"},
 		"Keyword":      {"a slip", "type: string", "type: string, minlength: 1", "properties[size].minlength: unknown in a schema"},
-		"Second":       {"the document is named", widgets, widgets + "---\nkind: Pod\n", "document 2: <nil>/Pod : not a"},
+		"List":         {"as kubectl get prints it", widgets, "apiVersion: v1\nkind: List\nitems: [{kind: Pod}]\n", "v1/List: a list; write each of its items as a document"},
+		"Exported":     {"as kubectl get prints it", "{name: widgets.example.com}", "{name: widgets.example.com, uid: a}", "metadata.uid: the API server sets it; take it out"},
+		"Namespaced":   {"there is no such definition", "{name: widgets.example.com}", "{name: widgets.example.com, namespace: a}", "metadata.namespace: unknown field"},
+		"Label":        {"the API server refuses it", "{name: widgets.example.com}", "{name: widgets.example.com, labels: {a: 1}}", "metadata.labels[a]: 1 isn't a text; put it in quotes"},
+		"Labels":       {"the API server refuses it", "{name: widgets.example.com}", "{name: widgets.example.com, labels: [a]}", "metadata.labels: not an object"},
+		"KeepsAll":     {"refused since v1", "  scope:", "  preserveUnknownFields: true\n  scope:", "spec.preserveUnknownFields: true; no API server accepts that"},
+		"TwiceInJSON":  {"the last would win", widgets, `{"kind": "A", "kind": "B"}`, `key "kind" already set`},
+		"NoJSON":       {"cut off", widgets, `{"kind": "A",`, "not YAML"},
+		"Second":       {"the document is named", widgets, widgets + "---\nkind: Pod\n", "document 2: <nil>/Pod: not a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, widgets, tc.old)

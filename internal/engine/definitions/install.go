@@ -21,6 +21,10 @@ const (
 	// settleWithin bounds the wait until a definition that was written is served.
 	settleWithin = time.Minute
 	lookEvery    = 100 * time.Millisecond
+	// goneWithin bounds the wait for a definition that is being deleted.
+	goneWithin = 10 * time.Second
+	// namesWithin is how long the API server may take to look at names that were changed.
+	namesWithin = 5 * time.Second
 	// tries is how often a definition is looked at that changes meanwhile.
 	tries = 10
 	// maxHistory is how many digests the annotation holds.
@@ -74,12 +78,12 @@ func (s *step) failed(err error) error {
 
 // look reads what there is, and decides what to write. The API server has accepted that
 // in a dry run.
-func (s *step) look(ctx context.Context) (err error) {
-	if s.live, err = s.get(ctx, s.wanted.Name); err != nil {
+func (s *step) look(ctx context.Context) error {
+	s.body = nil
+	if err := s.read(ctx); err != nil {
 		return err
 	}
-	s.body = nil
-	if s.live != nil && crd.Matches(s.live.Definition, s.wanted) {
+	if s.live != nil && (s.live.deleting() || s.settled()) {
 		return nil
 	}
 	body := s.wanted.Object()
@@ -105,11 +109,48 @@ func (s *step) look(ctx context.Context) (err error) {
 	if err != nil {
 		return s.failed(err)
 	}
-	if !s.same(would) {
+	if s.known() && !slices.Contains(s.installs(), s.wanted.Digest()) || !s.same(would) {
 		s.body = body
 	}
 	return nil
 }
+
+// read reads the definition. One that is being deleted is waited for, and let be if its
+// objects keep it: it may be for this very operator to finalize them.
+func (s *step) read(ctx context.Context) (err error) {
+	for begin := time.Now(); ; {
+		if s.live, err = s.get(ctx, s.wanted.Name); err != nil {
+			return s.failed(err)
+		}
+		if s.live == nil || !s.live.deleting() {
+			return nil
+		}
+		if s.opts.DryRun || time.Since(begin) >= goneWithin {
+			s.log.WarnContext(ctx, "the CustomResourceDefinition is being deleted, and isn't installed; it goes when its objects are gone: start the operator once more then", "crd", s.wanted.Name)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return s.failed(context.Cause(ctx))
+		case <-time.After(lookEvery):
+		}
+	}
+}
+
+// settled says whether what is installed is as wanted. What a build leaves out that this
+// operator has never seen it may have taken away, which a dry run tells.
+func (s *step) settled() bool {
+	if !crd.Matches(s.live.Definition, s.wanted) {
+		return false
+	}
+	return !s.known() || slices.Contains(s.installs(), s.wanted.Digest())
+}
+
+// known says whether a build of this operator has installed the definition before.
+func (s *step) known() bool { return len(s.installs()) > 0 }
+
+// installs returns the digests of what builds have installed, in their order.
+func (s *step) installs() []string { return strings.Fields(s.live.annotation(s.history)) }
 
 // same says whether an apply would change nothing but the history.
 func (s *step) same(would map[string]any) bool {
@@ -147,7 +188,7 @@ func (s *step) note(body map[string]any, history []string) {
 // state that is wanted.
 func (s *step) judge(ctx context.Context) ([]string, error) {
 	digest, name := s.wanted.Digest(), s.wanted.Name
-	history := strings.Fields(s.live.annotation(s.history))
+	history := s.installs()
 	at := slices.Index(history, digest)
 	if at >= 0 && at < len(history)-1 {
 		if !s.opts.AllowNarrowed {
@@ -156,6 +197,12 @@ func (s *step) judge(ctx context.Context) ([]string, error) {
 		history = history[:at+1] // so that the newer build is news again
 	}
 	change := crd.Compare(s.live.Definition, s.wanted, s.live.stored())
+	if established, _ := s.live.condition("Established"); established == "True" && len(change.Fixed) > 0 {
+		return nil, fmt.Errorf("CustomResourceDefinition %s: %s; no API server accepts that once it is established: make a new kind, or delete the definition first, and with it every object of it", name, strings.Join(change.Fixed, "; "))
+	}
+	if len(change.Stored) > 0 && crd.Older(s.wanted, change.Stored) {
+		return nil, fmt.Errorf("CustomResourceDefinition %s: a newer build of the operator has installed the version %s, in which objects may be stored (status.storedVersions): run this build without --install-crds, which leaves the newer definition as it is, or run the newer build", name, strings.Join(change.Stored, ", "))
+	}
 	if len(change.Stored) > 0 {
 		return nil, fmt.Errorf("CustomResourceDefinition %s: the version %s isn't in it any more, but objects may be stored in it (status.storedVersions): run migrate-storage with a build that has the version and stores in another, and then this build", name, strings.Join(change.Stored, ", "))
 	}
@@ -176,6 +223,8 @@ func (s *step) judge(ctx context.Context) ([]string, error) {
 func (s *step) carryOut(ctx context.Context) error {
 	for range tries {
 		switch {
+		case s.body == nil && s.live.deleting():
+			return nil
 		case s.body == nil:
 			if status, _ := s.live.condition("Established"); status == "True" && !s.recent() {
 				return nil
@@ -190,7 +239,7 @@ func (s *step) carryOut(ctx context.Context) error {
 			s.log.InfoContext(ctx, "installed the CustomResourceDefinition", "crd", s.wanted.Name)
 			return s.awaitServed(ctx)
 		}
-		if !apierrors.IsAlreadyExists(err) && (!apierrors.IsConflict(err) || isManagers(err)) {
+		if !apierrors.IsAlreadyExists(err) && (!apierrors.IsConflict(err) || isManagers(err)) && !s.hasGone(ctx) {
 			return s.failed(err)
 		}
 		if err := s.look(ctx); err != nil { // somebody else was faster
@@ -204,8 +253,20 @@ func (s *step) writeBody(ctx context.Context) error {
 	if s.live == nil {
 		return s.create(ctx, s.body, false)
 	}
-	_, err := s.applied(ctx, s.body, false)
-	return err
+	made, err := s.applied(ctx, s.body, false)
+	if err != nil {
+		return err
+	}
+	return s.claim(ctx, &installed{Definition: crd.Of(made), object: made})
+}
+
+// hasGone says whether somebody has deleted the definition since it was read.
+func (s *step) hasGone(ctx context.Context) bool {
+	if s.live == nil {
+		return false
+	}
+	now, err := s.get(ctx, s.wanted.Name)
+	return err == nil && (now == nil || now.metadata()["uid"] != s.live.metadata()["uid"])
 }
 
 // applied applies the body. Fields are taken from this operator's own earlier creation
@@ -252,25 +313,29 @@ func (s *step) recent() bool {
 	})
 }
 
-// awaitServed waits until the API server serves the definition's versions.
+// awaitServed waits until the API server serves the definition's versions. An API server
+// that doesn't answer meanwhile, since it begins again, is asked once more.
 func (s *step) awaitServed(outer context.Context) error {
 	ctx, cancel := context.WithTimeout(outer, settleWithin)
 	defer cancel()
 	missing := "nothing was read"
-	for {
+	for begin := time.Now(); ; {
 		live, err := s.get(ctx, s.wanted.Name)
 		switch {
-		case err != nil && ctx.Err() == nil:
-			return err
 		case err == nil && live == nil:
 			return s.failed(errors.New("somebody has deleted it meanwhile"))
 		case err == nil:
-			if status, message := live.condition("NamesAccepted"); status == "False" {
-				return s.failed(fmt.Errorf("its names aren't accepted: %s", message))
-			}
 			if missing = s.missing(ctx, live); missing == "" {
+				s.doubtNames(ctx, live)
 				return nil
 			}
+			if status, message := live.condition("NamesAccepted"); status == "False" && time.Since(begin) >= namesWithin {
+				return s.failed(fmt.Errorf("its names aren't accepted: %s; another CustomResourceDefinition of the group %s has them: choose others, or delete that one", message, s.wanted.Group))
+			}
+		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+			return s.failed(err)
+		case ctx.Err() == nil:
+			missing = err.Error()
 		}
 		select {
 		case <-ctx.Done():
@@ -280,6 +345,14 @@ func (s *step) awaitServed(outer context.Context) error {
 			return s.failed(fmt.Errorf("not served within %s: %s", settleWithin, missing))
 		case <-time.After(lookEvery):
 		}
+	}
+}
+
+// doubtNames tells of names that the API server hasn't accepted, of a definition that it
+// serves by those that it accepted before.
+func (s *step) doubtNames(ctx context.Context, live *installed) {
+	if status, message := live.condition("NamesAccepted"); status == "False" {
+		s.log.WarnContext(ctx, "the API server doesn't accept all names of the CustomResourceDefinition, and serves it by those that it accepted before", "crd", s.wanted.Name, "message", message)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,24 +27,30 @@ const (
 	metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 	// maxFailures is how many objects an error names.
 	maxFailures = 10
+	// settles is how long after a definition was written an API server may still store as it
+	// said before. Kubernetes itself gives several API servers this time to notice.
+	settles = 5 * time.Second
 )
 
 // Migrate rewrites every object of each definition that is installed under the names of
 // wanted, and then has status.storedVersions name the storage version alone. It calls say
 // with lines about its progress. An object that can't be rewritten is an error, and leaves
-// storedVersions as they are. A migration that was cut short is begun again by the next
-// call: what is rewritten already is sent again, and not stored.
+// storedVersions as they are. If the definition changes meanwhile, for example to another
+// storage version and back, the objects are rewritten once more. A migration that was cut
+// short is begun again by the next call: what is rewritten already is sent again, and not
+// stored. Several may run at once.
 func (r *Room) Migrate(ctx context.Context, wanted []*crd.Definition, dryRun bool, say func(text string)) error {
 	var errs []error
 	for _, d := range wanted {
-		if err := r.migrate(ctx, d.Name, dryRun, say); err != nil {
+		if err := r.migrate(ctx, d, dryRun, say); err != nil {
 			errs = append(errs, fmt.Errorf("CustomResourceDefinition %s: migrate-storage: %w", d.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Room) migrate(ctx context.Context, name string, dryRun bool, say func(string)) error {
+func (r *Room) migrate(ctx context.Context, wanted *crd.Definition, dryRun bool, say func(string)) error {
+	name := wanted.Name
 	live, err := r.get(ctx, name)
 	switch {
 	case err != nil:
@@ -54,21 +61,47 @@ func (r *Room) migrate(ctx context.Context, name string, dryRun bool, say func(s
 	storage := live.Storage().Name
 	if slices.Equal(live.stored(), []string{storage}) {
 		say(fmt.Sprintf("%s: every object is stored in %s; nothing to do", name, storage))
+		if mine := wanted.Storage().Name; mine != storage {
+			say(fmt.Sprintf("%s: this build's definition stores in %s, and isn't what is installed; to migrate to %[2]s, install it first", name, mine))
+		}
 		return nil
 	}
 	if dryRun {
 		say(fmt.Sprintf("%s: objects may be stored in %s; each would be rewritten in %s", name, strings.Join(live.stored(), ", "), storage))
 		return nil
 	}
-	m := &migration{Room: r, live: live, say: say}
-	if err := m.rewriteAll(ctx); err != nil {
-		return fmt.Errorf("%w; status.storedVersions is left as it is: run migrate-storage again", err)
-	}
-	if err := r.dropStored(ctx, live); err != nil {
+	done, err := r.migrateTo(ctx, live, say)
+	if err != nil {
 		return err
 	}
-	say(fmt.Sprintf("%s: %d objects are stored in %s; status.storedVersions is [%s]", name, m.done, storage, storage))
+	say(fmt.Sprintf("%s: %d objects are stored in %s; status.storedVersions is [%s]", name, done, storage, storage))
 	return nil
+}
+
+// migrateTo rewrites the objects of a definition, which hasn't changed since it was read
+// when the last one is rewritten, and then drops the other versions. It returns the number
+// of objects.
+func (r *Room) migrateTo(ctx context.Context, live *installed, say func(string)) (int, error) {
+	if err := r.setStored(ctx, live, live.Storage().Name, true); err != nil && !apierrors.IsConflict(err) {
+		return 0, fmt.Errorf("status.storedVersions: %w; no object was rewritten", err) // it would fail in the end
+	}
+	for range tries {
+		m := &migration{Room: r, live: live, say: say}
+		err := m.settle(ctx)
+		if err == nil {
+			err = m.rewriteAll(ctx)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("%w; status.storedVersions is left as it is: run migrate-storage again", err)
+		}
+		now, err := r.dropStored(ctx, live)
+		if err != nil || now == nil {
+			return m.done, err
+		}
+		say(fmt.Sprintf("%s: the definition has changed meanwhile; the objects are rewritten once more", live.Name))
+		live = now
+	}
+	return 0, errors.New("the definition changes all the time; see who else writes it, and run migrate-storage again")
 }
 
 // A migration rewrites the objects of a definition.
@@ -77,6 +110,21 @@ type migration struct {
 	live *installed
 	say  func(string)
 	done int
+}
+
+// settle waits until every API server has noticed the definition.
+func (m *migration) settle(ctx context.Context) error {
+	left := min(settles-time.Since(m.live.written()), settles)
+	if left <= 0 {
+		return nil
+	}
+	m.say(fmt.Sprintf("%s: the definition was written a moment ago; waiting until each API server stores in %s", m.live.Name, m.live.Storage().Name))
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(left):
+		return nil
+	}
 }
 
 // rewriteAll rewrites the objects page by page. Objects that are created meanwhile are
@@ -95,7 +143,7 @@ func (m *migration) rewriteAll(ctx context.Context) error {
 		err := res.Error()
 		switch {
 		case apierrors.IsResourceExpired(err) && opts.Continue != "":
-			opts.Limit, opts.Continue, m.done = 0, "", 0 // the pages have expired: all at once
+			opts.Limit, opts.Continue, m.done, failures = 0, "", 0, nil // the pages have expired: all at once
 			continue
 		case err != nil:
 			return fmt.Errorf("list: %w", err)
@@ -157,32 +205,47 @@ func (m *migration) rewrite(ctx context.Context, version string, o *metav1.Parti
 	return fmt.Errorf("%s %s: %w", m.live.Kind, strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
 }
 
-// dropStored sets storedVersions to the storage version, unless the definition stores in
-// another one than it did when the objects were rewritten.
-func (r *Room) dropStored(ctx context.Context, before *installed) error {
+// dropStored sets storedVersions to the storage version. It doesn't if the definition has
+// changed since it was read, before the objects were rewritten: an object that was written
+// meanwhile may be stored in another version. It returns the definition as it is now then.
+func (r *Room) dropStored(ctx context.Context, before *installed) (changed *installed, err error) {
 	storage := before.Storage().Name
 	for range tries {
 		now, err := r.get(ctx, before.Name)
 		switch {
 		case err != nil:
-			return err
+			return nil, err
 		case now == nil || now.metadata()["uid"] != before.metadata()["uid"]:
-			return errors.New("somebody has deleted it meanwhile")
+			return nil, errors.New("somebody has deleted it meanwhile")
 		case now.Storage().Name != storage:
-			return fmt.Errorf("the storage version was %s and is %s now; run migrate-storage again", storage, now.Storage().Name)
+			return nil, fmt.Errorf("the storage version was %s and is %s now; status.storedVersions is left as it is: run migrate-storage again", storage, now.Storage().Name)
+		case now.metadata()["generation"] != before.metadata()["generation"]:
+			return now, nil
 		}
-		status := map[string]any{}
-		maps.Copy(status, now.status())
-		status["storedVersions"] = []any{storage}
-		now.object["status"] = status
-		body, err := jsonvalue.Append(nil, now.object)
-		if err != nil {
-			return err
-		}
-		_, err = object(ctx, r.request(http.MethodPut, before.Name).SubResource("status").Param("fieldManager", r.manager).Body(body))
-		if !apierrors.IsConflict(err) {
-			return err
+		if err := r.setStored(ctx, now, storage, false); !apierrors.IsConflict(err) {
+			return nil, err
 		}
 	}
-	return errors.New("it changes all the time; run migrate-storage again")
+	return nil, errors.New("it changes all the time; run migrate-storage again")
+}
+
+// setStored sets storedVersions to one version, unless the definition has changed since it
+// was read.
+func (r *Room) setStored(ctx context.Context, live *installed, version string, dryRun bool) error {
+	status := map[string]any{}
+	maps.Copy(status, live.status())
+	status["storedVersions"] = []any{version}
+	wanted := map[string]any{}
+	maps.Copy(wanted, live.object)
+	wanted["status"] = status
+	body, err := jsonvalue.Append(nil, wanted)
+	if err != nil {
+		return err
+	}
+	req := r.request(http.MethodPut, live.Name).SubResource("status").Param("fieldManager", r.manager)
+	if dryRun {
+		req = req.Param("dryRun", "All")
+	}
+	_, err = object(ctx, req.Body(body))
+	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,7 +78,7 @@ func (r *Room) get(ctx context.Context, name string) (*installed, error) {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("CustomResourceDefinition %s: read: %w", name, err)
+		return nil, fmt.Errorf("read: %w", err)
 	}
 	return &installed{Definition: crd.Of(found), object: found}, nil
 }
@@ -92,42 +93,57 @@ func (r *Room) create(ctx context.Context, wanted map[string]any, dryRun bool) e
 	if err != nil || dryRun {
 		return err
 	}
-	live := &installed{Definition: crd.Of(made), object: made}
+	return r.claim(ctx, &installed{Definition: crd.Of(made), object: made})
+}
+
+// claim makes the fields that this operator has created such that it has applied. Only so
+// does a later apply remove what it leaves out.
+func (r *Room) claim(ctx context.Context, live *installed) error {
 	for range tries { // the API server writes the status at the same time
-		again, err := r.claim(ctx, live)
-		if err != nil || !again {
+		change := r.claims(live)
+		if change == nil {
+			return nil
+		}
+		body, err := jsonvalue.Append(nil, []any{
+			map[string]any{"op": "test", "path": "/metadata/resourceVersion", "value": live.metadata()["resourceVersion"]}, change,
+		})
+		if err != nil {
+			return err
+		}
+		_, err = object(ctx, r.write(http.MethodPatch, live.Name, false).SetHeader("Content-Type", string(types.JSONPatchType)).Body(body))
+		if !apierrors.IsInvalid(err) && !apierrors.IsConflict(err) {
 			return err
 		}
 		if live, err = r.get(ctx, live.Name); err != nil || live == nil {
 			return err
 		}
 	}
-	return nil // the next apply takes the fields over
+	return nil // the next write claims them
 }
 
-// claim makes the fields that this operator has created such that it has applied. Only so
-// does a later apply remove what it leaves out.
-func (r *Room) claim(ctx context.Context, live *installed) (again bool, err error) {
+// claims returns the operation of a JSON patch that has the operator's fields as applied
+// ones, nil if they are. Those that it has applied already aren't created ones any more.
+func (r *Room) claims(live *installed) map[string]any {
 	managers, _ := live.metadata()["managedFields"].([]any)
+	created, applied := -1, false
 	for i, m := range managers {
 		entry, _ := m.(map[string]any)
-		if entry["manager"] != r.manager || entry["operation"] != "Update" || entry["subresource"] != nil {
-			continue
+		switch {
+		case entry["manager"] != r.manager || entry["subresource"] != nil:
+		case entry["operation"] == "Apply":
+			applied = true
+		default:
+			created = i
 		}
-		body, err := jsonvalue.Append(nil, []any{
-			map[string]any{"op": "test", "path": "/metadata/resourceVersion", "value": live.metadata()["resourceVersion"]},
-			map[string]any{"op": "replace", "path": fmt.Sprintf("/metadata/managedFields/%d/operation", i), "value": "Apply"},
-		})
-		if err != nil {
-			return false, err
-		}
-		_, err = object(ctx, r.write(http.MethodPatch, live.Name, false).SetHeader("Content-Type", string(types.JSONPatchType)).Body(body))
-		if apierrors.IsInvalid(err) || apierrors.IsConflict(err) {
-			return true, nil
-		}
-		return false, err
 	}
-	return false, nil
+	path := fmt.Sprintf("/metadata/managedFields/%d", created)
+	switch {
+	case created < 0:
+		return nil
+	case applied:
+		return map[string]any{"op": "remove", "path": path}
+	}
+	return map[string]any{"op": "replace", "path": path + "/operation", "value": "Apply"}
 }
 
 // apply applies a definition. force takes fields from other managers.
@@ -161,6 +177,22 @@ type installed struct {
 func (l *installed) metadata() map[string]any {
 	m, _ := l.object["metadata"].(map[string]any)
 	return m
+}
+
+// deleting says whether somebody has deleted it. It stays until its objects are gone.
+func (l *installed) deleting() bool { return l.metadata()["deletionTimestamp"] != nil }
+
+// written returns when something but its status was written last, as far as it tells.
+func (l *installed) written() (last time.Time) {
+	managers, _ := l.metadata()["managedFields"].([]any)
+	for _, m := range managers {
+		entry, _ := m.(map[string]any)
+		text, _ := entry["time"].(string)
+		if at, err := time.Parse(time.RFC3339, text); err == nil && entry["subresource"] == nil && at.After(last) {
+			last = at
+		}
+	}
+	return last
 }
 
 func (l *installed) annotation(key string) string {
