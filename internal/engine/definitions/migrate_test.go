@@ -79,7 +79,7 @@ func TestMigrate_Settles(t *testing.T) {
 		s.mu.Lock()
 		s.live["status"].(map[string]any)["storedVersions"] = []any{"v1", "v2"}
 		s.mu.Unlock()
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		begin = time.Now()
 		_, err = s.migrate(t.Context())
 		require.NoError(t, err)

@@ -90,7 +90,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	err := s.before(req.Method + " " + req.URL.Path)
-	if _, is := err.(apierrors.APIStatus); err != nil && !is { //nolint:errorlint // the test's own
+	if _, is := err.(apierrors.APIStatus); err != nil && !is {
 		return nil, err // nobody answers
 	}
 	s.mu.Lock()
@@ -100,7 +100,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		out, err = s.answer(req)
 	}
 	code := http.StatusOK
-	if status, is := err.(apierrors.APIStatus); is { //nolint:errorlint // made here
+	if status, is := err.(apierrors.APIStatus); is {
 		answer := status.Status()
 		answer.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
 		out, code = answer, int(answer.Code)
