@@ -124,7 +124,7 @@ func NewWithOptions(t testing.TB, cluster *Cluster, cfg config.Operator, h handl
 	k.calls = newCalls(func() bool { return t.Context().Err() != nil })
 	k.own, k.asked, k.plans = &ownWrites{}, newAsked(), &planChecks{}
 	if cluster.checkPlans != nil && opts.Runner.RESTConfig == nil && cluster.checkPlans(t) {
-		k.plans.left = maxPlanChecks
+		k.plans.mu.left = maxPlanChecks
 		k.calls.onSync = func(req *handler.SyncRequest) { k.plans.began(req, k.writes.count()) }
 	}
 	own := cluster.RESTConfig()
@@ -260,6 +260,9 @@ var nameCharacters = regexp.MustCompile("[^a-z0-9]+")
 func (k *Kit) tearDown() {
 	if k.op != nil {
 		k.comparePlans(false)
+		if n := k.plans.compared.Load(); n > 0 {
+			k.t.Logf("testkit: %d plans were compared with what was done", n)
+		}
 		if err := k.op.stop(); err != nil {
 			k.t.Errorf("testkit: operator %s: %v", k.config.Name, err)
 		}

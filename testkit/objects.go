@@ -169,7 +169,7 @@ func (k *Kit) replace(verb string, ref reference, u *unstructured.Unstructured, 
 		if len(subresource) == 0 {
 			planned = k.foresee(ref, next)
 		} else {
-			k.comparePlans(false)
+			k.edits()
 		}
 		var err error
 		updated, err = ref.client.Update(ctx, next, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict}, subresource...)
@@ -223,7 +223,7 @@ func (k *Kit) Delete(obj any) {
 	if err != nil {
 		k.t.Fatalf("testkit: delete: %v", err)
 	}
-	k.comparePlans(false)
+	k.edits()
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
 	live, err := ref.client.Get(ctx, ref.key.Name, metav1.GetOptions{})

@@ -1,11 +1,14 @@
 package testkit
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -28,19 +31,62 @@ type planCheck struct {
 	version string          // the parent's after the edit
 	planned []runner.Change // what the first pass that sees the edit is to do
 	writes  int             // how many writes there were before the edit
+	edit    int             // its number among the test's
+	// live are the children in the Kit's namespace as they were before the edit: others
+	// write them, too.
+	live map[object.Ref]*resource.Resource
 }
 
-// planChecks are the plans of a Kit's edits: see ClusterOptions.CheckPlans. All but its mu
-// belongs to the test's goroutine.
+// planChecks are the plans of a Kit's edits: see ClusterOptions.CheckPlans.
 type planChecks struct {
-	handler handler.Handler // the one that runs, without the Kit's own around it
-	left    int             // how many more edits are planned
-	pending []*planCheck
+	handler  handler.Handler // the one that runs, without the Kit's own around it
+	compared atomic.Int64    // how many plans were
 
 	mu struct {
 		sync.Mutex
-		begun []begunSync // in their order
+		left    int // how many more edits are planned
+		edits   int // how many the test has begun
+		pending []*planCheck
+		begun   []begunSync // in their order
 	}
+}
+
+// begin notes an edit of any object, which spoils the plans of those that aren't over. It
+// returns its number.
+func (p *planChecks) begin() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.edits++
+	return p.mu.edits
+}
+
+// take says whether one more edit may be planned.
+func (p *planChecks) take() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.left <= 0 {
+		return false
+	}
+	p.mu.left--
+	return true
+}
+
+// put notes a plan unless another edit has begun since.
+func (p *planChecks) put(c *planCheck) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.edits == c.edit {
+		p.mu.pending = append(p.mu.pending, c)
+	}
+}
+
+// pending returns the plans that are to be compared, and forgets them.
+func (p *planChecks) pending() []*planCheck {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := p.mu.pending
+	p.mu.pending = nil
+	return out
 }
 
 // A begunSync is a call of Sync.
@@ -76,7 +122,7 @@ func (p *planChecks) window(c *planCheck) (end int, seen, over bool) {
 
 // checksPlans says whether the next edit of a parent is to be planned.
 func (k *Kit) checksPlans(ref reference) bool {
-	if k.plans.left <= 0 || ref.typ != k.config.Parent || k.plans.handler == nil || k.config.DryRun || k.op == nil {
+	if ref.typ != k.config.Parent || k.plans.handler == nil || k.config.DryRun || k.op == nil {
 		return false
 	}
 	engine, err := k.engine()
@@ -87,14 +133,20 @@ func (k *Kit) checksPlans(ref reference) bool {
 	return now.Running == 0 && now.Due == 0
 }
 
+// edits notes that the test is about to edit an object, and returns the edit's number.
+func (k *Kit) edits() int {
+	k.t.Helper()
+	k.comparePlans(false)
+	return k.plans.begin()
+}
+
 // foresee plans an edit of a parent, u as it will be sent. It returns nil if that isn't to be
 // checked, or can't be.
 func (k *Kit) foresee(ref reference, u *unstructured.Unstructured) *planCheck {
-	k.comparePlans(false)
-	if !k.checksPlans(ref) {
+	edit := k.edits()
+	if !k.checksPlans(ref) || !k.plans.take() {
 		return nil
 	}
-	k.plans.left--
 	opts := runner.Options{RESTConfig: k.cluster.RESTConfig(), Logger: discardLogger()}
 	opts.RESTConfig.UserAgent = "roperator-testkit-plan"
 	opts.RESTConfig.Wrap(validateFields(k.fieldValidation()))
@@ -104,90 +156,152 @@ func (k *Kit) foresee(ref reference, u *unstructured.Unstructured) *planCheck {
 	if err != nil {
 		return nil // the edit is refused, or the pass fails
 	}
-	return &planCheck{key: ref.key, planned: changes, writes: k.writes.count()}
+	return &planCheck{key: ref.key, planned: changes, writes: k.writes.count(), edit: edit, live: k.liveChildren(ctx)}
+}
+
+// liveChildren returns the children of all parents in the Kit's namespace, as far as they can
+// be read.
+func (k *Kit) liveChildren(ctx context.Context) map[object.Ref]*resource.Resource {
+	out := map[object.Ref]*resource.Resource{}
+	for _, child := range k.config.Children {
+		m, err := k.mapping(child.Type)
+		if err != nil || m.ClusterScoped {
+			continue
+		}
+		list, err := k.client.Resource(m.rest.Resource).Namespace(k.Namespace).List(ctx, metav1.ListOptions{LabelSelector: k.config.TrackingLabel})
+		if err != nil {
+			continue
+		}
+		for i := range list.Items {
+			if res, err := resource.New(&list.Items[i]); err == nil {
+				out[object.Ref{Type: child.Type, Key: res.Key()}] = res
+			}
+		}
+	}
+	return out
 }
 
 // edited notes an edit that was planned.
 func (k *Kit) edited(c *planCheck, made *unstructured.Unstructured) {
 	if c != nil && k.writes.count() == c.writes {
 		c.uid, c.version = made.GetUID(), made.GetResourceVersion()
-		k.plans.pending = append(k.plans.pending, c)
+		k.plans.put(c)
 	}
 }
 
-// comparePlans compares the writes of those passes that are over with their plans.
-// settled says that all are. A plan whose pass isn't over is forgotten unless the Kit looks
-// on: what follows from what the test does next can't be told from what was planned.
+// comparePlans compares plans with the writes of the passes that followed. settled says that
+// all there is to do is done. A plan whose first pass isn't over is forgotten unless the Kit
+// looks on: what follows from what the test does next can't be told from what was planned.
 func (k *Kit) comparePlans(settled bool) {
 	k.t.Helper()
-	if len(k.plans.pending) == 0 {
+	pending := k.plans.pending()
+	if len(pending) == 0 {
 		return
 	}
 	engine, err := k.engine()
 	if err != nil {
-		k.plans.pending = nil
 		return
 	}
 	resting := settled || engine.Activity().Running == 0
-	for _, c := range k.plans.pending {
+	for _, c := range pending {
 		end, seen, over := k.plans.window(c)
 		if all := k.writes.all(); over || resting && (seen || settled) {
 			if !over {
 				end = len(all)
 			}
-			k.comparePlan(c, all[:c.writes], all[c.writes:end])
+			k.comparePlan(c, all, end, settled)
 		}
 	}
-	k.plans.pending = nil
 }
 
-// comparePlan fails the test if the writes of the first pass aren't those that were planned.
-func (k *Kit) comparePlan(c *planCheck, before, writes []Write) {
+// comparePlan fails the test if the first pass, whose writes end at end, has done what wasn't
+// planned, or if what was planned isn't done when all is. A pass puts off what has to wait
+// until what it knows of the children is certain.
+func (k *Kit) comparePlan(c *planCheck, all []Write, end int, settled bool) {
 	k.t.Helper()
-	planned, done := map[string]bool{}, map[string]bool{}
-	ignored := map[object.Ref]bool{} // what waits may come at any time
-	children := false
+	foreseen := k.foreseenBy(c)
+	first := k.doneFor(c, &foreseen, all[:c.writes], all[c.writes:end])
+	var wrong []string
+	for _, line := range sorted(first) {
+		if !foreseen.lines[line] {
+			wrong = append(wrong, "not planned: "+line)
+		}
+	}
+	k.plans.compared.Add(1)
+	if settled {
+		done := k.doneFor(c, &foreseen, all[:c.writes], all[c.writes:])
+		for _, line := range sorted(foreseen.lines) {
+			if !done[line] {
+				wrong = append(wrong, "not done: "+line)
+			}
+		}
+	}
+	if len(wrong) > 0 {
+		raw, _ := json.Marshal(c.planned)
+		k.t.Errorf("testkit: the plan for %s isn't what was done:\n%s\nplan: %s\nwrites of the first pass: %v\nwrites after it: %v",
+			c.key, strings.Join(wrong, "\n"), raw, all[c.writes:end], all[end:])
+	}
+}
+
+// A foreseen is what a plan says, as comparable lines.
+type foreseen struct {
+	lines    map[string]bool
+	waits    map[object.Ref]bool // these come at any time
+	children bool                // whether any is written; the parent's status may follow from it
+}
+
+// foreseenBy returns what a plan says.
+func (k *Kit) foreseenBy(c *planCheck) foreseen {
+	out := foreseen{lines: map[string]bool{}, waits: map[object.Ref]bool{}}
+	parent := object.Ref{Type: k.config.Parent, Key: c.key}
 	for _, change := range c.planned {
 		ref := object.Ref{Type: change.Type, Key: change.Object}
 		switch {
 		case change.Waits != "":
-			ignored[ref] = true
+			out.waits[ref] = true
 		case unrecorded(change.Type):
-		case change.Type == k.config.Parent && change.Object == c.key:
+		case ref == parent:
 			for _, f := range change.Fields {
 				field, _, _ := strings.Cut(f.Path, ".")
-				planned[field+" of "+ref.String()] = true
+				out.lines[field+" of "+ref.String()] = true
 			}
 		default:
-			children = true
-			planned[doneBy(change.Verb)+" "+ref.String()] = true
+			out.children = true
+			out.lines[firstWrite(change)+" "+ref.String()] = true
 		}
 	}
+	if out.children {
+		delete(out.lines, "status of "+parent.String())
+	}
+	return out
+}
+
+// doneFor returns what writes after the edit to the parent and its children have done, as
+// comparable lines.
+func (k *Kit) doneFor(c *planCheck, planned *foreseen, before, writes []Write) map[string]bool {
+	done := map[string]bool{}
+	parent := object.Ref{Type: k.config.Parent, Key: c.key}
 	for i, w := range writes {
 		ref := object.Ref{Type: w.Type, Key: w.Key}
-		switch was := lastOf(append(slices.Clone(before), writes[:i]...), ref); {
-		case ref.Type == k.config.Parent && ref.Key == c.key:
-			if field := "metadata"; w.Verb == WriteUpdateStatus {
-				if field = "status"; children {
-					continue // it follows from the children
-				}
-				done[field+" of "+ref.String()] = true
-			} else {
-				done[field+" of "+ref.String()] = true
+		was := c.live[ref]
+		if last := lastOf(slices.Concat(before, writes[:i]), ref); last != nil && (was == nil || olderVersion(was.ResourceVersion(), last.ResourceVersion())) {
+			was = last
+		}
+		line := doneBy(w.Verb) + " " + ref.String()
+		switch {
+		case ref == parent && w.Verb == WriteUpdateStatus:
+			if !planned.children {
+				done["status of "+ref.String()] = true
 			}
-		case ignored[ref], !k.isChildOf(c, w, was), w.Verb != WriteDelete && w.Verb != WriteCreate && marksOnly(&k.config, was, w.Object):
-		default:
-			done[doneBy(w.Verb)+" "+ref.String()] = true
+		case ref == parent:
+			done["metadata of "+ref.String()] = true
+		case planned.waits[ref], !k.isChildOf(c, w, was):
+		case w.Verb == WriteCreate && done[WriteDelete+" "+ref.String()]: // the other half of a recreation
+		case w.Verb == WriteDelete, w.Verb == WriteCreate, planned.lines[line], !marksOnly(&k.config, was, w.Object):
+			done[line] = true
 		}
 	}
-	if children {
-		delete(planned, "status of "+object.Ref{Type: k.config.Parent, Key: c.key}.String())
-	}
-	want, got := sorted(planned), sorted(done)
-	if !slices.Equal(want, got) {
-		raw, _ := json.Marshal(c.planned)
-		k.t.Errorf("testkit: the plan for %s isn't what was done:\nplanned: %s\ndone:    %s\nplan: %s\nwrites: %v", c.key, strings.Join(want, "; "), strings.Join(got, "; "), raw, writes)
-	}
+	return done
 }
 
 // unrecorded says whether the Kit doesn't record writes of objects of a type.
@@ -235,6 +349,16 @@ func marksOnly(cfg *config.Operator, was, is *resource.Resource) bool {
 		return string(raw)
 	}
 	return strip(was) == strip(is)
+}
+
+// firstWrite returns in one word what a change does first. A child that is adopted is given
+// its owner before anything else happens to it.
+func firstWrite(change runner.Change) string {
+	adopts := func(f runner.FieldChange) bool { return f.Path == "metadata.ownerReferences" }
+	if change.Verb == runner.VerbRecreate && slices.ContainsFunc(change.Fields, adopts) {
+		return WriteUpdate
+	}
+	return doneBy(change.Verb)
 }
 
 // doneBy returns in one word what a verb, of a plan or of a write, does first.

@@ -41,7 +41,7 @@ func TestCheckPlans(t *testing.T) {
 					} else {
 						kit.Update(widget("one", map[string]any{"value": value}))
 					}
-					compared += len(kit.plans.pending)
+					compared += len(kit.plans.mu.pending)
 					if err := kit.Settle(patience); err != nil {
 						tb.Error(err)
 					}

@@ -56,6 +56,9 @@ type Comparison struct {
 	// that desired lacks never count, not even in what the schema says is atomic, and the
 	// order of a keyed list counts wherever it has a meaning.
 	Partial bool
+	// EmptyLists means that an empty desired list wants a list, as an empty desired object
+	// wants an object.
+	EmptyLists bool
 	// Pending means that there is a schema, which isn't known yet. Then a list is
 	// changed only where nothing of others can be lost, whatever the schema may
 	// turn out to say of the list. Any other list is left as it is, and is a
@@ -89,7 +92,7 @@ type Difference struct {
 // A nil former means that no earlier desired object is known, or that it was the
 // same, so that nothing is removed.
 func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []Difference {
-	var quick merging
+	quick := merging{emptyLists: c.EmptyLists}
 	if _, changed := quick.object(live, desired, c.root(former)); !changed && !quick.awaits {
 		return nil
 	}
@@ -106,7 +109,7 @@ func (c *Comparison) Covers(live *resource.Resource, desired map[string]any) boo
 // Collect returns the same as Compare. Compare is the faster one if there is no
 // difference, Collect if there are some.
 func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []Difference {
-	m := merging{collect: true}
+	m := merging{collect: true, emptyLists: c.EmptyLists}
 	m.object(live, desired, c.root(former))
 	return m.differences
 }
@@ -122,7 +125,7 @@ func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []D
 // a difference between the result and desired, but for those that Await the
 // schema.
 func (c *Comparison) Merge(live, desired map[string]any, former *FieldSet) map[string]any {
-	var m merging
+	m := merging{emptyLists: c.EmptyLists}
 	merged, _ := m.object(live, desired, c.root(former))
 	return merged
 }
@@ -134,7 +137,7 @@ func (c *Comparison) CompareAt(field string, live, desired any) []Difference {
 	if desired == nil {
 		return nil
 	}
-	m := merging{collect: true}
+	m := merging{collect: true, emptyLists: c.EmptyLists}
 	m.push(field)
 	m.value(live, desired, c.root(nil).child(field))
 	return m.differences
@@ -146,7 +149,7 @@ func (c *Comparison) Without(paths []string) *Comparison {
 	if len(paths) == 0 {
 		return c
 	}
-	more := &Comparison{Schema: c.Schema, Ignore: slices.Clone(c.Ignore), Partial: c.Partial, Pending: c.Pending}
+	more := &Comparison{Schema: c.Schema, Ignore: slices.Clone(c.Ignore), Partial: c.Partial, EmptyLists: c.EmptyLists, Pending: c.Pending}
 	for _, path := range paths {
 		if p, err := fieldpath.Parse(path); err == nil {
 			more.Ignore = append(more.Ignore, p)

@@ -18,6 +18,7 @@ type merging struct {
 	differences []Difference
 	trail       []trailStep // the path that the walk is at, if collect
 	awaits      bool        // a list was left as it is: see Comparison.Pending
+	emptyLists  bool        // as in Comparison
 }
 
 // value merges one value. live may be nil, desired must not be. The result is
@@ -30,7 +31,7 @@ func (m *merging) value(live, desired any, at place) (any, bool) {
 			return m.object(have, want, at)
 		}
 	case []any:
-		if have, ok := live.([]any); ok || live == nil && len(want) == 0 {
+		if have, ok := live.([]any); ok || live == nil && len(want) == 0 && !m.emptyLists {
 			if merged, changed := m.list(have, want, at); changed {
 				return merged, true
 			}

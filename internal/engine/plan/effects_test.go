@@ -12,9 +12,9 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// TestEffects_Order: a write that only puts items in another order changes something, where
-// their order means something.
-func TestEffects_Order(t *testing.T) {
+// TestEffects: a write that only puts items in another order changes something, where their
+// order means something, and so does one by which an empty list or object comes or goes.
+func TestEffects(t *testing.T) {
 	s := settings.For(config.Child{Type: k8s.Deployment, Strategy: config.Replace}, config.Child{Type: k8s.Service, Strategy: config.Replace})
 	for name, tc := range map[string]struct {
 		reason        string
@@ -22,11 +22,14 @@ func TestEffects_Order(t *testing.T) {
 		before, after string
 		want          []string // the paths
 	}{
-		"Containers":  {"The first one is the one that tools show.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, `{template: {spec: {containers: [{name: b}, {name: a}]}}}`, []string{"spec.template.spec.containers"}},
-		"One comes":   {"The others are in their order.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, `{template: {spec: {containers: [{name: a}, {name: x}, {name: b}]}}}`, []string{`spec.template.spec.containers[name="x"]`}},
-		"One goes":    {"So they are here.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: x}, {name: b}]}}}`, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, []string{`spec.template.spec.containers[name="x"]`}},
-		"Ports":       {"Their order means nothing.", k8s.Service, `{ports: [{port: 1, name: a}, {port: 2, name: b}]}`, `{ports: [{port: 2, name: b}, {port: 1, name: a}]}`, nil},
-		"As they are": {"Nothing has changed.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, nil},
+		"Containers":        {"The first one is the one that tools show.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, `{template: {spec: {containers: [{name: b}, {name: a}]}}}`, []string{"spec.template.spec.containers"}},
+		"One comes":         {"The others are in their order.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, `{template: {spec: {containers: [{name: a}, {name: x}, {name: b}]}}}`, []string{`spec.template.spec.containers[name="x"]`}},
+		"One goes":          {"So they are here.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: x}, {name: b}]}}}`, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, []string{`spec.template.spec.containers[name="x"]`}},
+		"Ports":             {"Their order means nothing.", k8s.Service, `{ports: [{port: 1, name: a}, {port: 2, name: b}]}`, `{ports: [{port: 2, name: b}, {port: 1, name: a}]}`, nil},
+		"Empty list goes":   {"There was one.", k8s.Deployment, `{template: {spec: {containers: [{name: a, args: []}]}}}`, `{template: {spec: {containers: [{name: a}]}}}`, []string{`spec.template.spec.containers[name="a"].args`}},
+		"Empty list comes":  {"There is one.", k8s.Deployment, `{template: {spec: {containers: [{name: a}]}}}`, `{template: {spec: {containers: [{name: a, args: []}]}}}`, []string{`spec.template.spec.containers[name="a"].args`}},
+		"Empty object goes": {"There was one.", k8s.Deployment, `{template: {spec: {securityContext: {}}}}`, `{template: {spec: {}}}`, []string{"spec.template.spec.securityContext"}},
+		"As they are":       {"Nothing has changed.", k8s.Deployment, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, `{template: {spec: {containers: [{name: a}, {name: b}]}}}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := func(spec string) *resource.Resource {
