@@ -99,6 +99,9 @@ func TestManifestsMistakes(t *testing.T) {
 	}{
 		"Env":             {"no value", "--env=A", exitUsage, `invalid value "A" for flag -env: not NAME=VALUE`},
 		"EnvName":         {"no name", "--env==x", exitUsage, `invalid value "=x" for flag -env`},
+		"EnvControl":      {"no YAML", "--env=A=x\x7f", exitUsage, "the character U+007F can't be written in YAML"},
+		"EnvLost":         {"the same", "--env=A=x\u0080y", exitUsage, "the character U+0080 can't be written in YAML"},
+		"EnvBytes":        {"no text", "--env=A=\xff", exitUsage, "for flag -env: not UTF-8"},
 		"EnvTwice":        {"which of them?", "--env=A=1 --env-from-secret=A=s/k", exitError, "--env: the variable A is set twice"},
 		"EnvSecret":       {"no key", "--env-from-secret=A=cred", exitUsage, `invalid value "A=cred" for flag -env-from-secret: there is no /`},
 		"EnvSecretName":   {"no object", "--env-from-secret=A=Cred/k", exitUsage, `invalid value "A=Cred/k" for flag -env-from-secret`},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -104,7 +105,7 @@ func (m *manifestsFlags) registerEnv(fs *flag.FlagSet) {
 	}
 	fs.Func("env", "environment variable of the operator, NAME=VALUE; may be repeated", variable("NAME=VALUE", func(env *corev1.EnvVar, value string) error {
 		env.Value = value
-		return nil
+		return yamlHolds(value)
 	}))
 	fs.Func("env-from-secret", "environment variable from a key of a Secret, NAME=SECRET/KEY; may be repeated", variable("NAME=SECRET/KEY", func(env *corev1.EnvVar, value string) error {
 		object, key, err := objectAndKey(value)
@@ -116,6 +117,19 @@ func (m *manifestsFlags) registerEnv(fs *flag.FlagSet) {
 		env.ValueFrom = &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: object}, Key: key}}
 		return err
 	}))
+}
+
+// yamlHolds says which character of a text would be lost in YAML, or would be no YAML.
+func yamlHolds(text string) error {
+	if !utf8.ValidString(text) {
+		return errors.New("not UTF-8")
+	}
+	for _, r := range text {
+		if r == 0 || r >= 0x7f && r <= 0x9f || r == 0xfffe || r == 0xffff {
+			return fmt.Errorf("the character %U can't be written in YAML; take the value from a Secret or a ConfigMap", r)
+		}
+	}
+	return nil
 }
 
 // objectAndKey returns the parts of "object/key".

@@ -24,6 +24,9 @@ func keepsParents(operators []config.Operator) bool {
 	})
 }
 
+// drainLogKept is for how long a drain that has failed can be asked why, in seconds.
+const drainLogKept = int32(24 * 60 * 60)
+
 // drain returns the hook of a chart that runs the subcommand uninstall before the
 // operators are deleted, with the rights that it needs beyond theirs.
 func (in *installation) drain(t *chart, operators []config.Operator) []any {
@@ -53,7 +56,8 @@ func (in *installation) drain(t *chart, operators []config.Operator) []any {
 	return append(out, &batchv1.Job{
 		TypeMeta: typeMeta("batch/v1", "Job"), ObjectMeta: meta,
 		Spec: batchv1.JobSpec{
-			BackoffLimit: new(int32(0)),
+			BackoffLimit:            new(int32(0)),
+			TTLSecondsAfterFinished: new(drainLogKept),
 			// The labels aren't those of the Deployment's Pods, whose budget and policy
 			// aren't for this one.
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": name}}, Spec: spec},

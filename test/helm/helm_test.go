@@ -26,6 +26,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
@@ -35,7 +36,11 @@ import (
 var cluster *testkit.Cluster
 
 func TestMain(m *testing.M) {
-	testkit.Main(m, testkit.ClusterOptions{}, &cluster)
+	if name := os.Getenv(operatorproc.Variable); name != "" {
+		operatorproc.EndWithTest()
+		leaver(name).Main()
+	}
+	testkit.Main(m, testkit.ClusterOptions{ControllerManager: true}, &cluster)
 }
 
 // definition is a CustomResourceDefinition with an irregular plural, and braces that
@@ -74,11 +79,14 @@ func programs() map[string]runner.Program {
 	}
 	restricted := mice()
 	restricted.Namespaces = []string{"one", "two"}
+	longest := mice()
+	longest.Name = "a." + strings.Repeat("b", 60) + "c" // as long as a label's value
 	teams := config.Operator{Name: "3.teams", Parent: k8s.Namespace, Children: []config.Child{{Type: k8s.ResourceQuota, Strategy: config.Replace}}}
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods/log"}, ResourceNames: []string{"a{{b}}"}, Verbs: []string{"get"}}}
 	return map[string]runner.Program{
 		"mice":       {Operators: specs(mice()), Rules: rules},
 		"restricted": {Operators: specs(restricted), Rules: rules},
+		"longest":    {Operators: specs(longest)},
 		"teams":      {Operators: specs(teams)},
 		"protected":  {Operators: specs(mice()), Options: runner.Options{MetricsSecure: &runner.MetricsSecurity{}}},
 		"several":    {Name: "zoo", Operators: specs(mice(), teams)},
@@ -224,6 +232,60 @@ serviceMonitor: {enabled: false}`, "",
 				require.Contains(t, plain, string(text))
 			}
 		})
+	}
+}
+
+// Values that YAML or a template would read otherwise, and names as long as they may be, stay what they are.
+func TestOddValues(t *testing.T) {
+	odd := []string{
+		" ", "yes", "No", "null", "~", "1e3", "0x10", "010", "1_000", "12:30:45", "2026-01-01", "=", "<<", "- a", "a: b", "a #b", "*a", "&a", "!!int 1", "%a", "@a", "`a`", "'", `"`, `\`, "{", "}",
+		"{{ .Values.image }}", "{{", "}}", "{{- end }}", "{{/*", "{{{ a", "$(A)", "$A", "one\ntwo\n", "\n", "  lead", "trail  ", "\ttab", "é ☃ \U0001F600", "\u2028\u00a0\ufeff", "\x1b[31m\x07\r\b",
+		strings.Repeat("long words ", 50), "helm-value-0-x", "a helm-value-1-x b",
+	}
+	var flags, names []string
+	given := []any{}
+	for i, value := range odd {
+		name := fmt.Sprintf("ODD_%d", i)
+		flags, names, given = append(flags, "--env="+name+"="+value), append(names, name), append(given, object{"name": name, "value": value})
+	}
+	for _, program := range []string{"mice", "longest"} {
+		plain := manifests(t, program, append(flags, "--image=example.com/i:1e3", "--install-namespace=default", "--replicas=2", "--parent-roles", "--service-monitor", "--network-policy")...)
+		for name, tc := range map[string]struct {
+			flags  []string
+			values object
+		}{
+			"Flags":  {flags, nil},
+			"Values": {nil, object{"env": given}},
+		} {
+			t.Run(program+name, func(t *testing.T) {
+				dir := filepath.Join(t.TempDir(), "chart")
+				manifests(t, program, append(tc.flags, "--image=example.com/i:1e3", "-o=helm", "--output-dir="+dir, "--replicas=2", "--parent-roles", "--service-monitor", "--network-policy")...)
+				for _, m := range lint.RunAll(dir, tc.values, "default").Messages {
+					require.Less(t, m.Severity, support.WarningSev, m.Error())
+				}
+				release, hooks, _ := render(t, dir, "default", tc.values)
+				require.ElementsMatch(t, objects(t, plain), release)
+				seen := 0
+				for _, o := range slices.Concat(release, hooks) {
+					if o["kind"] != "Deployment" && o["kind"] != "Job" {
+						continue
+					}
+					pod := o["spec"].(object)["template"].(object)["spec"].(object)
+					env := pod["containers"].([]any)[0].(object)["env"].([]any)
+					require.Len(t, env, len(names))
+					for i, each := range env {
+						value, _ := each.(object)["value"].(string)
+						require.Equal(t, odd[i], value, "%s", names[i])
+					}
+					seen++
+				}
+				require.Equal(t, 2, seen)
+				dryRun(t, slices.Concat(release, hooks))
+			})
+		}
+		dir := filepath.Join(t.TempDir(), "base")
+		manifests(t, program, append(flags, "--image=example.com/i:1e3", "--install-namespace=default", "-o=kustomize", "--output-dir="+dir, "--replicas=2", "--parent-roles", "--service-monitor", "--network-policy")...)
+		require.ElementsMatch(t, objects(t, plain), objects(t, build(t, dir)))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/roperator/roperator/internal/cli/terminal"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/leave"
 	"github.com/roperator/roperator/internal/object"
@@ -74,7 +75,7 @@ func finalizersFate(d *leave.Departure, how leave.How) string {
 	case d.Standing == lead.Missing:
 		return "the operator in the cluster has to finalize them, and there is no Lease that would tell whether it works"
 	}
-	return "the operator in the cluster finalizes them, " + d.Holder
+	return "the operator in the cluster finalizes them, " + terminal.Printable(d.Holder)
 }
 
 // PrintLeft prints what is left in the end, and what is to be removed next. It returns
@@ -94,7 +95,7 @@ func PrintLeft(w io.Writer, d *leave.Departure, how leave.How, in Installation) 
 		fmt.Fprintf(w, "Nobody holds the Lease %s/%s, so no operator works that would take its finalizer off. Start it, or run this with --finalize.\n", in.Namespace, in.Lease)
 	}
 	if d.Paused {
-		fmt.Fprintf(w, "The parents stay paused, since an operator works: %s. Remove its Deployment, and run this once more to end the pause.\n", d.Holder)
+		fmt.Fprintf(w, "The parents stay paused, since an operator works: %s. Remove its Deployment, and run this once more to end the pause.\n", terminal.Printable(d.Holder))
 	}
 	if len(d.Left) == 0 || !done {
 		return done

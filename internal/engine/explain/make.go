@@ -191,17 +191,24 @@ func finalizingReason(in Input) string {
 	return "the operator's finalizer " + in.Settings.Finalizer + " is to be taken off"
 }
 
+// maxNames bounds how many objects a reason names.
+const maxNames = 10
+
 // waitingReason says what a parent waits for, by the first child that does.
 func waitingReason(c Child) string {
 	text := fmt.Sprintf("%s: %s", c.Object, c.why())
 	if len(c.WaitsFor) == 0 {
 		return text
 	}
-	names := make([]string, 0, len(c.WaitsFor))
-	for _, o := range c.WaitsFor {
+	var names []string
+	for _, o := range c.WaitsFor[:min(len(c.WaitsFor), maxNames)] {
 		names = append(names, o.String())
 	}
-	return text + ": " + strings.Join(names, ", ")
+	text += ": " + strings.Join(names, ", ")
+	if more := len(c.WaitsFor) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func count(children []Child, is func(Child) bool) (n int) {

@@ -26,12 +26,16 @@ func (d describer) process(p explain.Process) node {
 	if p.LastError != "" {
 		n.say(0, "last error: "+p.LastError)
 	}
-	for _, e := range p.ChildErrors {
+	failed, rest := few(p.ChildErrors)
+	for _, e := range failed {
 		n.say(2, fmt.Sprintf("%s: %s: %s", e.Object, e.Verb, e.Message))
 	}
-	for _, text := range p.Waits {
+	n.say(2, rest)
+	waits, rest := few(p.Waits)
+	for _, text := range waits {
 		n.say(0, text)
 	}
+	n.say(0, rest)
 	if l := p.Loop; l != nil {
 		text := fmt.Sprintf("conflict loop: %s, %d writes", l.Object, l.Writes)
 		if l.Path != "" {

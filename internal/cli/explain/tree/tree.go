@@ -23,17 +23,20 @@ type Options struct {
 // hidden is the name of a field manager that isn't told: it may quote a Secret.
 const hidden = "(hidden)"
 
-// maxValue is how many characters of a value are shown.
-const maxValue = 200
+const (
+	// maxValue is how many characters of a value are shown.
+	maxValue = 200
+	// maxAlike is how many entries are shown that are alike, such as children of a type in one state.
+	// Of the others the number is.
+	maxAlike = 20
+)
 
 // Write prints an explanation.
 func Write(w io.Writer, e explain.Explanation, o Options) error {
 	p := &printer{width: o.Width, colour: o.Colours}
 	d := describer{now: o.Now}
 	root := d.parent(e.Parent)
-	for _, c := range e.Children {
-		root.nodes = append(root.nodes, d.child(c))
-	}
+	root.nodes = append(root.nodes, d.children(e.Children)...)
 	for _, r := range e.Related {
 		root.nodes = append(root.nodes, d.related(r))
 	}
@@ -109,6 +112,48 @@ func styleOf(s explain.State) style {
 	return yellow
 }
 
+// children describes children, which are in the order of their types. Of those that are alike it
+// describes the first, and counts the others.
+func (d describer) children(all []explain.Child) (out []node) {
+	type likeness struct {
+		apiVersion, kind string
+		title            span
+		silent           bool // there is nothing more to say of it
+	}
+	alike := map[likeness]int{}
+	var crowds []likeness // of the type at hand, in the order in which they have become too many
+	count := func() {
+		for _, l := range crowds {
+			out = append(out, node{title: []span{{l.kind + ":", bold}, {fmt.Sprintf("%d more, %s", alike[l]-maxAlike, l.title.text), l.title.style}, {"(-o json names them)", faint}}})
+		}
+		crowds = nil
+	}
+	for i, c := range all {
+		if i > 0 && (c.APIVersion != all[i-1].APIVersion || c.Kind != all[i-1].Kind) {
+			count()
+		}
+		n := d.child(c)
+		l := likeness{c.APIVersion, c.Kind, n.title[1], len(n.lines) == 0}
+		alike[l]++
+		switch {
+		case alike[l] <= maxAlike:
+			out = append(out, n)
+		case alike[l] == maxAlike+1:
+			crowds = append(crowds, l)
+		}
+	}
+	count()
+	return out
+}
+
+// few returns the first of a list, and says how many more there are, "" if there are none.
+func few[T any](all []T) (first []T, rest string) {
+	if len(all) <= maxAlike {
+		return all, ""
+	}
+	return all[:maxAlike], fmt.Sprintf("and %d more", len(all)-maxAlike)
+}
+
 // child describes a child.
 func (d describer) child(c explain.Child) node {
 	look := yellow
@@ -126,9 +171,11 @@ func (d describer) child(c explain.Child) node {
 	}
 	n := node{title: []span{{c.Object.String() + ":", bold}, {state, look}}}
 	n.say(0, c.Reason)
-	for _, o := range c.WaitsFor {
+	first, rest := few(c.WaitsFor)
+	for _, o := range first {
 		n.say(2, "waits for "+o.String())
 	}
+	n.say(2, rest)
 	if c.Error != "" && c.State != explain.Foreign { // which the reason says
 		n.say(0, "error: "+c.Error)
 	}
@@ -152,7 +199,8 @@ func done(verb string) string {
 
 // fields describes fields that differ.
 func (d describer) fields(n *node, fields []explain.Field) {
-	for _, f := range fields {
+	first, rest := few(fields)
+	for _, f := range first {
 		n.say(0, f.Path)
 		if f.Live == nil {
 			n.lines = append(n.lines, line{2, []span{{"live: absent", red}, {d.writer(f), faint}}})
@@ -165,6 +213,7 @@ func (d describer) fields(n *node, fields []explain.Field) {
 		}
 		n.lines = append(n.lines, line{2, []span{{"desired: " + want, green}}})
 	}
+	n.say(0, rest)
 }
 
 // writer says who has written the live value of a field.
@@ -222,9 +271,11 @@ func (d describer) related(r explain.Related) node {
 	}
 	n := node{title: []span{{"related " + r.String() + ":", bold}, {found, look}, {"(from " + strings.Join(r.From, ", ") + ")", faint}}}
 	if r.Name == "" {
-		for _, o := range r.Found {
+		first, rest := few(r.Found)
+		for _, o := range first {
 			n.say(0, o.String())
 		}
+		n.say(0, rest)
 	}
 	return n
 }

@@ -1,12 +1,15 @@
 package tree
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/engine/explain"
 )
@@ -63,6 +66,74 @@ func TestWrite_Width(t *testing.T) {
 		for line := range strings.Lines(text) {
 			n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))
 			require.True(t, n <= max(width, least+12) || len(strings.Fields(line)) <= 2, "%d columns: %q has %d", width, line, n)
+		}
+	}
+}
+
+// Thousands of children, fields and references that are alike are counted; those that aren't are told.
+func TestWrite_Many(t *testing.T) {
+	e := example()
+	many := func(n int, make func(i int) explain.Child) (out []explain.Child) {
+		for i := range n {
+			out = append(out, make(i))
+		}
+		return out
+	}
+	object := func(kind string, i int) explain.Object {
+		return explain.Object{APIVersion: "v1", Kind: kind, Namespace: "shop", Name: fmt.Sprintf("n%04d", i)}
+	}
+	e.Children = many(3000, func(i int) explain.Child {
+		c := explain.Child{Object: object("ConfigMap", i), State: explain.AsDesired}
+		switch {
+		case i == 2500:
+			c.Readiness, c.ReadinessMessage = "InProgress", "it starts"
+		case i == 2600:
+			c.State, c.Verb, c.Fields = explain.Differs, "update", make([]explain.Field, 300)
+		case i > 2700:
+			c.State, c.Verb = explain.Missing, "create"
+		}
+		return c
+	})
+	e.Children = append(e.Children, many(21, func(i int) explain.Child { return explain.Child{Object: object("Secret", i), State: explain.AsDesired} })...)
+	for i := range 5000 {
+		e.Related[0].Found = append(e.Related[0].Found, object("Secret", i))
+		e.Children[2600].WaitsFor = append(e.Children[2600].WaitsFor, object("Pod", i))
+		e.Process.Waits = append(e.Process.Waits, fmt.Sprintf("wait %d", i))
+		e.Process.ChildErrors = append(e.Process.ChildErrors, explain.ChildError{Object: object("Pod", i), Message: "no"})
+	}
+	e.Related[0].Name, e.Related[0].Selector, e.Process.Unknown = "", "a=b", ""
+	text := write(t, e, Options{})
+	require.Less(t, strings.Count(text, "\n"), 300)
+	for _, want := range []string{
+		"ConfigMap shop/n0019: as desired\n", "ConfigMap: 2679 more, as desired (-o json names them)\n", "ConfigMap: 279 more, missing, to be created (-o json names them)\n",
+		"ConfigMap shop/n2500: as desired\n", "not Current: InProgress: it starts\n", "ConfigMap shop/n2600: differs, to be updated\n", "and 280 more\n",
+		"Secret: 1 more, as desired (-o json names them)\n", "and 4980 more\n", "wait 19\n",
+	} {
+		require.Contains(t, text, want)
+	}
+	require.NotContains(t, text, "n0020: as desired")
+	require.Less(t, strings.Index(text, "ConfigMap: 279 more"), strings.Index(text, "Secret shop/n0000"), "beside their kind")
+}
+
+// What others have written, such as messages, managers' names and errors, is no command of the terminal's.
+func TestWrite_Hostile(t *testing.T) {
+	const bad = "\x1b[2J\x1b]0;title\x07\r\u009b31m\u202e\x00\xff\x7f\tend"
+	e := example()
+	at := e.Children[0].Fields[0].By.Time
+	e.Parent.Reason, e.Parent.Error = bad, bad+"\nsecond "+bad
+	e.Parent.Conditions = []metav1.Condition{{Type: bad, Status: bad, Reason: bad, Message: bad + "\n" + bad}}
+	c := &e.Children[0]
+	c.Name, c.Reason, c.Error, c.Finalizers, c.Readiness, c.ReadinessMessage = bad, bad, bad, []string{bad}, bad, bad
+	c.Fields = []explain.Field{{Path: bad, Live: bad, Desired: map[string]any{bad: bad}, By: &explain.Writer{Manager: bad, Operation: bad, Subresource: bad, Time: at}}}
+	e.Related[0].From = []string{bad}
+	for _, process := range []explain.Process{
+		{Unknown: bad}, {From: bad, Leading: true, Held: true, Running: true, Call: bad, LastError: bad, Trigger: bad, NextPass: at, Waits: []string{bad}, Loop: &explain.Loop{Path: bad, Values: []string{bad, bad}}},
+	} {
+		e.Process = process
+		for _, width := range []int{0, 1, 80} {
+			for r := range strings.SplitSeq(write(t, e, Options{Width: width}), "") {
+				require.True(t, r == "\n" || r == "\t" || strconv.IsPrint([]rune(r)[0]), "%q", r)
+			}
 		}
 	}
 }
