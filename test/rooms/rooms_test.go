@@ -69,7 +69,7 @@ func rooms() map[string]room {
 		"internal/engine/manager":     {engine("access", "catalog", "client", "definitions", "explain", "lead", "leave", "observe", "plan", "reconcile", "watch"), quiet()},
 		"internal/logbuffer":          {nil, pure()},
 		"internal/manifests":          {engine("catalog"), pure()},
-		"internal/cli/uninstall":      {engine("lead", "leave"), pure()},
+		"internal/cli/uninstall":      {append(engine("lead", "leave"), "internal/cli/terminal"), pure()},
 		"internal/cli/planfile":       {engine("plan"), []string{"k8s.io/client-go", "net/http", "github.com/prometheus"}},
 		"internal/cli/planprint":      {append(engine("plan"), "internal/cli/terminal"), pure()},
 		"internal/cli": {append(engine("access", "catalog", "client", "explain", "leave", "plan"), "internal/cli/planfile", "internal/cli/planprint", "internal/cli/uninstall", "internal/logbuffer",
