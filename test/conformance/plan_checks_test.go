@@ -12,6 +12,7 @@ func unplanned() map[string]string {
 		"C133_DeletionsByHand|C133_HotLoop|C60_": "the handler wants other children at each call",
 		"C37_":                                   "the handler meddles with the cluster",
 		"Events_OfTheHandler":                    "the handler counts its calls",
+		"C38_":                                   "the handler is held up",
 	}
 }
 
