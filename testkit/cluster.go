@@ -39,10 +39,11 @@ type ClusterOptions struct {
 	// existing cluster.
 	APIServerFlags map[string]string
 
-	// CheckPlans says for which tests the first edits of parents by a Kit are planned before
-	// (see runner.PlanFor), and fail the test if the pass that follows does anything else.
-	// The handler is called once more for each plan, with handler.IsPlan, so it isn't for
-	// tests that count its calls or change what it wants. Nil: for none.
+	// CheckPlans says for which tests the first dozen edits of parents by a Kit are planned
+	// before (see runner.PlanFor). The test fails if the pass that follows does what wasn't
+	// planned, or if the operator settles and what was planned isn't done. The handler is
+	// called once more for each plan, with handler.IsPlan, so it isn't for tests whose handler
+	// counts its calls, blocks, or wants something else at each. Nil: for none.
 	CheckPlans func(t testing.TB) bool
 }
 
