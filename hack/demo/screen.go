@@ -132,6 +132,7 @@ func (s *screen) kept(c *cluster) {
 		s.print("  export PATH=%s:$PATH", quote(filepath.Dir(c.bin["etcd"])))
 	}
 	s.print("  kubectl get echo,pods,services\n  kubectl explain echo.spec\n  tail -f %s", quote(filepath.Join(c.dir, "echoserver.log")))
+	s.print("To have your working copy take the operator's place, from the project's folder, until Ctrl-C:\n  go run ./examples/echoserver run --dev")
 	s.print("To stop everything and remove its files:\n  kill %d", c.keeper.pid())
 }
 
