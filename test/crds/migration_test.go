@@ -93,7 +93,7 @@ func (w *world) people(want map[string]int64) (stop func()) {
 func (w *world) NoError(err error) bool {
 	w.Helper()
 	if err != nil {
-		w.Errorf("people: %v", err)
+		w.Errorf("%v", err)
 	}
 	return err == nil
 }
@@ -109,8 +109,10 @@ func (w *world) ends(want map[string]int64) {
 
 // A migration that is stopped midway is done by the next one.
 func TestMigrationStopped(t *testing.T) {
+	t.Parallel()
 	for group, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "terminated": syscall.SIGTERM} {
 		t.Run(group, func(t *testing.T) {
+			t.Parallel()
 			w, want := aged(t, group)
 			stop := w.people(want)
 			p := w.begun("v1+v2", "migrate-storage")
@@ -136,6 +138,7 @@ func TestMigrationStopped(t *testing.T) {
 // Whoever rolls back in the middle of a migration, and forward again, has objects stored in
 // the old version that the migration has been at already.
 func TestMigrationRolledBack(t *testing.T) {
+	t.Parallel()
 	w, want := aged(t, "midway")
 	p := w.begun("v1+v2", "migrate-storage")
 	p.Says(w.name() + ": 250 objects rewritten")
@@ -158,6 +161,7 @@ func TestMigrationRolledBack(t *testing.T) {
 
 // A roll-back that stays ends the migration, and drops nothing.
 func TestMigrationRolledBackForGood(t *testing.T) {
+	t.Parallel()
 	w, _ := aged(t, "forgood")
 	p := w.begun("v1+v2", "migrate-storage")
 	p.Says(w.name() + ": 250 objects rewritten")
