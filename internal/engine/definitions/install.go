@@ -234,30 +234,33 @@ func (s *step) carryOut(ctx context.Context) error {
 			s.log.InfoContext(ctx, "dry run: the CustomResourceDefinition would be installed", "crd", s.wanted.Name)
 			return nil
 		}
-		err := s.writeBody(ctx)
-		if err == nil {
+		again, err := s.writeBody(ctx)
+		if err == nil && !again {
 			s.log.InfoContext(ctx, "installed the CustomResourceDefinition", "crd", s.wanted.Name)
 			return s.awaitServed(ctx)
 		}
-		if !apierrors.IsAlreadyExists(err) && (!apierrors.IsConflict(err) || isManagers(err)) && !s.hasGone(ctx) {
+		if err != nil && !apierrors.IsAlreadyExists(err) && (!apierrors.IsConflict(err) || isManagers(err)) && !s.hasGone(ctx) {
 			return s.failed(err)
 		}
-		if err := s.look(ctx); err != nil { // somebody else was faster
+		if err := s.look(ctx); err != nil { // it isn't as it was read any more
 			return err
 		}
 	}
 	return s.failed(errors.New("it changes all the time; see who else writes it"))
 }
 
-func (s *step) writeBody(ctx context.Context) error {
-	if s.live == nil {
-		return s.create(ctx, s.body, false)
+// writeBody writes the body. Where an earlier process of this operator has ended before its
+// fields were applied ones, it makes them so instead, and the definition is to be looked at
+// again.
+func (s *step) writeBody(ctx context.Context) (again bool, err error) {
+	switch {
+	case s.live == nil:
+		return false, s.create(ctx, s.body, false)
+	case s.claims(s.live) != nil:
+		return true, s.claim(ctx, s.live)
 	}
-	made, err := s.applied(ctx, s.body, false)
-	if err != nil {
-		return err
-	}
-	return s.claim(ctx, &installed{Definition: crd.Of(made), object: made})
+	_, err = s.applied(ctx, s.body, false)
+	return false, err
 }
 
 // hasGone says whether somebody has deleted the definition since it was read.

@@ -93,7 +93,10 @@ func (r *Room) create(ctx context.Context, wanted map[string]any, dryRun bool) e
 	if err != nil || dryRun {
 		return err
 	}
-	return r.claim(ctx, &installed{Definition: crd.Of(made), object: made})
+	if err := r.claim(ctx, &installed{Definition: crd.Of(made), object: made}); apierrors.IsForbidden(err) {
+		return err
+	}
+	return nil // who couldn't be asked for a moment is asked by the next write
 }
 
 // claim makes the fields that this operator has created such that it has applied. Only so
