@@ -151,7 +151,7 @@ func read(answer *http.Response, refused func(text string) error) (explain.Proce
 		return explain.Process{}, err
 	}
 	text, _, _ := strings.Cut(string(body), "\n")
-	text = fmt.Sprintf("%.200s", text)
+	text = fmt.Sprintf("%.200s", strings.TrimPrefix(text, http.StatusText(answer.StatusCode)+": "))
 	switch answer.StatusCode {
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:

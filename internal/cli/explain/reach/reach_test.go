@@ -180,7 +180,7 @@ func TestAsk_URL(t *testing.T) {
 	other, unknown := token+"-other", token+"-unknown"
 	require.NoError(t, os.WriteFile(other, []byte("other"), 0o600))
 	require.NoError(t, os.WriteFile(unknown, []byte("unknown"), 0o600))
-	require.Equal(t, `it answers 403 Forbidden: Forbidden: user "other" cannot get path; add the rule {nonResourceURLs: ["/debug/roperator/explain"], verbs: ["get"]} to a ClusterRole of theirs`,
+	require.Equal(t, `it answers 403 Forbidden: user "other" cannot get path; add the rule {nonResourceURLs: ["/debug/roperator/explain"], verbs: ["get"]} to a ClusterRole of theirs`,
 		ask(Process{URL: server.URL, TokenFile: other, Insecure: true}).Unknown)
 	require.Equal(t, "it answers 401 Unauthorized to the token in "+unknown+": Unauthorized: who are you?", ask(Process{URL: server.URL, TokenFile: unknown, Insecure: true}).Unknown)
 	require.Contains(t, ask(Process{URL: strings.Replace(server.URL, "https:", "http:", 1)}).Unknown, "HTTP request to an HTTPS server.; use https:// in --process-url")

@@ -73,9 +73,9 @@ func TestWrite_Width(t *testing.T) {
 // Thousands of children, fields and references that are alike are counted; those that aren't are told.
 func TestWrite_Many(t *testing.T) {
 	e := example()
-	many := func(n int, make func(i int) explain.Child) (out []explain.Child) {
+	many := func(n int, child func(i int) explain.Child) (out []explain.Child) {
 		for i := range n {
-			out = append(out, make(i))
+			out = append(out, child(i))
 		}
 		return out
 	}
