@@ -182,7 +182,7 @@ func TestAsk_URL(t *testing.T) {
 	require.NoError(t, os.WriteFile(unknown, []byte("unknown"), 0o600))
 	require.Equal(t, `it answers 403 Forbidden: user "other" cannot get path; add the rule {nonResourceURLs: ["/debug/roperator/explain"], verbs: ["get"]} to a ClusterRole of theirs`,
 		ask(Process{URL: server.URL, TokenFile: other, Insecure: true}).Unknown)
-	require.Equal(t, "it answers 401 Unauthorized to the token in "+unknown+": Unauthorized: who are you?", ask(Process{URL: server.URL, TokenFile: unknown, Insecure: true}).Unknown)
+	require.Equal(t, "it answers 401 Unauthorized to the token in "+unknown+": who are you?", ask(Process{URL: server.URL, TokenFile: unknown, Insecure: true}).Unknown)
 	require.Contains(t, ask(Process{URL: strings.Replace(server.URL, "https:", "http:", 1)}).Unknown, "HTTP request to an HTTPS server.; use https:// in --process-url")
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
