@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -25,6 +27,14 @@ func mapSchema() map[string]any  { return map[string]any{"type": "object"} }
 func textMapSchema() map[string]any {
 	return map[string]any{"type": "object", "additionalProperties": textSchema()}
 }
+
+// furtherSchema is that of texts beside those that the chart has set itself.
+func furtherSchema(own ...string) map[string]any {
+	schema := textMapSchema()
+	schema["propertyNames"] = map[string]any{"not": map[string]any{"enum": own}}
+	return schema
+}
+
 func listSchema(item map[string]any) map[string]any {
 	return map[string]any{"type": "array", "items": item}
 }
@@ -73,8 +83,8 @@ func (c *chart) list() []value {
 	}
 	return append(out,
 		value{name: "serviceAccount", inner: []value{{name: "annotations", comment: "Annotations of the ServiceAccount, such as those that give it a cloud's identity.", standard: map[string]any{}, schema: textMapSchema()}}},
-		value{name: "podLabels", comment: "Further labels and annotations of the Pods.", standard: map[string]any{}, schema: textMapSchema()},
-		value{name: "podAnnotations", standard: map[string]any{}, schema: textMapSchema()},
+		value{name: "podLabels", comment: "Further labels and annotations of the Pods.", standard: map[string]any{}, schema: furtherSchema(slices.Sorted(maps.Keys(newInstallation(c.options, c.crds).labels))...)},
+		value{name: "podAnnotations", standard: map[string]any{}, schema: furtherSchema(defaultContainer)},
 		value{name: "nodeSelector", comment: "Where the Pods run.", standard: map[string]any{"kubernetes.io/os": "linux"}, schema: textMapSchema()},
 		value{name: "tolerations", standard: []any{}, schema: listSchema(mapSchema())},
 		value{name: "affinity", standard: map[string]any{}, schema: mapSchema()},

@@ -19,6 +19,9 @@ const (
 	HealthPort  = 8081
 )
 
+// defaultContainer is the annotation by which kubectl knows whose log to show.
+const defaultContainer = "kubectl.kubernetes.io/default-container"
+
 // terminationGracePeriod, in seconds, leaves the operator time to hand over the
 // lease after its shutdown timeout.
 const terminationGracePeriod = int64(defaults.ShutdownTimeout/time.Second) + 15
@@ -34,7 +37,7 @@ func (in *installation) deployment() *appsv1.Deployment {
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{
 					Labels:      in.labels,
-					Annotations: map[string]string{"kubectl.kubernetes.io/default-container": "operator"},
+					Annotations: map[string]string{defaultContainer: "operator"},
 				},
 				Spec: in.pod(),
 			},

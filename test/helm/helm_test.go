@@ -382,6 +382,7 @@ func TestSchemaRefuses(t *testing.T) {
 	for given, want := range map[string]string{
 		"replica: 2": "replica", "replicas: many": "replicas", "image: {tag: 1}": "tag", "image: {pullPolicy: Sometimes}": "pullPolicy",
 		"env: [{value: x}]": "name", "watchNamespace: one": "watchNamespace", "drain: {enabled: \"no\"}": "enabled",
+		"podLabels: {app.kubernetes.io/name: mine}": "app.kubernetes.io/name", "podAnnotations: {kubectl.kubernetes.io/default-container: mine}": "default-container",
 	} {
 		_, err := util.ToRenderValues(chart, values(t, given), common.ReleaseOptions{Name: "mine", Namespace: "default"}, nil)
 		require.ErrorContains(t, err, want, given)
