@@ -47,7 +47,8 @@ type listening struct {
 type listeningKey struct{}
 
 // WarningsTo returns a context for requests about an object, perhaps under another name in
-// a dry run. Warnings that come with their answers are told to listener.
+// a dry run. Warnings that come with their answers are told to listener; nil: they are
+// logged alone.
 func WarningsTo(ctx context.Context, listener Listener, about object.Ref) context.Context {
 	return context.WithValue(ctx, listeningKey{}, &listening{listener, about})
 }

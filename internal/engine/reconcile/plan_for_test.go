@@ -3,7 +3,9 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -120,6 +122,27 @@ func TestPlanForAdmission(t *testing.T) {
 		lines, err = planWith(t, server, rig.Config(), handler.SyncFunc(rig.Copier), rig.PlanOptions{Edited: []plan.Edited{editedParent("p", "bad"), editedParent("q", "2")}})
 		require.EqualError(t, err, `file: document 1: Parent ns/p: parents.example.com "p" is forbidden: no bad values`)
 		require.Equal(t, "q: create ConfigMap q", lines[0], "the others are planned")
+	})
+}
+
+// What the API server warns of names the parent, a new one as well.
+func TestPlanForWarnings(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		rig.CreateParent(t, server, "p", "1")
+		server.SetHooks(fakeapi.Hooks{Warn: func(r fakeapi.Request) []string {
+			if r.Type != sample.ParentType() || !r.DryRun {
+				return nil
+			}
+			return []string{`unknown field "spec.typo"`}
+		}})
+		var log strings.Builder
+		_, err := planWith(t, server, rig.Config(), handler.SyncFunc(rig.Copier), rig.PlanOptions{
+			Edited: []plan.Edited{editedParent("p", "2"), editedParent("new", "2")}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		require.NoError(t, err)
+		require.Contains(t, log.String(), `object=ns/p warning="unknown field`)
+		require.Contains(t, log.String(), `object=ns/new warning="unknown field`)
 	})
 }
 

@@ -18,8 +18,10 @@ import (
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -32,6 +34,7 @@ const supposedVersion = "1"
 // suppose finds out what the API server would make of an edited parent, by a dry run.
 // Where that isn't to be sent, or is refused as such, suppose computes what it can.
 func (e *Engine) suppose(ctx context.Context, d *plan.Edited) (*supposition, error) {
+	ctx = client.WarningsTo(ctx, nil, object.Ref{Type: e.Types.Parent.Type, Key: d.Key()})
 	live, err := e.client.Get(ctx, e.Types.Parent, d.Key())
 	switch {
 	case apierror.IsMissing(err, d.Key().Name):

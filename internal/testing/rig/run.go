@@ -1,7 +1,9 @@
 package rig
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -39,12 +41,13 @@ func Plan(server *fakeapi.Server, cfg config.Operator, h handler.Handler) ([]pla
 type PlanOptions struct {
 	ReadOnly bool
 	Edited   []plan.Edited // nil: all parents are planned, as they are
+	Log      *slog.Logger  // nil: nothing is logged
 }
 
 // PlanWith is Plan with options.
 func PlanWith(server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts PlanOptions) ([]plan.Change, error) {
 	cfg.DryRun = true
-	m, err := NewOne(cfg, h, manager.Options{RESTConfig: server.RESTConfig(), Logger: sample.DiscardLog(), ReadOnly: opts.ReadOnly})
+	m, err := NewOne(cfg, h, manager.Options{RESTConfig: server.RESTConfig(), Logger: cmp.Or(opts.Log, sample.DiscardLog()), ReadOnly: opts.ReadOnly})
 	switch {
 	case err != nil:
 		return nil, err
