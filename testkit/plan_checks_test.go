@@ -18,17 +18,18 @@ func TestCheckPlans(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		reason string
-		lies   bool // to a plan
+		adds   func(isPlan bool) bool // whether the handler wants one more child
 		want   string
 	}{
-		"Same": {"as it shall be", false, ""},
-		"Lies": {"to a plan the handler says something else", true, "isn't what was done:\nplanned: create ConfigMap"},
+		"Same":    {"as it shall be", func(bool) bool { return false }, ""},
+		"Says":    {"what the handler says to a plan alone isn't done", func(isPlan bool) bool { return isPlan }, "isn't what was done:\nnot done: create ConfigMap"},
+		"Conceal": {"what the handler doesn't say to a plan wasn't planned", func(isPlan bool) bool { return !isPlan }, "isn't what was done:\nnot planned: create ConfigMap"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sync := func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 				resp, err := children(ctx, req)
-				if tc.lies && handler.IsPlan(ctx) {
-					resp.Children = append(resp.Children, configMap("lie", nil))
+				if tc.adds(handler.IsPlan(ctx)) {
+					resp.Children = append(resp.Children, configMap("more", nil))
 				}
 				return resp, err
 			}
