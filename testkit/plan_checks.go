@@ -103,21 +103,29 @@ func (p *planChecks) began(req *handler.SyncRequest, writes int) {
 	p.mu.begun = append(p.mu.begun, begunSync{req.Parent.UID(), req.Parent.ResourceVersion(), writes})
 }
 
-// window returns where the writes of the first pass after an edit end. seen says that this
-// pass has begun, and over that another one has begun after it.
-func (p *planChecks) window(c *planCheck) (end int, seen, over bool) {
+// A window is what the writes of the first pass after an edit are among.
+type window struct {
+	begin, end int
+	seen       bool // the pass has begun
+	over       bool // another one has begun after it; else end isn't known
+}
+
+// windowOf returns that of a planned edit.
+func (p *planChecks) windowOf(c *planCheck) window {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	w := window{begin: c.writes}
 	for _, b := range p.mu.begun {
-		if b.uid != c.uid || !seen && b.writes < c.writes {
-			continue
+		switch {
+		case b.uid != c.uid || !w.seen && b.writes < c.writes:
+		case w.seen:
+			w.end, w.over = b.writes, true
+			return w
+		case !olderVersion(b.version, c.version):
+			w.begin, w.seen = b.writes, true
 		}
-		if seen {
-			return b.writes, true, true
-		}
-		seen = !olderVersion(b.version, c.version)
 	}
-	return 0, seen, false
+	return w
 }
 
 // checksPlans says whether the next edit of a parent is to be planned.
@@ -183,7 +191,7 @@ func (k *Kit) liveChildren(ctx context.Context) map[object.Ref]*resource.Resourc
 
 // edited notes an edit that was planned.
 func (k *Kit) edited(c *planCheck, made *unstructured.Unstructured) {
-	if c != nil && k.writes.count() == c.writes {
+	if c != nil {
 		c.uid, c.version = made.GetUID(), made.GetResourceVersion()
 		k.plans.put(c)
 	}
@@ -204,12 +212,13 @@ func (k *Kit) comparePlans(settled bool) {
 	}
 	resting := settled || engine.Activity().Running == 0
 	for _, c := range pending {
-		end, seen, over := k.plans.window(c)
-		if all := k.writes.all(); over || resting && (seen || settled) {
-			if !over {
-				end = len(all)
-			}
-			k.comparePlan(c, all, end, settled)
+		w, all := k.plans.windowOf(c), k.writes.all()
+		if !w.over {
+			w.end = len(all)
+		}
+		spoilt := w.begin != c.writes // an earlier pass has written since the plan
+		if !spoilt && (w.over || resting && (w.seen || settled)) {
+			k.comparePlan(c, all, w.end, settled)
 		}
 	}
 }
