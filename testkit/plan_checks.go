@@ -3,6 +3,9 @@ package testkit
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -237,6 +240,7 @@ func (k *Kit) comparePlan(c *planCheck, all []Write, end int, settled bool) {
 		}
 	}
 	k.plans.compared.Add(1)
+	wrong = append(wrong, k.otherFields(c, all[:c.writes], all[c.writes:end])...)
 	if settled {
 		done := k.doneFor(c, &foreseen, all[:c.writes], all[c.writes:])
 		for _, line := range sorted(foreseen.lines) {
@@ -250,6 +254,62 @@ func (k *Kit) comparePlan(c *planCheck, all []Write, end int, settled bool) {
 		k.t.Errorf("testkit: the plan for %s isn't what was done:\n%s\nplan: %s\nwrites of the first pass: %v\nwrites after it: %v",
 			c.key, strings.Join(wrong, "\n"), raw, all[c.writes:end], all[end:])
 	}
+}
+
+// otherFields tells of the planned fields of updates that the first pass has written otherwise.
+func (k *Kit) otherFields(c *planCheck, before, writes []Write) (wrong []string) {
+	engine, err := k.engine()
+	if err != nil {
+		return nil
+	}
+	for _, change := range c.planned {
+		ref := object.Ref{Type: change.Type, Key: change.Object}
+		was, is := c.before(ref, before), lastOf(writes, ref)
+		if change.Verb != runner.VerbUpdate || change.Unsure || was == nil || is == nil || ref.Type == k.config.Parent {
+			continue
+		}
+		done := map[string]any{}
+		for _, f := range engine.Effects(was, is) {
+			done[f.Path] = f.Desired
+		}
+		for _, f := range change.Fields {
+			if value, ok := done[f.Path]; !ok || !isAllocated(f.Path) && !reflect.DeepEqual(comparableValue(value), comparableValue(f.Desired)) {
+				wrong = append(wrong, fmt.Sprintf("written otherwise: %s: %s: %v, not %v", ref, f.Path, value, f.Desired))
+			}
+		}
+	}
+	return wrong
+}
+
+// isAllocated says whether an API server draws the values of the field at a path: it draws
+// others in a dry run.
+func isAllocated(path string) bool {
+	field := path[strings.LastIndexByte(path, '.')+1:]
+	return slices.Contains([]string{"nodePort", "healthCheckNodePort", "clusterIP", "clusterIPs"}, field)
+}
+
+// comparableValue returns a value without the fields that are allocated.
+func comparableValue(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		value = maps.Clone(value)
+		maps.DeleteFunc(value, func(field string, _ any) bool { return isAllocated(field) })
+		return value
+	case []any:
+		if len(value) == 0 {
+			return nil // as good as none
+		}
+	}
+	return value
+}
+
+// before returns a child as it was before writes that came after those, nil if nobody knows.
+func (c *planCheck) before(ref object.Ref, writes []Write) *resource.Resource {
+	was := c.live[ref]
+	if last := lastOf(writes, ref); last != nil && (was == nil || olderVersion(was.ResourceVersion(), last.ResourceVersion())) {
+		return last
+	}
+	return was
 }
 
 // A foreseen is what a plan says, as comparable lines.
@@ -292,10 +352,7 @@ func (k *Kit) doneFor(c *planCheck, planned *foreseen, before, writes []Write) m
 	parent := object.Ref{Type: k.config.Parent, Key: c.key}
 	for i, w := range writes {
 		ref := object.Ref{Type: w.Type, Key: w.Key}
-		was := c.live[ref]
-		if last := lastOf(slices.Concat(before, writes[:i]), ref); last != nil && (was == nil || olderVersion(was.ResourceVersion(), last.ResourceVersion())) {
-			was = last
-		}
+		was := c.before(ref, slices.Concat(before, writes[:i]))
 		line := doneBy(w.Verb) + " " + ref.String()
 		switch {
 		case ref == parent && w.Verb == WriteUpdateStatus:

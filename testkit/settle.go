@@ -24,6 +24,10 @@ import (
 // settled: longer than it takes from a watch event to the pass that follows.
 const quietPeriod = 500 * time.Millisecond
 
+// quietLooks is how often nothing may be found meanwhile. On a machine that has other things
+// to do, a process may stand still for longer than that: then it is seldom looked at.
+const quietLooks = 10
+
 // Settle returns nil when the operator has come to rest: it has observed
 // whatever had been written before, by the Kit or by anyone else, and then for
 // half a second no pass was running or due, and it wrote nothing, not even an
@@ -45,7 +49,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 	defer cancel()
 	begin, start := k.activity(engine), time.Now()
 	last, since := begin, start
-	missing, agrees := "", false
+	missing, agrees, looks := "", false, 0
 	err = wait.PollUntilContextCancel(ctx, pollInterval/2, true, func(ctx context.Context) (bool, error) {
 		if ended := k.op.ended(); ended != nil {
 			return false, fmt.Errorf("the operator has %w", ended)
@@ -66,10 +70,11 @@ func (k *Kit) Settle(limit time.Duration) error {
 			// On a machine that has other things to do, watch events come late,
 			// so that an operator at rest may not have heard what it is to do.
 			missing, err = k.lag(engine)
-			agrees, since = missing == "" && err == nil, time.Now()
+			agrees, since, looks = missing == "" && err == nil, time.Now(), 0
 			return false, err
 		}
-		return time.Since(since) >= quietPeriod, nil
+		looks++
+		return looks >= quietLooks && time.Since(since) >= quietPeriod, nil
 	})
 	loops := engine.Loops()
 	found := loops[min(k.op.loopsTold, len(loops)):]

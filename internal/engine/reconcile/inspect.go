@@ -82,6 +82,17 @@ func (e *Engine) Compare(live *resource.Resource, desired any) ([]merge.Differen
 	return plan.Differences(e.current.Load().Types, live.Type(), live.Unstructured().Object, want), nil
 }
 
+// Effects lists what writes have changed of a child, as a plan lists what they would. The
+// values of a Secret are hidden.
+func (e *Engine) Effects(before, after *resource.Resource) []plan.FieldChange {
+	s := e.current.Load()
+	k := s.Types.Of(before.Type())
+	if k == nil {
+		return nil
+	}
+	return plan.Effects(s, k, before, after)
+}
+
 // Errors returns the newest 100 errors of a parent's passes, oldest first: those
 // of the handler, of invalid responses and of writes. There are none without
 // Config.KeepHistory.
