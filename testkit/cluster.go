@@ -42,9 +42,9 @@ type ClusterOptions struct {
 	// CheckPlans says for which tests the first dozen edits of parents by a Kit are planned
 	// before (see runner.PlanFor). The test fails if the pass that follows does what wasn't
 	// planned, or gives a field that was planned another value, or if the operator settles
-	// and what was planned isn't done. The handler is
-	// called once more for each plan, with handler.IsPlan, so it isn't for tests whose handler
-	// counts its calls, blocks, or wants something else at each. Nil: for none.
+	// and what was planned isn't done. The handler is called once more for each plan, with
+	// handler.IsPlan, so it isn't for tests whose handler counts its calls, blocks, or wants
+	// something else at each. Nil: for none.
 	CheckPlans func(t testing.TB) bool
 }
 
