@@ -119,6 +119,17 @@ func TestPrintLeft(t *testing.T) {
 	}
 }
 
+// Whoever may write a Lease says who holds it, and nothing to the terminal.
+func TestHostileHolder(t *testing.T) {
+	d := departure(lead.Claimed, "one\x1b[2J")
+	d.Left, d.Paused = []leave.Left{{Operator: "op"}}, true
+	var out strings.Builder
+	PrintPlan(&out, d, leave.How{})
+	PrintLeft(&out, d, leave.How{KeepParents: true}, Installation{Program: "op", Namespace: "op-system", Lease: "op"})
+	require.Equal(t, 2, strings.Count(out.String(), "one"), out.String())
+	require.NotContains(t, out.String(), "\x1b")
+}
+
 // TestNamed: a cluster with thousands of parents doesn't fill the terminal.
 func TestNamed(t *testing.T) {
 	var names []string
