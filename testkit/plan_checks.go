@@ -163,11 +163,16 @@ func (k *Kit) foresee(ref reference, u *unstructured.Unstructured) *planCheck {
 	opts.RESTConfig.Wrap(validateFields(k.fieldValidation()))
 	ctx, cancel := timeout(requestTimeout)
 	defer cancel()
+	before := k.writes.count()
 	changes, err := runner.PlanFor(ctx, k.config, k.plans.handler, opts, u)
 	if err != nil {
 		return nil // the edit is refused, or the pass fails
 	}
-	return &planCheck{key: ref.key, planned: changes, writes: k.writes.count(), edit: edit, live: k.liveChildren(ctx)}
+	c := &planCheck{key: ref.key, planned: changes, writes: before, edit: edit, live: k.liveChildren(ctx)}
+	if k.writes.count() != before {
+		return nil // the operator has done something of it already
+	}
+	return c
 }
 
 // liveChildren returns the children of all parents in the Kit's namespace, as far as they can

@@ -10,7 +10,7 @@ import (
 func unplanned() map[string]string {
 	return map[string]string{
 		"C133_DeletionsByHand|C133_HotLoop|C60_": "the handler wants other children at each call",
-		"C37_":                                   "the handler meddles with the cluster",
+		"C37_|C138_ScaledWhile":                  "the handler meddles with the cluster",
 		"Events_OfTheHandler":                    "the handler counts its calls",
 		"C144_ExemptedByAnythingDesired":         "the operator has learnt what a webhook makes of creations alone, and a plan is another process",
 		"C38_":                                   "the handler is held up",
