@@ -24,9 +24,23 @@ import (
 // settled: longer than it takes from a watch event to the pass that follows.
 const quietPeriod = 500 * time.Millisecond
 
-// quietLooks is how often nothing may be found meanwhile. On a machine that has other things
-// to do, a process may stand still for longer than that: then it is seldom looked at.
+// quietLooks is how often nothing must be found meanwhile. On a machine that has other things
+// to do, a process may stand still for longer than the quietPeriod, and the operator with it:
+// then it is seldom looked at.
 const quietLooks = 10
+
+// A quietness is how long nothing has happened. The zero value: something has just happened.
+type quietness struct {
+	since time.Time
+	looks int // since then
+}
+
+// lasts notes a look at which nothing was found, and says whether it has been quiet for long
+// enough.
+func (q *quietness) lasts(now time.Time) bool {
+	q.looks++
+	return q.looks >= quietLooks && now.Sub(q.since) >= quietPeriod
+}
 
 // Settle returns nil when the operator has come to rest: it has observed
 // whatever had been written before, by the Kit or by anyone else, and then for
@@ -48,8 +62,9 @@ func (k *Kit) Settle(limit time.Duration) error {
 	ctx, cancel := timeout(limit)
 	defer cancel()
 	begin, start := k.activity(engine), time.Now()
-	last, since := begin, start
-	missing, agrees, looks := "", false, 0
+	last := begin
+	missing := ""
+	var quiet quietness
 	err = wait.PollUntilContextCancel(ctx, pollInterval/2, true, func(ctx context.Context) (bool, error) {
 		if ended := k.op.ended(); ended != nil {
 			return false, fmt.Errorf("the operator has %w", ended)
@@ -64,17 +79,17 @@ func (k *Kit) Settle(limit time.Duration) error {
 		}
 		switch {
 		case missing != "" || now != last || now.Running > 0 || now.Due > 0 || now.Events > 0:
-			last, since, agrees = now, time.Now(), false
+			last, quiet = now, quietness{}
 			return false, nil
-		case !agrees:
+		case quiet.since.IsZero():
 			// On a machine that has other things to do, watch events come late,
 			// so that an operator at rest may not have heard what it is to do.
-			missing, err = k.lag(engine)
-			agrees, since, looks = missing == "" && err == nil, time.Now(), 0
+			if missing, err = k.lag(engine); missing == "" && err == nil {
+				quiet.since = time.Now()
+			}
 			return false, err
 		}
-		looks++
-		return looks >= quietLooks && time.Since(since) >= quietPeriod, nil
+		return quiet.lasts(time.Now()), nil
 	})
 	loops := engine.Loops()
 	found := loops[min(k.op.loopsTold, len(loops)):]

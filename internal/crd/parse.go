@@ -14,8 +14,9 @@ import (
 )
 
 // Parse reads the CustomResourceDefinitions in a text of one document or several, each of
-// which is YAML or JSON. Documents that are empty are skipped, as is a byte order mark. The error joins every mistake, each of which names
-// the document if there are several, the CustomResourceDefinition and the field.
+// which is YAML or JSON. Documents that are empty are skipped, as is a byte order mark. The
+// error joins every mistake, each of which names the document if there are several, the
+// CustomResourceDefinition and the field.
 // What only an API server knows, such as whether CEL rules compile, isn't found.
 func Parse(text []byte) ([]*Definition, error) {
 	var out []*Definition

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/definitions"
+	"github.com/roperator/roperator/internal/testing/operatorproc"
 )
 
 // many are more objects than a migration lists at once, so that it tells of its progress
@@ -135,15 +136,23 @@ func TestMigrationStopped(t *testing.T) {
 	}
 }
 
+// rolledBack begins a migration and stops it in the middle, where it stands still, and has the
+// definition store in the old version again.
+func (w *world) rolledBack() *operatorproc.Process {
+	w.T.Helper()
+	p := w.begun("v1+v2", "migrate-storage")
+	p.Says(w.name() + ": 250 objects rewritten")
+	p.Freeze()
+	w.store("v1")
+	return p
+}
+
 // Whoever rolls back in the middle of a migration, and forward again, has objects stored in
 // the old version that the migration has been at already.
 func TestMigrationRolledBack(t *testing.T) {
 	t.Parallel()
 	w, want := aged(t, "midway")
-	p := w.begun("v1+v2", "migrate-storage")
-	p.Says(w.name() + ": 250 objects rewritten")
-	p.Freeze()
-	w.store("v1")
+	p := w.rolledBack()
 	for i := range 20 {
 		name := fmt.Sprint("late", i)
 		w.create("v1", name, i)
@@ -163,10 +172,7 @@ func TestMigrationRolledBack(t *testing.T) {
 func TestMigrationRolledBackForGood(t *testing.T) {
 	t.Parallel()
 	w, _ := aged(t, "forgood")
-	p := w.begun("v1+v2", "migrate-storage")
-	p.Says(w.name() + ": 250 objects rewritten")
-	p.Freeze()
-	w.store("v1")
+	p := w.rolledBack()
 	p.Signal(syscall.SIGCONT)
 	require.Equal(t, 1, p.Exit())
 	require.Contains(t, p.Said(), "the storage version was v2 and is v1 now")

@@ -27,6 +27,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/process"
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
@@ -67,10 +68,9 @@ func newStage(t *testing.T, cfg config.Operator, h handler.Handler) *stage {
 // newStageWith is newStage of an operator that serves its metrics at this host, protected or not.
 func newStageWith(t *testing.T, cfg config.Operator, h handler.Handler, host string, secure *runner.MetricsSecurity) *stage {
 	t.Helper()
-	listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	port, err := plane.FreePort()
 	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := net.JoinHostPort(host, port)
 	cfg.Name = "sites"
 	if cfg.Parent == (resource.Type{}) {
 		cfg.Parent = siteType

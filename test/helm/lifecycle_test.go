@@ -224,6 +224,9 @@ func TestLifecycle(t *testing.T) {
 			r.until("the operators end", func() bool {
 				return !slices.ContainsFunc(r.ran("--leader-elect"), func(p *podProcess) bool { return !p.Ended() })
 			})
+			for _, p := range r.ran("--leader-elect") {
+				require.True(t, p.Exit() == 0 || p.Said() == "", "it ends well, unless it was stopped before it had begun: %d: %s", p.Exit(), p.Said())
+			}
 			if tc.outside {
 				require.Empty(t, r.parents())
 			} else {

@@ -3,7 +3,6 @@ package manifests
 import (
 	"crypto/tls"
 	"io"
-	"net"
 	"net/http"
 	"testing"
 	"time"
@@ -16,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/runner"
 )
 
@@ -69,10 +69,7 @@ func TestProtectedMetrics(t *testing.T) {
 	s.mayGet(admin, "other", "/healthz")
 	require.NoError(t, admin.CoreV1().ServiceAccounts(s.namespace).Delete(t.Context(), "gone", metav1.DeleteOptions{}))
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	address := plane.FreeAddress(t)
 	s.options = func(o *runner.Options) { o.MetricsAddress, o.MetricsSecure = address, &runner.MetricsSecurity{} }
 	stop := s.start(false)
 	defer stop()

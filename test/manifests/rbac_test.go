@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -289,11 +288,10 @@ func (s *stage) config(clusterWide bool) config.Operator {
 }
 
 // insist makes an attempt until it ends otherwise than for want of an answer in
-// time, which an operator gives an API server some seconds for when it starts, or of an
-// address that was free a moment ago.
+// time: an operator gives an API server some seconds when it starts.
 func insist(attempt func() error) error {
 	err := attempt()
-	for errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.EADDRINUSE) {
+	for errors.Is(err, context.DeadlineExceeded) {
 		err = attempt()
 	}
 	return err

@@ -2,7 +2,6 @@ package security
 
 import (
 	"context"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -21,15 +20,6 @@ func bystander(t *testing.T, name string) *testkit.Kit {
 	return testkit.New(t, cluster, operator(name), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 		return &handler.SyncResponse{KeepChildren: true}, nil
 	}))
-}
-
-// freeAddress returns one of loopback at which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	return listener.Addr().String()
 }
 
 func clients(t *testing.T) *kubernetes.Clientset {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/internal/testing/operatorproc"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // unread returns an operator whose log goes into a pipe, and the end of the pipe that
@@ -19,7 +20,7 @@ import (
 func unread(t *testing.T, name string, args ...string) (p *operatorproc.Process, pipe *os.File, address string) {
 	t.Helper()
 	for range 10 {
-		address = freeAddress(t)
+		address = plane.FreeAddress(t)
 		reader, writer, err := os.Pipe()
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = reader.Close() }) // unless it was closed

@@ -19,6 +19,7 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/runner"
 )
 
@@ -119,7 +120,7 @@ func startWorking(t *testing.T, name string, args ...string) *operatorproc.Proce
 func startServing(t *testing.T, name string, args func(metrics, health string) []string) (p *operatorproc.Process, metrics, health string) {
 	t.Helper()
 	for range 10 {
-		metrics, health = freeAddress(t), freeAddress(t)
+		metrics, health = plane.FreeAddress(t), plane.FreeAddress(t)
 		p = startWorking(t, name, args(metrics, health)...)
 		if !p.Ended() || !strings.Contains(p.Said(), "address already in use") {
 			break

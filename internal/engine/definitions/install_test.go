@@ -74,15 +74,8 @@ func TestInstall_AtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *server) {
-				reads := 0
-				s.before = func(request string) error {
-					if strings.HasPrefix(request, "POST") {
-						if reads++; reads == 2 { // after the dry run of the second one
-							require.NoError(t, s.install(tc.first, Options{}))
-						}
-					}
-					return nil
-				}
+				// The first is the dry run of the second one.
+				s.beforeNth(2, "POST", func() error { return s.install(tc.first, Options{}) })
 				err := s.install(tc.second, Options{})
 				if tc.err == "" {
 					require.NoError(t, err, tc.reason)
@@ -106,15 +99,7 @@ func TestInstall_AtOnce(t *testing.T) {
 	t.Run("Changed", func(t *testing.T) { // between the dry run and the write
 		inBubble(t, func(t *testing.T, s *server) {
 			require.NoError(t, s.install(text("v1"), Options{}))
-			patches := 0
-			s.before = func(request string) error {
-				if strings.HasPrefix(request, "PATCH") {
-					if patches++; patches == 2 {
-						require.NoError(t, s.install(text("v1", "v2", "v3"), Options{}))
-					}
-				}
-				return nil
-			}
+			s.beforeNth(2, "PATCH", func() error { return s.install(text("v1", "v2", "v3"), Options{}) })
 			require.ErrorContains(t, s.install(text("v1", "v2"), Options{}), "a newer build of the operator has installed the version v3")
 			require.Contains(t, s.spec(), "v3")
 		})
@@ -226,15 +211,7 @@ func TestInstall_Deleted(t *testing.T) {
 	t.Run("Meanwhile", func(t *testing.T) { // between the dry run and the write
 		inBubble(t, func(t *testing.T, s *server) {
 			require.NoError(t, s.install(text("v1"), Options{}))
-			patches := 0
-			s.before = func(request string) error {
-				if strings.HasPrefix(request, "PATCH") {
-					if patches++; patches == 2 {
-						s.live = nil
-					}
-				}
-				return nil
-			}
+			s.beforeNth(2, "PATCH", func() error { s.live = nil; return nil })
 			require.NoError(t, s.install(text("v1 , colour: {type: string}"), Options{}))
 			require.Contains(t, s.spec(), "colour")
 		})

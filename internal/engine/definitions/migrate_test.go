@@ -39,18 +39,6 @@ func (s *server) migrate(ctx context.Context) (string, error) {
 	return strings.Join(said, "\n"), err
 }
 
-// patched calls do before the n-th object is rewritten.
-func (s *server) patched(n int, do func() error) {
-	s.before = func(request string) error {
-		if strings.HasPrefix(request, "PATCH /apis/"+group) {
-			if n--; n == 0 {
-				return do()
-			}
-		}
-		return nil
-	}
-}
-
 func (s *server) storedIn() []string { return slices.Compact(slices.Sorted(maps.Values(s.objects))) }
 
 func TestMigrate(t *testing.T) {
@@ -70,7 +58,7 @@ func TestMigrate_Settles(t *testing.T) {
 		s.aged(1)
 		begin := time.Now()
 		var after time.Duration
-		s.patched(1, func() error { after = time.Since(begin); return nil })
+		s.beforeNth(1, "PATCH /apis/"+group, func() error { after = time.Since(begin); return nil })
 		_, err := s.migrate(t.Context())
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, after, 4*time.Second, "the API server's times are in whole seconds")
@@ -105,7 +93,7 @@ func TestMigrate_Refuses(t *testing.T) {
 				s.aged(600)
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				s.patched(300, func() error { return tc.happen(s, cancel) })
+				s.beforeNth(300, "PATCH /apis/"+group, func() error { return tc.happen(s, cancel) })
 				said, err := s.migrate(ctx)
 				require.ErrorContains(t, err, tc.err, tc.reason)
 				require.NotContains(t, said, "status.storedVersions is [")
@@ -133,7 +121,7 @@ func TestMigrate_Refuses(t *testing.T) {
 func TestMigrate_RolledBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server) {
 		s.aged(600)
-		s.patched(300, func() error {
+		s.beforeNth(300, "PATCH /apis/"+group, func() error {
 			s.store("v1")
 			s.objects["w0000"], s.objects["late"] = "v1", "v1"
 			s.store("v2")
@@ -151,15 +139,7 @@ func TestMigrate_RolledBack(t *testing.T) {
 func TestMigrate_Expired(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *server) {
 		s.aged(600)
-		lists := 0
-		s.before = func(request string) error {
-			if request == "GET /apis/"+group+"/v2/widgets" {
-				if lists++; lists == 2 {
-					return apierrors.NewResourceExpired("too old")
-				}
-			}
-			return nil
-		}
+		s.beforeNth(2, "GET /apis/"+group+"/v2/widgets", func() error { return apierrors.NewResourceExpired("too old") })
 		said, err := s.migrate(t.Context())
 		require.NoError(t, err)
 		require.Contains(t, said, "600 objects are stored in v2")

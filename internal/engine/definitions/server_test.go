@@ -54,6 +54,18 @@ func newServer(t *testing.T) *server {
 	return &server{T: t, objects: map[string]string{}, before: func(string) error { return nil }, conditions: map[string]any{}}
 }
 
+// beforeNth calls do before the n-th request that begins so. Its error is the answer.
+func (s *server) beforeNth(n int, request string, do func() error) {
+	s.before = func(r string) error {
+		if strings.HasPrefix(r, request) {
+			if n--; n == 0 {
+				return do()
+			}
+		}
+		return nil
+	}
+}
+
 // room returns a room of the operator.
 func (s *server) room() *Room {
 	log := slog.New(slog.NewTextHandler(&s.log, nil))

@@ -20,6 +20,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -98,15 +99,6 @@ func TestRunAll_Mistakes(t *testing.T) {
 // hang is more than enough for what takes an idle machine milliseconds.
 const hang = 5 * time.Minute
 
-// freeAddress returns an address that was free a moment ago.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
-}
-
 func get(t *testing.T, url string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -141,10 +133,10 @@ func TestServer(t *testing.T) {
 			ended := make(chan error, 1)
 			health := ""
 			for begun := false; !begun; {
-				opts.MetricsAddress = freeAddress(t)
+				opts.MetricsAddress = plane.FreeAddress(t)
 				opts.HealthAddress = opts.MetricsAddress
 				if !shared {
-					opts.HealthAddress = freeAddress(t)
+					opts.HealthAddress = plane.FreeAddress(t)
 				}
 				health = "http://" + opts.HealthAddress
 				go func(opts manager.Options) { ended <- rig.RunOne(ctx, cfg, handler.SyncFunc(rig.Copier), opts) }(opts)

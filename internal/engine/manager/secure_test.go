@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 )
@@ -39,7 +40,7 @@ func serving(t *testing.T, secure *access.Security) (metrics, health string, log
 	t.Helper()
 	rc := rig.Server().RESTConfig()
 	rc.Transport = allowing{rc.Transport}
-	metrics, health, logs = freeAddress(t), freeAddress(t), &rig.Logs{}
+	metrics, health, logs = plane.FreeAddress(t), plane.FreeAddress(t), &rig.Logs{}
 	m, err := manager.New(manager.Options{RESTConfig: rc, Logger: slog.New(slog.NewTextHandler(logs, nil)), MetricsAddress: metrics, HealthAddress: health, MetricsSecure: secure},
 		manager.Spec{Config: rig.Config(), Handler: handler.SyncFunc(rig.Copier)})
 	require.NoError(t, err)

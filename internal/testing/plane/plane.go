@@ -20,6 +20,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -77,8 +78,8 @@ func New(opts Options) (*Plane, error) {
 }
 
 // FreePort returns a port that nobody listened on a moment ago. It is none of those that
-// systems give to outgoing connections, which are below 32768 nowhere: whoever listens on
-// it may end and listen again.
+// systems give to outgoing connections, which begin at 32768 or above unless somebody has
+// configured others: whoever listens on it may end and listen again.
 func FreePort() (string, error) {
 	const lowest, ports = 20000, 12000
 	var err error
@@ -90,6 +91,16 @@ func FreePort() (string, error) {
 		}
 	}
 	return "", err
+}
+
+// FreeAddress returns an address of loopback with a FreePort.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	port, err := FreePort()
+	if err != nil {
+		t.Fatalf("a free port: %v", err)
+	}
+	return "127.0.0.1:" + port
 }
 
 func (p *Plane) path(name string) string { return filepath.Join(p.opts.Dir, name) }
