@@ -2,6 +2,8 @@ package explain
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +116,16 @@ func TestMake_Children(t *testing.T) {
 		{Object: Object{"v1", "ConfigMap", "ns", "a"}, State: LeftAlone, Reason: "the handler has failed before it was looked at", Readiness: readiness.Current, ReadinessMessage: got[1].ReadinessMessage, Error: "refused"},
 		{Object: Object{"v1", "ConfigMap", "ns", "b"}, State: Deleting, Readiness: readiness.Terminating, ReadinessMessage: got[2].ReadinessMessage, Finalizers: []string{"x/y"}},
 	}, got, "in the order of their types")
+}
+
+// A parent that waits for hundreds of objects has a reason of one line.
+func TestWaitingReason(t *testing.T) {
+	for n, want := range map[int]string{0: "ConfigMap ns/c: not yet", 2: "not yet: Secret ns/s0, Secret ns/s1", 10: "Secret ns/s9", 500: "Secret ns/s9 and 490 more"} {
+		c := Child{Object: Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "c"}, Reason: "not yet"}
+		for i := range n {
+			c.WaitsFor = append(c.WaitsFor, Object{APIVersion: "v1", Kind: "Secret", Namespace: "ns", Name: fmt.Sprint("s", i)})
+		}
+		got := waitingReason(c)
+		require.True(t, strings.HasSuffix(got, want), "%d: %s", n, got)
+	}
 }
