@@ -95,6 +95,15 @@ func (w *world) taken() []string {
 	return said
 }
 
+// onlyReads fails the test if an installation has written since the last call of taken. A
+// definition's resourceVersion doesn't tell: the API server changes the status by itself.
+func (w *world) onlyReads() {
+	w.Helper()
+	for _, request := range w.taken() {
+		require.Contains(w, request, "GET ")
+	}
+}
+
 func (w *world) definitions() dynamic.ResourceInterface {
 	return w.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
