@@ -57,6 +57,27 @@ func (r request) persists() bool {
 	return !r.DryRun && r.Resource != "selfsubjectaccessreviews" && !slices.Contains([]string{"get", "list", "watch"}, r.Verb)
 }
 
+// continues says whether a watch begins at a version that the client knows.
+func (r request) continues() bool {
+	asked := r.query()
+	return r.Verb == "watch" && !r.Ended && !slices.Contains([]string{"", "0"}, asked.Get("resourceVersion")) && !asked.Has("sendInitialEvents")
+}
+
+// follows says whether a watch that continues may continue this one: it ended when the time
+// was over that client-go's reflectors ask for, which is 5 to 10 minutes.
+func (r request) follows(before request) bool {
+	return before.Ended && before.Namespace == r.Namespace && before.query().Get("fieldSelector") == r.query().Get("fieldSelector") &&
+		r.Received.Sub(before.Received) >= 5*time.Minute
+}
+
+func (r request) query() url.Values {
+	uri, err := url.Parse(r.URI)
+	if err != nil {
+		return nil
+	}
+	return uri.Query()
+}
+
 // needsAudit skips a scenario that counts requests where there is no log of
 // them.
 func needsAudit(t *testing.T) *auditLog {
@@ -165,6 +186,33 @@ func parseAudit(t *testing.T, line []byte) (request, bool) {
 		DryRun: slices.Contains(uri.Query()["dryRun"], "All"), Code: entry.ResponseStatus.Code,
 		As: entry.ImpersonatedUser.Username, Received: entry.RequestReceivedTimestamp, Ended: watches && completes,
 	}, true
+}
+
+func TestRequestFollows(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	of := func(name, asks string, after time.Duration, ended bool) request {
+		return request{
+			Verb: "watch", Namespace: "ns", Received: begin.Add(after), Ended: ended,
+			URI: "/api/v1/namespaces/ns/secrets?fieldSelector=metadata.name%3D" + name + "&watch=true&" + asks,
+		}
+	}
+	const anew, on = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "resourceVersion=17"
+	for name, c := range map[string]struct {
+		before, r          request
+		continues, follows bool
+	}{
+		"its time was over":    {of("a", anew, 0, true), of("a", on, 6*time.Minute, false), true, true},
+		"it broke off":         {of("a", anew, 0, true), of("a", on, time.Minute, false), true, false},
+		"of another name":      {of("b", anew, 0, true), of("a", on, 6*time.Minute, false), true, false},
+		"it goes on":           {of("a", anew, 0, false), of("a", on, 6*time.Minute, false), true, false},
+		"it begins anew":       {of("a", anew, 0, true), of("a", anew, 6*time.Minute, false), false, true},
+		"anew, from a version": {of("a", anew, 0, true), of("a", anew+"&"+on, 6*time.Minute, false), false, true},
+		"from any version":     {of("a", anew, 0, true), of("a", "resourceVersion=0", 6*time.Minute, false), false, true},
+	} {
+		require.Equal(t, c.continues, c.r.continues(), name)
+		require.Equal(t, c.follows, c.r.follows(c.before), name)
+	}
 }
 
 func TestAuditLog(t *testing.T) {
