@@ -17,7 +17,7 @@ func inReconcile() []mutant {
 			"	w.Changed(change, schedule.Fresh, \"list of \"", "	w.Changed(change, schedule.Backlog, \"list of \""),
 		unit("a child that is said to be deleted is looked for", "reconcile", "reconcile/undeleted.go",
 			"	case e.deleted <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
-		unit("what is still there is told", "reconcile", "apply/requests.go",
+		unit("what is still there is told", "reconcile", "apply/delete.go",
 			"	if err == nil && left == nil && x.Store.Contradicted(a.Live.UID()) {\n", "	if false {\n"),
 		{"a status that is awaited isn't due", []edit{
 			{"internal/engine/plan/memory_setbacks.go", "			in = overdueRetry\n", "			in = time.Millisecond\n"},

@@ -9,7 +9,7 @@ func forSimulation() []mutant {
 		one("read your writes", "apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
 		one("newer states only", "store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) && ", "if false && "),
 		one("relist deletion", "store/observed.go", "		all.add(s.removeLocked(ref, held))\n		all.Woken", "		continue\n		all.Woken"),
-		one("UID guard", "client/client.go", "		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
+		one("UID guard", "client/client.go", "	only := &metav1.Preconditions{UID: &uid}\n", "	only := &metav1.Preconditions{}\n"),
 		one("test operations", "plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),
 		one("finalizer before the handler", "catalog/settings.go", "return append(held, s.Finalizer)", "return held"),
 		one("finalize until finalized", "reconcile/finalize.go", "if resp.Finalized {", "if true {"),

@@ -75,7 +75,7 @@ func inWatchAndClient() []mutant {
 func inClient() []mutant {
 	return []mutant{
 		unit("a delete is of one object", "client", "client/client.go",
-			"		Preconditions:     &metav1.Preconditions{UID: &uid},\n", ""),
+			"	only := &metav1.Preconditions{UID: &uid}\n", "	only := &metav1.Preconditions{}\n"),
 		unit("what a delete leaves is the object", "client", "client/client.go",
 			"left.UID() == uid && left.IsDeleting() {", "left.IsDeleting() {"),
 		unit("what a delete leaves is being deleted", "client", "client/client.go",

@@ -114,7 +114,7 @@ func TestC55_ParentLeavesSelector(t *testing.T) {
 	child := kit.Get(configMap("one", "", ""))
 	require.Equal(t, []string{"roperator.com/c55"}, kit.Get(it).Finalizers())
 
-	leaving := kit.Get(it).Unstructured()
+	leaving := toUpdate(kit.Get(it))
 	leaving.SetLabels(map[string]string{"mine": "no"})
 	kit.Update(leaving)
 	eventually(t, "the parent is released", func() bool { return len(kit.Get(it).Finalizers()) == 0 })
@@ -122,7 +122,7 @@ func TestC55_ParentLeavesSelector(t *testing.T) {
 	require.Equal(t, child.ResourceVersion(), kit.Get(child).ResourceVersion(), "the children stay as they are")
 	require.Zero(t, kit.Finalizes(it))
 
-	back := kit.Get(it).Unstructured()
+	back := toUpdate(kit.Get(it))
 	back.SetLabels(map[string]string{"mine": "yes"})
 	kit.Update(back)
 	eventually(t, "the parent is taken up again", func() bool { return len(kit.Get(it).Finalizers()) == 1 })

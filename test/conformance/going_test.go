@@ -62,7 +62,7 @@ func TestC48_NamespaceTerminating(t *testing.T) {
 	held := configMap("held", "k", "v") // holds the namespace in its termination
 	metadata(held)["finalizers"] = []any{"example.com/hold"}
 	s.Create(held)
-	it := s.Get(parent("one", nil)).Unstructured()
+	it := toUpdate(s.Get(parent("one", nil)))
 	it.SetFinalizers([]string{"example.com/hold"})
 	s.Update(it)
 

@@ -24,7 +24,7 @@ func selected(name, mine string, finalizers ...any) map[string]any {
 
 // relabel sets the label mine of a live parent.
 func relabel(kit *testkit.Kit, it any, mine string) {
-	live := kit.Get(it).Unstructured()
+	live := toUpdate(kit.Get(it))
 	set := live.GetLabels() // a Kit for cluster-scoped parents has a label of its own
 	set["mine"] = mine
 	live.SetLabels(set)

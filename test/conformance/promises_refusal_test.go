@@ -268,11 +268,11 @@ func TestC131_CauseElsewhere(t *testing.T) {
 			eventually(t, "some tries", func() bool { return len(s.errors()) >= 8 })
 			unblock(t, s)
 			if touch == "Parent" {
-				it := s.Get(s.it()).Unstructured()
+				it := toUpdate(s.Get(s.it()))
 				it.SetAnnotations(map[string]string{"example.com/touched": "yes"})
 				s.Update(it)
 			} else {
-				sibling := s.Get(configMap("sibling", "", "")).Unstructured()
+				sibling := toUpdate(s.Get(configMap("sibling", "", "")))
 				sibling.SetAnnotations(map[string]string{"example.com/touched": "yes"})
 				s.Update(sibling)
 			}
@@ -453,7 +453,7 @@ func TestC155_WebhookThatSaysConflict(t *testing.T) {
 			require.LessOrEqual(t, sent, 11, "with growing distance")
 			require.Equal(t, 1, strings.Count(w.logged(), "level=ERROR"), "told once: %s", w.logged())
 			d.set(nil)
-			it := s.Get(s.it()).Unstructured()
+			it := toUpdate(s.Get(s.it()))
 			it.SetAnnotations(map[string]string{"example.com/touched": "yes"})
 			s.Update(it)
 			if tc.operation == "DELETE" {
@@ -522,7 +522,7 @@ func TestC158_LastErrors(t *testing.T) {
 	require.Equal(t, k8s.ConfigMap, again.LastErrors[0].Type)
 	require.Equal(t, types.NamespacedName{Namespace: s.Namespace, Name: "broken"}, again.LastErrors[0].Key)
 
-	it := s.Get(s.it()).Unstructured()
+	it := toUpdate(s.Get(s.it()))
 	it.SetAnnotations(map[string]string{"example.com/value": "good"})
 	s.Update(it)
 	eventually(t, "the status says that all is well", func() bool {

@@ -3,10 +3,12 @@ package conformance
 import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/resource"
 )
 
 // restartReading is restart, and requires that neither the plan nor the operator
@@ -44,6 +46,14 @@ func (s *stage) writtenSince(from mark) []string {
 		}
 	}
 	return written
+}
+
+// toUpdate returns an object to be changed and given to Kit.Update, which tries again then if the operator
+// has written into it meanwhile, its status say.
+func toUpdate(live *resource.Resource) *unstructured.Unstructured {
+	u := live.Unstructured()
+	u.SetResourceVersion("")
+	return u
 }
 
 // patchAs patches a child, as somebody of this name.

@@ -30,30 +30,6 @@ func TestDelete_OfWhatIsGone(t *testing.T) {
 	require.False(t, report.Results[0].Wrote)
 }
 
-// Somebody takes the labels off a child that is being deleted and that a finalizer holds.
-// No watch tells of its end, so it isn't held.
-func TestDelete_OfWhatIsNoLongerWatched(t *testing.T) {
-	for name, labelled := range map[string]bool{"Labelled": true, "Stripped": false} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-			live := f.given(configMap(nil), func(o map[string]any) {
-				o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/holds"} //nolint:forcetypeassert // it is an object
-			})
-			if !labelled {
-				_, err := f.server.Change(k8s.ConfigMap, live.Key(), func(o map[string]any) {
-					delete(o["metadata"].(map[string]any), "labels") //nolint:forcetypeassert // it is an object
-				})
-				require.NoError(t, err)
-			}
-			r := f.run(t.Context(), f.plan([]*resource.Resource{live})).Results[0]
-			require.True(t, r.Wrote)
-			require.True(t, r.Live.IsDeleting())
-			_, held := f.store.Object(r.Action.Ref)
-			require.Equal(t, labelled, held)
-		})
-	}
-}
-
 // A webhook takes the labels off what is written. No watch tells of such an object, so it
 // isn't held.
 func TestWrite_OfWhatIsNotWatched(t *testing.T) {

@@ -133,41 +133,6 @@ func (x *Executor) retain(ctx context.Context, a *plan.Action) Result {
 	return Result{Wrote: true, Live: live}
 }
 
-// delete deletes the very child that the pass saw, by its UID. If the API server has
-// once answered so and still had the child, the answer alone isn't believed.
-func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
-	x.Store.Deletes(a.Live)
-	left, err := x.Client.Delete(ctx, a.Kind, a.Ref.Key, a.Live.UID())
-	if err == nil && left == nil && x.Store.Contradicted(a.Live.UID()) {
-		err = x.stillThere(ctx, a)
-	}
-	if err != nil {
-		x.Store.FailedDelete(a.Live)
-		return Result{Err: err}
-	}
-	held := left
-	if left != nil && !x.watched(left) {
-		held = nil // somebody has taken the labels off, so no watch would tell of its end
-	}
-	x.Owner.Displaced(x.Store.WroteDelete(a.Live, held), a.Ref)
-	return Result{Wrote: true, Live: left}
-}
-
-// stillThere returns an error if the child of an action, which was deleted, is there and
-// isn't being deleted.
-func (x *Executor) stillThere(ctx context.Context, a *plan.Action) error {
-	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
-	switch {
-	case apierror.IsMissing(err, a.Ref.Key.Name):
-		return nil
-	case err != nil:
-		return err
-	case live.UID() == a.Live.UID() && !live.IsDeleting():
-		return &apierror.RefusedError{Err: errStillThere}
-	}
-	return nil
-}
-
 // contradicts says whether a child that was read contradicts the answer to its delete.
 func (x *Executor) contradicts(live *resource.Resource) bool {
 	_, contradicts := x.Store.Contradicts(live) // the pass under way is over its parent

@@ -87,10 +87,12 @@ func TestDelete(t *testing.T) {
 				sentErr = json.NewDecoder(req.Body).Decode(&sent)
 				return answer(http.StatusOK, tc.body)
 			})
-			left, err := c.Delete(t.Context(), configMaps, types.NamespacedName{Namespace: "ns", Name: "c"}, "u")
+			version := map[bool]string{true: "7"}[tc.left]
+			left, err := c.Delete(t.Context(), configMaps, types.NamespacedName{Namespace: "ns", Name: "c"}, "u", version)
 			require.NoError(t, sentErr)
 			require.NotNil(t, sent.Preconditions, "a successor of the object must stay")
 			require.Equal(t, new(types.UID("u")), sent.Preconditions.UID)
+			require.Equal(t, version != "", sent.Preconditions.ResourceVersion != nil)
 			require.Equal(t, tc.fails, err != nil, tc.reason)
 			require.Equal(t, tc.left, left != nil, tc.reason)
 		})

@@ -229,16 +229,21 @@ func (c *Client) patchAs(ctx context.Context, k *catalog.Kind, key types.Namespa
 	return c.send(ctx, k, what, req.Body(body), !dryRun)
 }
 
-// Delete deletes the object with this UID. Its dependents are deleted in the
+// Delete deletes the object with this UID, if it has this resourceVersion, unless that is
+// empty; it is a conflict if it hasn't. Its dependents are deleted in the
 // background. Delete returns the object's state if the object still has to be
 // finalized, nil if it is gone.
-func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID) (*resource.Resource, error) {
+func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID, version string) (*resource.Resource, error) {
 	if c.readOnly {
 		return nil, apierror.NotTriedError{}
 	}
+	only := &metav1.Preconditions{UID: &uid}
+	if version != "" {
+		only.ResourceVersion = &version
+	}
 	body, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
-		Preconditions:     &metav1.Preconditions{UID: &uid},
+		Preconditions:     only,
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
 	})
 	if err != nil {

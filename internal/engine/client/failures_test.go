@@ -66,7 +66,7 @@ func requests(object map[string]any) map[string]func(ctx context.Context, c *Cli
 		"patch dry":   patch(types.JSONPatchType, true),
 		"patch apply": patch(types.ApplyYAMLPatchType, false),
 		"delete": func(ctx context.Context, c *Client, k *catalog.Kind) error {
-			_, err := c.Delete(ctx, k, key, "u")
+			_, err := c.Delete(ctx, k, key, "u", "")
 			return err
 		},
 		"list": func(ctx context.Context, c *Client, k *catalog.Kind) error {

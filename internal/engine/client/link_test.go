@@ -55,7 +55,7 @@ func TestLink_WritesNeedTheLease(t *testing.T) {
 					_, err := c.Patch(t.Context(), kind, key, types.MergePatchType, []byte(`{}`))
 					return err
 				},
-				http.MethodDelete: func() error { _, err := c.Delete(t.Context(), kind, key, "u"); return err },
+				http.MethodDelete: func() error { _, err := c.Delete(t.Context(), kind, key, "u", ""); return err },
 			}
 			for method, write := range writes {
 				before := len(server.Requests())

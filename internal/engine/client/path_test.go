@@ -85,7 +85,7 @@ func everyRequest(c *Client, k *catalog.Kind, key types.NamespacedName) map[stri
 		"update":         func(ctx context.Context) error { return err(c.Update(ctx, k, key, "", object, false)) },
 		"update status":  func(ctx context.Context) error { return err(c.Update(ctx, k, key, "status", object, false)) },
 		"patch":          func(ctx context.Context) error { return err(c.Patch(ctx, k, key, types.MergePatchType, []byte("{}"))) },
-		"delete":         func(ctx context.Context) error { return err(c.Delete(ctx, k, key, "uid")) },
+		"delete":         func(ctx context.Context) error { return err(c.Delete(ctx, k, key, "uid", "")) },
 		"list":           func(ctx context.Context) error { return err(c.List(ctx, k, key.Namespace, metav1.ListOptions{})) },
 		"list metadata": func(ctx context.Context) error {
 			return c.EachMetadata(ctx, k, key.Namespace, "", func(*resource.Resource) {})

@@ -201,7 +201,7 @@ func (o Operator) change(ctx context.Context, k *catalog.Kind, live *resource.Re
 // delete deletes a parent. One that is gone, or another one of the same name, is left alone.
 func (o Operator) delete(ctx context.Context, ref object.Ref, uid types.UID) error {
 	k := o.Settings.Types.Parent
-	_, err := o.Client.Delete(ctx, k, ref.Key, uid)
+	_, err := o.Client.Delete(ctx, k, ref.Key, uid, "")
 	if err == nil || apierror.IsMissing(err, ref.Key.Name) || apierrors.IsConflict(err) {
 		return nil
 	}

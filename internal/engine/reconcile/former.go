@@ -131,8 +131,8 @@ func (p *pass) deleteFormerChild(ctx context.Context, child formerChild) (delete
 	case p.Config.DryRun:
 		return false, nil
 	}
-	_, err = p.client.Delete(ctx, child.kind, child.ref.Key, child.uid)
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	_, err = apply.DeleteChild(ctx, p.client, p.Settings, child.kind, p.parent, live)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return false, fmt.Errorf("%s: delete: %w", child.ref, catalog.Forbidden(child.kind, "delete", err))
 	}
 	return true, nil

@@ -184,6 +184,46 @@ func TestTeardown_Orphan(t *testing.T) {
 	})
 }
 
+// The garbage collector has taken its owner references off the children, and itself off the parent, before the
+// operator looks, and the watches of the children are late. Nothing that the operator sees says that the
+// children are to stay.
+func TestTeardown_OrphanedUnseen(t *testing.T) {
+	for name, finalizes := range map[string]bool{"teardown": true, "children of Finalize": false} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := serverOfDeployments()
+				r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.Funcs{
+					SyncFunc: three,
+					FinalizeFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+						return &handler.FinalizeResponse{Finalized: finalizes || req.Children.Len() == 0, Children: []any{}}, nil
+					},
+				})
+				r.Create("a", "1")
+				rig.Elapse(time.Second)
+				types := []resource.Type{k8s.ConfigMap, k8s.Secret, k8s.Deployment}
+				server.Hold(append(types, sample.ParentType())...)
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+				for _, of := range types {
+					for _, child := range server.List(of) {
+						_, err := server.Change(of, child.Key(), func(o map[string]any) { delete(o["metadata"].(map[string]any), "ownerReferences") })
+						require.NoError(t, err)
+					}
+				}
+				server.Release(sample.ParentType())
+				rig.Elapse(time.Minute)
+				server.Release(types...)
+				rig.Elapse(time.Minute)
+				require.Nil(t, r.Get(sample.ParentType(), "a"))
+				for _, of := range types {
+					require.Len(t, server.List(of), 2, of.Kind)
+				}
+				require.Empty(t, r.Errors("a"))
+				r.Stop()
+			})
+		})
+	}
+}
+
 // The operator ends in the middle of a teardown. The next one goes on where it was.
 func TestTeardown_Restart(t *testing.T) {
 	for steps := range 8 {
