@@ -11,14 +11,6 @@ func inApply() []mutant {
 			"	if live, err = x.Client.Update(ctx, a.Kind, a.Ref.Key, \"\", r.body, dryRun); err == nil {\n", "	if false {\n"),
 		unit("only what is watched is held", "apply", "apply/requests.go",
 			"	if x.watched(live) {\n", "	{\n"),
-		unit("what is no child any more isn't deleted", "apply", "apply/delete.go",
-			" || !IsChild(s, parent, now) {\n", " {\n"),
-		unit("what has changed isn't deleted unseen", "apply", "apply/delete.go",
-			"seen.UID(), seen.ResourceVersion())\n", "seen.UID(), \"\")\n"),
-		unit("a child that others change is deleted", "apply", "apply/delete.go",
-			"		seen = now\n", "		return nil, err\n"),
-		unit("a webhook's refusal isn't tried again at once", "apply", "apply/delete.go",
-			" || now.ResourceVersion() == seen.ResourceVersion()", ""),
 		unit("another operator's child isn't claimed", "apply", "apply/adopt.go",
 			"	case s.controlled && !s.foreign:\n", "	case s.controlled:\n"),
 		unit("a delete of what is gone is no error", "apply", "apply/judge.go",
@@ -77,10 +69,6 @@ func inApply() []mutant {
 			"	case strings.HasPrefix(why, cantSetBlock):\n", "	case strings.Contains(err.Error(), cantSetBlock):\n"),
 		unit("a child that goes with its finalizers is gone", "apply", "apply/recreate.go",
 			"	if live.ResourceVersion() == a.Live.ResourceVersion() {", "	if false {"),
-		unit("a failed delete is taken back", "apply", "apply/delete.go",
-			"		x.Store.FailedDelete(a.Live)\n", ""),
-		unit("an own delete is noted before it is sent", "apply", "apply/delete.go",
-			"	x.Store.Deletes(a.Live)\n", ""),
 		unit("a name that is taken isn't tried again", "apply", "apply/order.go",
 			"	return refused && !taken\n", "	return refused || taken\n"),
 		unit("no delete after a stop", "apply", "apply/order.go",
@@ -103,5 +91,23 @@ func inApply() []mutant {
 			"	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {\n		return true", "	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {\n		return false"),
 		unit("a verification that somebody else outruns fails", "apply", "apply/verify.go",
 			"		case apierrors.IsConflict(err), apierrors.IsNotFound(err), isPassing(err):", "		case isPassing(err):"),
+	}
+}
+
+// inDeletes returns the mutants of the deletes among them.
+func inDeletes() []mutant {
+	return []mutant{
+		unit("what is no child any more isn't deleted", "apply", "apply/delete.go",
+			" || !IsChild(s, parent, now) {\n", " {\n"),
+		unit("what has changed isn't deleted unseen", "apply", "apply/delete.go",
+			"seen.UID(), seen.ResourceVersion())\n", "seen.UID(), \"\")\n"),
+		unit("a child that others change is deleted", "apply", "apply/delete.go",
+			"		seen = now\n", "		return nil, err\n"),
+		unit("a webhook's refusal isn't tried again at once", "apply", "apply/delete.go",
+			" || now.ResourceVersion() == seen.ResourceVersion()", ""),
+		unit("a failed delete is taken back", "apply", "apply/delete.go",
+			"		x.Store.FailedDelete(a.Live)\n", ""),
+		unit("an own delete is noted before it is sent", "apply", "apply/delete.go",
+			"	x.Store.Deletes(a.Live)\n", ""),
 	}
 }
