@@ -18,8 +18,11 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 GOVULNCHECK_VERSION := v1.8.0
 
+# What the tests of the window's page need besides Chromium. The page itself has none of it.
+WINDOW_PACKAGES := axe-core@4.14.1 typescript@7.0.2
+
 # Modules of their own, besides this one, that are tested and linted along.
-MODULES := examples/hello hack/controlplane/fetch test/alerts test/bench test/chaos test/helm test/starter
+MODULES := examples/hello hack/controlplane/fetch test/alerts test/bench test/chaos test/helm test/starter test/window
 
 # The starter is a module that requires a release of this one: here this one takes its
 # place. test/starter tests it.
@@ -37,6 +40,7 @@ TESTFLAGS ?=
 RUN ?=
 FUZZTIME ?= 60s
 KEEP ?=
+WINDOW ?=
 N ?= 1000
 ROUNDS ?= 5
 PROGRAMS ?=
@@ -60,15 +64,15 @@ help: ## This list
 # With cold caches, what downloads is compiled first: get.sh and the demo's programs, side by side, would
 # both compile the packages that they have in common.
 .PHONY: demo
-demo: ## A local cluster and the echoserver operator at work, under a minute (KEEP=1 leaves it running)
+demo: ## A local cluster and the echoserver operator at work, under a minute (KEEP=1 leaves it running; WINDOW=1 opens its window, until Ctrl-C)
 	@mkdir -p $(BIN)
 	@$(if $(OWN_ASSETS),,[ -x $(CACHE)/controlplane/kwok ] || (cd hack/controlplane/fetch && $(DEMO_BUILD) -o $(BIN)/fetch .) || true)
 	@$(MAKE) --no-print-directory -j2 OWN_ASSETS='$(OWN_ASSETS)' demo-controlplane demo-programs
-	@exec $(BIN)/demo --with-parent --operator=$(BIN)/echoserver --dir=$(CACHE)/demo $(if $(filter-out 0 false no,$(KEEP)),--keep)
+	@exec $(BIN)/demo --with-parent --operator=$(BIN)/echoserver --dir=$(CACHE)/demo $(if $(filter-out 0 false no,$(KEEP)),--keep) $(if $(filter-out 0 false no,$(WINDOW)),--window)
 
 # The demo itself needs no kubectl.
 .PHONY: demo-controlplane
-demo-controlplane: PROGRAMS = $(if $(filter-out 0 false no,$(KEEP)),,etcd kube-apiserver kube-controller-manager kube-scheduler kwok)
+demo-controlplane: PROGRAMS = $(if $(filter-out 0 false no,$(KEEP) $(WINDOW)),,etcd kube-apiserver kube-controller-manager kube-scheduler kwok)
 demo-controlplane: controlplane
 
 # In one call, and while the control plane is being downloaded.
@@ -90,6 +94,14 @@ test-unit: ## The tests that need no API server, in seconds
 .PHONY: test-quick
 test-quick: controlplane test-unit ## What to run at each save: test-unit, and the 20 scenarios that tell most, in a minute with warm caches
 	go run ./hack/scenarios -quick -timeout 5m $(TESTFLAGS) ./test/conformance
+
+.PHONY: window-tools
+window-tools: ## What window-test needs, into .cache, by npm; and Chromium, as root by apt-get
+	@hack/window/tools.sh $(CACHE)/window $(WINDOW_PACKAGES)
+
+.PHONY: window-test
+window-test: controlplane window-tools ## The window's page in a browser, and its types
+	cd test/window && WINDOW_BROWSER=required go test -count=1 -timeout 30m $(TESTFLAGS) ./...
 
 .PHONY: conformance
 conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)

@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/window"
 )
 
 // Options are what a Runner needs besides the operator's configuration. The
@@ -51,6 +52,12 @@ type Options struct {
 	// than HealthAddress then. Nil: it is neither encrypted nor protected, and the log
 	// says so. Health never is.
 	MetricsSecure *MetricsSecurity
+	// WindowAddress is where the window is served, as in ":8090": a page on which people
+	// look at the parents and at what the operator does, which docs/guide/window.md tells of. It changes nothing. Without a
+	// host it is on 127.0.0.1. On a loopback address or localhost everybody on the machine may look; any other
+	// address asks for a token that may get the nonResourceURLs below /window/, by TLS, and as MetricsSecure says (nil: as
+	// its zero value). It must be another than MetricsAddress and HealthAddress. Empty: nowhere.
+	WindowAddress string
 	// ParentMetrics is of how many parents of each operator there are metrics at
 	// most, by namespace and name; 0: of none. Those come first that have a pass
 	// first, and the metrics of a parent that is gone make room for another's. The
@@ -130,8 +137,8 @@ type LeaderElection struct {
 func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
-		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, ShutdownTimeout: o.ShutdownTimeout,
-		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly, InstallCRDs: o.InstallCRDs,
+		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, WindowAddress: o.WindowAddress, ShutdownTimeout: o.ShutdownTimeout,
+		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly, InstallCRDs: o.InstallCRDs, NewWindow: newWindow,
 	}
 	if o.MetricsSecure != nil {
 		out.MetricsSecure = new(access.Security(*o.MetricsSecure))
@@ -141,4 +148,9 @@ func (o Options) manager() manager.Options {
 		out.LeaderElection = &election
 	}
 	return out
+}
+
+// newWindow returns the page of a window.
+func newWindow(w *manager.Window) manager.WindowPage {
+	return window.New(w, window.Options{Loopback: w.Loopback, Protect: w.Protect, Log: w.Log})
 }

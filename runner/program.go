@@ -43,6 +43,7 @@ type Program struct {
 	// Options hold as they do for RunAll, but where a flag says something else:
 	// MetricsAddress and HealthAddress are the defaults of --metrics-bind-address and
 	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served),
+	// WindowAddress that of --window-bind-address (empty: "0"),
 	// ParentMetrics that of --parent-metrics, InstallCRDs that of --install-crds,
 	// MetricsSecure that of --metrics-secure and of the flags that go with it.
 	// With LeaderElection, the default of --leader-elect is true; its fields hold either
@@ -81,7 +82,7 @@ func (p Program) program() *cli.Program {
 	out := &cli.Program{
 		Name: p.Name, Flags: p.Flags, Rules: p.Rules, Operators: operatorsOf(p.Operators),
 		Defaults: cli.Defaults{
-			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress,
+			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress, WindowAddress: p.Options.WindowAddress,
 			ParentMetrics: p.Options.ParentMetrics, InstallCRDs: p.Options.InstallCRDs,
 		},
 		Run: p.run, Plan: p.plan, Explain: p.explain, Release: p.release, Leave: p.leave, MigrateStorage: p.migrateStorage,
@@ -114,7 +115,7 @@ func operatorsOf(specs []Spec) []cli.Operator {
 // run carries out the subcommand run.
 func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Options) error {
 	opts := optionsOf(said)
-	opts.MetricsAddress, opts.HealthAddress = said.MetricsAddress, said.HealthAddress
+	opts.MetricsAddress, opts.HealthAddress, opts.WindowAddress = said.MetricsAddress, said.HealthAddress, said.WindowAddress
 	opts.Metrics, opts.TracerProvider, opts.ShutdownTimeout = p.Options.Metrics, p.Options.TracerProvider, p.Options.ShutdownTimeout
 	opts.Elected, opts.ParentMetrics, opts.InstallCRDs = p.Options.Elected, said.ParentMetrics, said.InstallCRDs
 	if said.MetricsSecure != nil {

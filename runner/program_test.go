@@ -283,8 +283,9 @@ func TestProgram_Mistakes(t *testing.T) {
 			"it would mean two things", Program{Operators: static, Flags: flags("output")},
 			"output",
 		},
-		"FlagOfRun": {"the same", Program{Operators: static, Flags: flags("leader-elect")}, "leader-elect"},
-		"FlagName":  {"package flag would panic", Program{Operators: static, Flags: flags("-x")}, `flag "-x" begins with -`},
+		"FlagOfRun":    {"the same", Program{Operators: static, Flags: flags("leader-elect")}, "leader-elect"},
+		"FlagOfWindow": {"the same", Program{Operators: static, Flags: flags("window-bind-address")}, "window-bind-address"},
+		"FlagName":     {"package flag would panic", Program{Operators: static, Flags: flags("-x")}, `flag "-x" begins with -`},
 	} {
 		for _, subcommand := range []string{"run", "plan", "manifests", "release-finalizers"} {
 			t.Run(name+"/"+subcommand, func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -20,7 +22,7 @@ import (
 func siteRequest(t *testing.T, text any, children ...any) *handler.SyncRequest {
 	t.Helper()
 	object := func(of any, kind string) *resource.Resource {
-		child, err := childObject(of)
+		child, err := encode.Map(of)
 		require.NoError(t, err)
 		meta := child["metadata"].(map[string]any)
 		meta["uid"], meta["resourceVersion"], meta["namespace"] = kind, "1", "ns"
@@ -73,7 +75,7 @@ func copying(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse
 func TestRecordAndReplay(t *testing.T) {
 	t.Parallel()
 	held := secret("s3cret-value")
-	held.Annotations = map[string]string{lastApplied: `{"data":{"password":"s3cret-value"}}`}
+	held.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": `{"data":{"password":"s3cret-value"}}`}
 	text := recordingOf(t, handler.SyncFunc(copying), siteRequest(t, "hello"), siteRequest(t, nil), siteRequest(t, "bye", held, page("kept", "x")))
 	for _, private := range []string{"s3cret-value", "czNjcmV0LXZhbHVl", "hunter2", "aHVudGVyMg=="} {
 		require.NotContains(t, text, private)
@@ -267,4 +269,43 @@ func TestRecordConcurrentlyToABrokenWriter(t *testing.T) {
 	wg.Wait()
 	Replay(t, bytes.NewReader(w.Bytes()), handler.SyncFunc(copying))
 	require.Equal(t, 11, strings.Count(w.String(), "\n"))
+}
+
+// TestReplayOfATap: what a production binary has kept of its calls is a recording.
+func TestReplayOfATap(t *testing.T) {
+	t.Parallel()
+	tap := recording.NewTap(10, 1<<20)
+	h := tap.Handler(handler.SyncFunc(copying))
+	parent := siteRequest(t, "x").Parent.Key()
+	defer tap.Open(parent)()
+	held := siteRequest(t, "bye", secret("s3cret-value"), page("kept", "x"))
+	for _, req := range []*handler.SyncRequest{siteRequest(t, "hello"), siteRequest(t, nil), held} {
+		_, _ = h.Sync(t.Context(), req) // an error is recorded
+	}
+	_, err := h.Finalize(t.Context(), held)
+	require.NoError(t, err)
+	resp, err := copying(t.Context(), held)
+	byHand, encodeErr := tap.Encode(recording.KindSync, held, resp, err)
+	require.NoError(t, encodeErr)
+
+	var out bytes.Buffer
+	require.NoError(t, tap.Write(&out, append(tap.Calls(parent), byHand)))
+	require.Equal(t, 6, strings.Count(out.String(), "\n"), "a header, four calls, and one by hand")
+	require.NotContains(t, out.String(), "s3cret-value")
+	Replay(t, bytes.NewReader(out.Bytes()), handler.SyncFunc(copying))
+
+	changed := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		resp, err := copying(ctx, req)
+		if err == nil {
+			resp.Children[0] = page("index", "other")
+		}
+		return resp, err
+	})
+	f := fake(t, func(tb testing.TB) { Replay(tb, bytes.NewReader(out.Bytes()), changed) })
+	for _, said := range []string{`line 2: sync of Site ns/one:`, `ConfigMap index data.page: recorded "hello", now "other"`, "line 4: ", "line 6: "} {
+		require.Contains(t, f.failure(), said)
+	}
+	for _, said := range []string{"line 3", "line 5"} {
+		require.NotContains(t, f.failure(), said, "these calls answer as recorded")
+	}
 }

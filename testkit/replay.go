@@ -1,11 +1,7 @@
 package testkit
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/recording"
 )
 
 // Replay calls h with each request of a recording that [Record] made, and fails
@@ -30,98 +27,50 @@ import (
 // values are compared.
 func Replay(t testing.TB, r io.Reader, h handler.Handler) {
 	t.Helper()
-	lines := bufio.NewReader(r)
-	var header recordingHeader
-	calls := 0
-	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
-		switch {
-		case errors.Is(err, io.EOF) && len(line) == 0:
-			if calls == 0 {
-				t.Fatalf("testkit: replay: line %d: the recording ends before the first call", n)
-			}
-			return
-		case errors.Is(err, io.EOF):
-			t.Fatalf("testkit: replay: line %d: the recording was cut off", n)
-		case err != nil:
-			t.Fatalf("testkit: replay: line %d: %v", n, err)
+	for entry, err := range recording.Read(r) {
+		if err != nil {
+			t.Fatalf("testkit: replay: %v", err)
 		}
-		if n == 1 {
-			if err := readJSON(line, &header); err != nil || header.Format != recordingFormat {
-				t.Fatalf("testkit: replay: line 1: not a recording: want the format %q (%v)", recordingFormat, err)
-			}
-			continue
-		}
-		var call recordedCall
-		if err := readJSON(line, &call); err != nil {
-			t.Fatalf("testkit: replay: line %d: %v", n, err)
-		}
-		var req handler.SyncRequest
-		if err := json.Unmarshal(call.Request, &req); err != nil || req.Parent == nil {
-			t.Fatalf("testkit: replay: line %d: request: no parent (%v)", n, err)
-		}
-		calls++
-		if found := replay(h, &call, &req); len(found) > 0 {
-			t.Errorf("testkit: replay: line %d: %s of %s:\n%s", n, call.Call, describe(req.Parent.Type(), req.Parent.Key()), strings.Join(found, "\n"))
+		if found := replay(h, &entry); len(found) > 0 {
+			parent := entry.Request.Parent
+			t.Errorf("testkit: replay: line %d: %s of %s:\n%s", entry.Number, entry.Kind, describe(parent.Type(), parent.Key()), strings.Join(found, "\n"))
 		}
 	}
 }
 
-func readJSON(line []byte, into any) error {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.DisallowUnknownFields()
-	return dec.Decode(into)
-}
-
 // replay makes one call, and lists what is another than recorded.
-func replay(h handler.Handler, call *recordedCall, req *handler.SyncRequest) (found []string) {
+func replay(h handler.Handler, entry *recording.Entry) (found []string) {
 	defer func() {
 		if v := recover(); v != nil {
 			found = append(found, fmt.Sprintf("  it panicked: %v\n%s", v, indent(ownFrames(string(debug.Stack())))))
 		}
 	}()
-	var now *recordedAnswer
-	var err, encodeErr error
-	switch call.Call {
-	case "sync":
-		var resp *handler.SyncResponse
-		resp, err = h.Sync(context.Background(), req)
-		now, encodeErr = syncAnswer(resp)
-	case "finalize":
-		var resp *handler.FinalizeResponse
-		resp, err = h.Finalize(context.Background(), req)
-		now, encodeErr = finalizeAnswer(resp)
-	default:
-		return []string{fmt.Sprintf("  a recording of this version has no call %q", call.Call)}
+	call, err := recording.Make(context.Background(), h, entry.Kind, entry.Request)
+	if err != nil {
+		return []string{"  " + err.Error()}
 	}
+	now, encodeErr := recording.AnswerOf(call, recording.Alike)
+	recorded := entry.Answer
 	switch {
-	case err != nil && call.Error == "":
-		return []string{fmt.Sprintf("  error: recorded none, now %q", err)}
-	case err == nil && call.Error != "":
-		return []string{fmt.Sprintf("  error: recorded %q, now none", call.Error)}
+	case call.Err != nil && entry.Error == "":
+		return []string{fmt.Sprintf("  error: recorded none, now %q", call.Err)}
+	case call.Err == nil && entry.Error != "":
+		return []string{fmt.Sprintf("  error: recorded %q, now none", entry.Error)}
 	case encodeErr != nil:
 		return []string{"  " + encodeErr.Error()}
-	case now == nil || call.Response == nil:
-		if now == nil && call.Response == nil {
-			return nil
-		}
+	case now == nil && recorded == nil:
+		return nil
+	case now == nil || recorded == nil:
 		return []string{"  response: only one of both calls returned one"}
-	}
-	recorded := call.Response
-	if err != nil {
-		recorded, now = recorded.besideError(), now.besideError()
+	case call.Err != nil:
+		recorded, now = recorded.BesideError(), now.BesideError()
 	}
 	return compareAnswers(recorded, now)
 }
 
-// besideError returns what counts of an answer that came along with an error.
-func (a *recordedAnswer) besideError() *recordedAnswer {
-	return &recordedAnswer{Status: a.Status, After: a.After, Events: a.Events}
-}
-
 // compareAnswers lists the differences between what was recorded and what is
 // returned now.
-func compareAnswers(recorded, now *recordedAnswer) []string {
+func compareAnswers(recorded, now *recording.Answer) []string {
 	var out []string
 	field := func(name string, a, b any) {
 		from := len(out)
@@ -153,7 +102,7 @@ func compareAnswers(recorded, now *recordedAnswer) []string {
 
 // normalized returns a value as a way through JSON leaves it.
 func normalized(v any) any {
-	out, err := plainJSON(v)
+	out, err := recording.Plain(v)
 	if err != nil {
 		return v
 	}
@@ -165,7 +114,7 @@ func normalized(v any) any {
 func byName(children []map[string]any) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, child := range children {
-		object, _ := normalized(hidden(child, byNothing)).(map[string]any)
+		object, _ := normalized(recording.HiddenChild(child, recording.Alike)).(map[string]any)
 		out[describe(typeOf(object), keyOf(object))] = timeless(object)
 	}
 	return out

@@ -31,6 +31,7 @@ type cluster struct {
 
 	ca     *authority
 	server string // the API server's URL
+	window string // where the operator serves its window; empty: nowhere
 	admin  string // path of a kubeconfig that may do everything
 	config *rest.Config
 }
@@ -160,8 +161,11 @@ func (c *cluster) startOperator() error {
 		return err
 	}
 	// With its Lease where a Deployment would have it, so that run --dev finds it.
-	return c.keeper.start("echoserver", c.bin["echoserver"], "--kubeconfig="+config, "--metrics-bind-address=0", "--health-probe-bind-address=0",
-		"--leader-elect", "--leader-elect-resource-namespace="+operatorNamespace)
+	args := []string{"--kubeconfig=" + config, "--metrics-bind-address=0", "--health-probe-bind-address=0", "--leader-elect", "--leader-elect-resource-namespace=" + operatorNamespace}
+	if c.window != "" {
+		args = append(args, "--window-bind-address="+c.window)
+	}
+	return c.keeper.start("echoserver", c.bin["echoserver"], args...)
 }
 
 // withFreePort starts a process that listens on a free port and waits until it

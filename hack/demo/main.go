@@ -8,7 +8,8 @@
 // A reader starts with story.go, which is what one sees. The other files are
 // what it stands on: cluster.go starts the processes through keeper.go, the
 // process that outlives neither the demo nor a kept cluster; world.go watches
-// the objects; node.go and pki.go are the cluster's node and its certificates.
+// the objects; window.go opens the operator's window; node.go and pki.go are the
+// cluster's node and its certificates.
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// demoTimeout is far beyond the half minute that the demo takes.
+// demoTimeout is far beyond the half minute that the story takes.
 const demoTimeout = 5 * time.Minute
 
 // options are the command line.
@@ -36,6 +37,7 @@ type options struct {
 	crd        string // file with the operator's CustomResourceDefinition
 	dir        string // where each run has its folder
 	keep       bool
+	window     bool // whether the operator serves its window
 	withParent bool
 }
 
@@ -50,6 +52,7 @@ func main() {
 	flag.StringVar(&opts.crd, "crd", "examples/echoserver/crd.yaml", "`file` with the CRD to install")
 	flag.StringVar(&opts.dir, "dir", ".cache/demo", "`folder` for what the processes write")
 	flag.BoolVar(&opts.keep, "keep", false, "leave everything running at the end")
+	flag.BoolVar(&opts.window, "window", false, "have the operator serve its window, and let it run until Ctrl-C at the end")
 	flag.BoolVar(&opts.withParent, "with-parent", false, "stop when the process that started this one ends")
 	flag.Parse()
 	out := newScreen(os.Stdout)
@@ -92,18 +95,11 @@ func run(opts options, out *screen) (err error) {
 	}()
 
 	c := &cluster{keeper: k, dir: dir, bin: bin, screen: out}
-	watching, stopWatching := context.WithCancel(ctx)
-	err = story(watching, c, opts)
-	stopWatching()
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			return cause
-		}
-		out.logTail(c, err)
+	if err := show(ctx, c, opts); err != nil {
 		return err
 	}
 	if !opts.keep {
-		return end(ctx, c)
+		return finish(ctx, c)
 	}
 	if err := k.detach(); err != nil {
 		return err
@@ -113,16 +109,45 @@ func run(opts options, out *screen) (err error) {
 	return nil
 }
 
-// demoContext ends with a signal, the demo's time limit and, if asked for, the
-// parent process. Its cause says which.
+// show tells the story in the time that it has.
+func show(ctx context.Context, c *cluster, opts options) (err error) {
+	if opts.window {
+		if c.window, err = windowAddress(); err != nil {
+			return err
+		}
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, demoTimeout, fmt.Errorf("not done after %v", demoTimeout))
+	defer stop()
+	if err = story(ctx, c, opts); err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	c.screen.logTail(c, err)
+	return err
+}
+
+// finish ends everything, with a window once nobody wants to look any more.
+func finish(ctx context.Context, c *cluster) error {
+	if c.window != "" {
+		c.screen.looking(c)
+		if err := look(ctx, c); err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+	return end(ctx, c)
+}
+
+// demoContext ends with a signal and, if asked for, the parent process. Its cause says
+// which.
 func demoContext(opts options) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	parent := os.Getppid()
 	go func() { // ends with ctx
-		limit := time.NewTimer(demoTimeout)
-		defer limit.Stop()
 		tick := time.NewTicker(200 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -131,9 +156,7 @@ func demoContext(opts options) (context.Context, context.CancelCauseFunc) {
 				return
 			case s := <-signals:
 				signal.Stop(signals) // a second one ends the demo at once; the keeper still cleans up
-				cancel(fmt.Errorf("stopped by signal: %v", s))
-			case <-limit.C:
-				cancel(fmt.Errorf("not done after %v", demoTimeout))
+				cancel(interruption{s})
 			case <-tick.C:
 				if opts.withParent && os.Getppid() != parent {
 					cancel(errors.New("stopped: the process that started it has ended"))

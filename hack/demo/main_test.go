@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -153,6 +155,79 @@ func TestFindBinaries(t *testing.T) {
 				require.ErrorContains(t, err, part, tc.reason)
 			}
 			require.NotContains(t, err.Error(), "/etcd", tc.reason)
+		})
+	}
+}
+
+func TestWindowAddress(t *testing.T) {
+	first, err := windowAddress()
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", first)
+	require.NoError(t, err, "it was free")
+	second, err := windowAddress()
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	require.NotEqual(t, first, second)
+	require.Regexp(t, `^127\.0\.0\.1:\d+$`, second)
+}
+
+// A browser is opened where there is a desktop with one.
+func TestBrowse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, display, wayland string
+		opener                   string // a script; empty: there is none
+		want                     bool
+	}{
+		"X":          {"a desktop", ":0", "", "echo \"$1\" >\"$SAID\"", true},
+		"Wayland":    {"a desktop", "", "wayland-0", "echo \"$1\" >\"$SAID\"", true},
+		"No desktop": {"a server", "", "", "echo \"$1\" >\"$SAID\"", false},
+		"No opener":  {"a desktop that knows no xdg-open", ":0", "", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			said := filepath.Join(dir, "said")
+			t.Setenv("DISPLAY", tc.display)
+			t.Setenv("WAYLAND_DISPLAY", tc.wayland)
+			t.Setenv("PATH", dir)
+			t.Setenv("SAID", said)
+			if tc.opener != "" {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\n"+tc.opener+"\n"), 0o700))
+			}
+			require.Equal(t, tc.want, browse("http://127.0.0.1:8090"), tc.reason)
+			if tc.want {
+				require.Eventually(t, func() bool { text, _ := os.ReadFile(said); return string(text) == "http://127.0.0.1:8090\n" }, time.Minute, time.Millisecond)
+			}
+		})
+	}
+}
+
+// The window is looked at until a signal, and no longer than the operator runs.
+func TestLook(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason, script string
+		cause          error
+		want           string
+	}{
+		"Interrupted": {"whoever looks has seen enough", "exec sleep 600", interruption{os.Interrupt}, ""},
+		"Orphan":      {"make was killed", "exec sleep 600", errors.New("the process that started it has ended"), "the process that started it has ended"},
+		"Died":        {"there is nothing to look at", "exit 7", nil, "it: ended: exit status 7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, dir := newKeeper(t, t.TempDir())
+			c := &cluster{keeper: k, dir: dir, screen: newScreen(os.Stderr)}
+			require.NoError(t, k.start("it", "/bin/sh", "-c", tc.script))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if tc.cause != nil {
+				cancel(tc.cause)
+			}
+			err := look(ctx, c)
+			if tc.want == "" {
+				require.NoError(t, err, tc.reason)
+			} else {
+				require.EqualError(t, err, tc.want, tc.reason)
+			}
+			require.NoError(t, k.close())
 		})
 	}
 }

@@ -127,13 +127,21 @@ func (s *screen) logTail(c *cluster, err error) {
 // kept says how to go on with what was left running.
 func (s *screen) kept(c *cluster) {
 	s.print("\n%s", s.paint(bold, "The cluster and the operator keep running. To play with them:"))
+	s.play(c)
+	if c.window != "" {
+		s.print("The operator's window:\n  http://%s", c.window)
+	}
+	s.print("To have your working copy take the operator's place, from the project's folder, until Ctrl-C:\n  go run ./examples/echoserver run --dev")
+	s.print("To stop everything and remove its files:\n  kill %d", c.keeper.pid())
+}
+
+// play says how to reach the cluster.
+func (s *screen) play(c *cluster) {
 	s.print("  export KUBECONFIG=%s", quote(c.admin))
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		s.print("  export PATH=%s:$PATH", quote(filepath.Dir(c.bin["etcd"])))
 	}
 	s.print("  kubectl get echo,pods,services\n  kubectl explain echo.spec\n  tail -f %s", quote(filepath.Join(c.dir, "echoserver.log")))
-	s.print("To have your working copy take the operator's place, from the project's folder, until Ctrl-C:\n  go run ./examples/echoserver run --dev")
-	s.print("To stop everything and remove its files:\n  kill %d", c.keeper.pid())
 }
 
 // quote makes one word for the shell of s.

@@ -113,11 +113,14 @@ func (t *teller) installCRD(ctx context.Context, path string) error {
 	})
 }
 
-func (t *teller) startOperator(context.Context) error {
+func (t *teller) startOperator(ctx context.Context) error {
 	if err := t.cluster.startOperator(); err != nil {
 		return err
 	}
 	t.screen.note("%s --kubeconfig=%s --metrics-bind-address=0 --health-probe-bind-address=0", t.cluster.bin["echoserver"], t.cluster.ca.path("echoserver.kubeconfig"))
+	if t.cluster.window != "" {
+		return t.cluster.openWindow(ctx)
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ type flags struct {
 	dryRun, leaderElect, dev       bool
 	leaseNamespace                 string
 	metricsAddress, healthAddress  string
+	windowAddress                  string
 	secure                         secureFlags
 	logLevel                       slog.Level
 	logFormat                      string
@@ -49,7 +51,7 @@ func (f *flags) check(rest []string) error {
 	case f.parentMetrics < 0:
 		return fmt.Errorf("--parent-metrics: %d is negative", f.parentMetrics)
 	}
-	return f.secure.check(f)
+	return errors.Join(f.secure.check(f), f.checkWindow())
 }
 
 // apply returns cfg as the flags change it: it is cfg where they say nothing.
@@ -79,3 +81,6 @@ func (d *Defaults) metricsAddress() string { return cmp.Or(d.MetricsAddress, ":8
 
 // healthAddress returns the default of the flag.
 func (d *Defaults) healthAddress() string { return cmp.Or(d.HealthAddress, ":8081") }
+
+// windowAddress returns the default of the flag.
+func (d *Defaults) windowAddress() string { return cmp.Or(d.WindowAddress, "0") }

@@ -37,6 +37,7 @@ func runSubcommand() subcommand {
 		fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
 		fs.StringVar(&f.metricsAddress, "metrics-bind-address", f.defaults.metricsAddress(), "where /metrics is served; 0: nowhere")
 		fs.StringVar(&f.healthAddress, "health-probe-bind-address", f.defaults.healthAddress(), "where /healthz and /readyz are served; 0: nowhere")
+		f.registerWindow(fs)
 		fs.BoolVar(&f.leaderElect, "leader-elect", f.defaults.LeaderElect, leaderElectUsage(f.defaults.Lease.Namespace))
 		fs.BoolVar(&f.dev, "dev", false, devUsage)
 		fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace", "", leaseNamespaceUsage)

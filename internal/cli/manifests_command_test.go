@@ -115,6 +115,8 @@ func TestManifestsMistakes(t *testing.T) {
 		"ArgumentHelp":    {"it would print its help", "--arg=-h", exitError, "--arg: flag: help requested"},
 		"ArgumentRights":  {"the rights depend on it", "--arg=--namespace=x", exitError, "say it by --namespace"},
 		"ArgumentPort":    {"no number", "--arg=--metrics-bind-address=:http", exitError, "--metrics-bind-address=:http"},
+		"WindowClash":     {"one of both fails", "--arg=--window-bind-address=0.0.0.0:8080", exitError, "--arg: --window-bind-address=0.0.0.0:8080 and --metrics-bind-address=:8080 can't"},
+		"WindowPort":      {"kubectl port-forward has to know it", "--arg=--window-bind-address=:0", exitError, "--window-bind-address=:0: a Pod needs"},
 		"NoMetrics":       {"nothing to scrape", "--arg=--metrics-bind-address=0 --service-monitor", exitError, "--service-monitor: the program serves no metrics"},
 		"RulesMissing":    {"no file", "--rules=" + filepath.Join(dir, "none"), exitUsage, "none: no such file"},
 		"RulesEmpty":      {"nothing in it", "--rules=" + file("empty", "# later\n"), exitUsage, "empty"},
@@ -196,6 +198,21 @@ func TestManifestsOfProgram(t *testing.T) {
 	for _, text := range []string{"- tokenreviews\n", "- subjectaccessreviews\n", "- nonResourceURLs:\n  - /metrics\n", "scheme: https\n", "- --metrics-secure=true\n"} {
 		require.Contains(t, stdout.String(), text)
 	}
+	stdout.Reset()
+	require.Zero(t, p.Do(t.Context(), []string{"manifests", "--image=i", "--network-policy", "--arg=--window-bind-address=:8090"}, &stdout, &stderr), stderr.String())
+	require.Contains(t, stdout.String(), "- --window-bind-address=:8090\n")
+	for _, text := range []string{"containerPort: 8090", "name: window", "port: window", "-window-viewer", "tokenreviews"} {
+		require.NotContains(t, stdout.String(), text, "kubectl port-forward needs none of it")
+	}
+	stdout.Reset()
+	require.Zero(t, p.Do(t.Context(), []string{"manifests", "--image=i", "--network-policy", "--arg=--window-bind-address=0.0.0.0:8090"}, &stdout, &stderr), stderr.String())
+	for _, text := range []string{
+		"- --window-bind-address=0.0.0.0:8090\n", "- containerPort: 8090\n          name: window\n", "- port: window\n", "- tokenreviews\n", "- subjectaccessreviews\n",
+		"name: hello-operator-window-viewer\nrules:\n- nonResourceURLs:\n  - /window/*\n  verbs:\n  - get\n",
+	} {
+		require.Contains(t, stdout.String(), text)
+	}
+	require.NotContains(t, stdout.String(), "/metrics", "they are open as before")
 	stdout.Reset()
 	require.Equal(t, exitError, p.Do(t.Context(), []string{"manifests", "--image=i", "--arg=--size=large"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), `--arg: invalid value "large" for flag -size`)

@@ -57,7 +57,7 @@ func (m *manifestsFlags) register(fs *flag.FlagSet) {
 		return err
 	})
 	fs.BoolVar(&m.ParentRoles, "parent-roles", false, "add ClusterRoles to view and to edit the parents, which become part of view, edit and admin")
-	fs.BoolVar(&m.NetworkPolicy, "network-policy", false, "add a NetworkPolicy: nothing but the metrics and the probes can be reached")
+	fs.BoolVar(&m.NetworkPolicy, "network-policy", false, "add a NetworkPolicy: nothing but the metrics, the probes and a window that asks for a token can be reached")
 	fs.BoolVar(&m.ServiceMonitor, "service-monitor", false, "add a Service of the metrics and a ServiceMonitor for the Prometheus Operator")
 	m.registerOutput(fs)
 }
@@ -211,6 +211,13 @@ func (c *command) readArguments(o *manifests.Options) error {
 	}
 	if o.HealthPort, err = portOf("health-probe-bind-address", f.healthAddress); err != nil {
 		return err
+	}
+	window, err := portOf("window-bind-address", f.windowAddress)
+	if err != nil {
+		return err
+	}
+	if f.guardsWindow() { // on a loopback address, kubectl port-forward alone reaches it, and needs no port
+		o.WindowPort = window
 	}
 	// option returns what a flag says that the options know, and what it says by itself.
 	option := func(name string) (value, standard bool) {

@@ -75,6 +75,7 @@ type Defaults struct {
 	// MetricsAddress and HealthAddress are those of the flags; empty: ":8080" and
 	// ":8081".
 	MetricsAddress, HealthAddress string
+	WindowAddress                 string // that of the flag; empty: "0"
 	ParentMetrics                 int
 	MetricsSecure                 *access.Security // the values of --metrics-secure and its like; nil: it is off
 	LeaderElect                   bool
@@ -93,6 +94,7 @@ type Options struct {
 	// The other fields are zero for every subcommand but run.
 
 	MetricsAddress, HealthAddress string           // empty: nothing is served
+	WindowAddress                 string           // empty: no window is
 	LeaderElect                   bool             // whether replicas take turns
 	ParentMetrics                 int              // of how many parents there are metrics at most
 	InstallCRDs                   bool             // whether config.Operator.CRDs are installed at the start

@@ -10,9 +10,9 @@ import (
 	"github.com/roperator/roperator/internal/engine/access"
 )
 
-// secureFlags hold the values of the flags that protect the metrics. They have the names
-// that kubebuilder's programs have. The zero value is that of a subcommand which has no
-// such flags.
+// secureFlags hold the values of the flags that protect the metrics, and say how: a window
+// that isn't on a loopback address is protected anyway, and likewise. They have the names that
+// kubebuilder's programs have. The zero value is that of a subcommand which has no such flags.
 type secureFlags struct {
 	on        bool
 	certDir   string
@@ -33,10 +33,10 @@ func (s *secureFlags) register(fs *flag.FlagSet, defaults *access.Security) {
 	}
 	*s = secureFlags{set: fs}
 	fs.BoolVar(&s.on, "metrics-secure", defaults != nil, "serve /metrics by TLS, to those only whom RBAC allows to get it")
-	fs.StringVar(&s.certDir, "metrics-cert-path", d.CertDir, "folder of the certificate for --metrics-secure, which is followed (default: it is self-signed)")
+	fs.StringVar(&s.certDir, "metrics-cert-path", d.CertDir, "folder of the certificate for --metrics-secure, which is followed; the window's too (default: it is self-signed)")
 	fs.StringVar(&s.certName, "metrics-cert-name", cmp.Or(d.CertName, access.DefaultCertName), "file of the certificate in --metrics-cert-path")
 	fs.StringVar(&s.certKey, "metrics-cert-key", cmp.Or(d.KeyName, access.DefaultKeyName), "file of the certificate's key in --metrics-cert-path")
-	fs.StringVar(&s.audiences, "metrics-audiences", strings.Join(d.Audiences, ","), "audiences, with commas between them, of which a token for --metrics-secure must have one (default: the API server's)")
+	fs.StringVar(&s.audiences, "metrics-audiences", strings.Join(d.Audiences, ","), "audiences, with commas between them, of which a token for --metrics-secure must have one; for the window too (default: the API server's)")
 	fs.BoolVar(&s.http2, "enable-http2", d.HTTP2, "offer HTTP/2 with --metrics-secure")
 }
 
@@ -46,7 +46,7 @@ func (s *secureFlags) check(f *flags) error {
 	if !s.on {
 		for _, name := range []string{"metrics-cert-path", "metrics-cert-name", "metrics-cert-key", "metrics-audiences"} {
 			if given[name] {
-				return fmt.Errorf("--%s has no use without --metrics-secure", name)
+				return fmt.Errorf("--%s has no use without --metrics-secure%s", name, f.windowToo())
 			}
 		}
 		return nil

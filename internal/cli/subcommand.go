@@ -45,7 +45,7 @@ func subcommands() []subcommand {
 func (c *command) options() (Options, error) {
 	opts := Options{
 		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, InstallCRDs: c.flags.installCRDs, AllowNarrowedCRDs: c.flags.allowNarrowedCRDs, ParentMetrics: c.flags.parentMetrics,
-		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress),
+		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress), WindowAddress: listenAt(c.flags.windowAddress),
 	}
 	opts.MetricsSecure = c.flags.secure.security()
 	var err error
@@ -89,10 +89,10 @@ func (p *Program) parse(args []string, stdout, stderr io.Writer) (*command, carr
 		err = fs.Parse(fs.Args()[1:]) // flags may stand behind it
 	}
 	if err == nil {
-		err = f.check(fs.Args())
+		err = f.develop(fs)
 	}
 	if err == nil {
-		err = f.develop(fs)
+		err = f.check(fs.Args())
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):

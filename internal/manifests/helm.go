@@ -57,7 +57,7 @@ func (c *chart) templates() error {
 		return err
 	}
 	for _, p := range parts {
-		if p.name == "rights-crds" && len(c.crds) == 0 || p.name == "rights-metrics" && c.options.MetricsPort == 0 {
+		if p.name == "rights-crds" && len(c.crds) == 0 || p.name == "rights-metrics" && c.options.MetricsPort == 0 || p.name == "rights-window" && c.options.WindowPort == 0 {
 			continue
 		}
 		text, err := c.part(p)
@@ -196,13 +196,19 @@ func (c *chart) pod(pod map[string]any) {
 	main["imagePullPolicy"] = c.optional("with .Values.image.pullPolicy")
 }
 
-// networkPolicy puts who may ask for the metrics into a NetworkPolicy.
+// networkPolicy puts who may ask for the metrics, and for the window, into a NetworkPolicy.
 func (c *chart) networkPolicy(fields map[string]any) {
 	rules, _ := at(fields, "spec")["ingress"].([]any)
 	for _, rule := range rules {
-		if rule := rule.(map[string]any); rule["from"] != nil {
-			rule["from"] = c.inline("toYaml .Values.networkPolicy.metricsFrom | nindent 4")
+		rule := rule.(map[string]any)
+		if rule["from"] == nil {
+			continue
 		}
+		value := "metricsFrom"
+		if port := rule["ports"].([]any)[0].(map[string]any)["port"]; port == "window" {
+			value = "windowFrom"
+		}
+		rule["from"] = c.inline("toYaml .Values.networkPolicy." + value + " | nindent 4")
 	}
 }
 
@@ -312,6 +318,11 @@ Helm creates the CustomResourceDefinitions that the chart has, and never changes
 The metrics are for those who may get them. Bind the ClusterRole %s to the ServiceAccount of your Prometheus.
 {{- end }}
 `, newInstallation(c.options, c.crds).metricsReader())
+	}
+	if c.options.WindowPort != 0 {
+		fmt.Fprintf(&b, `
+The window is for those who may look at it. Bind the ClusterRole %s to them.
+`, newInstallation(c.options, c.crds).windowViewer())
 	}
 	b.WriteString(`{{- if .Values.drain.enabled }}
 

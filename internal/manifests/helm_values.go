@@ -90,10 +90,7 @@ func (c *chart) list() []value {
 		value{name: "affinity", standard: map[string]any{}, schema: mapSchema()},
 		value{name: "parentRoles", inner: []value{{name: "create", comment: "Whether to add ClusterRoles for the users of the parents, which become part of view, edit and admin.", standard: o.ParentRoles, schema: boolSchema()}}},
 		value{name: "serviceMonitor", inner: []value{{name: "enabled", comment: "Whether to add a Service of the metrics and a ServiceMonitor for the Prometheus Operator.", standard: o.ServiceMonitor, schema: boolSchema()}}},
-		value{name: "networkPolicy", inner: []value{
-			{name: "enabled", comment: "Whether nothing but the metrics and the probes can be reached.", standard: o.NetworkPolicy, schema: boolSchema()},
-			{name: "metricsFrom", comment: "Who may ask for the metrics, as a NetworkPolicy says it; empty: everybody.", standard: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: anyNamespace()}}, schema: listSchema(mapSchema())},
-		}},
+		value{name: "networkPolicy", inner: policyValues(o)},
 		value{name: "drain", comment: "What helm uninstall does first: the program's subcommand uninstall.", inner: []value{
 			{name: "enabled", standard: true, schema: boolSchema()},
 			{name: "timeout", comment: "How long to wait. The --timeout of helm uninstall has to be longer; it is 5m unless you say so.", standard: "4m", schema: textSchema()},
@@ -101,6 +98,19 @@ func (c *chart) list() []value {
 			{name: "args", comment: "Further arguments, such as the program's own flags.", standard: []any{}, schema: listSchema(textSchema())},
 		}},
 	)
+}
+
+// policyValues returns the values of the NetworkPolicy.
+func policyValues(o *Options) []value {
+	from := func(name, what string) value {
+		return value{name: name, comment: "Who may ask for " + what + ", as a NetworkPolicy says it; empty: everybody.", standard: []networkingv1.NetworkPolicyPeer{{NamespaceSelector: anyNamespace()}}, schema: listSchema(mapSchema())}
+	}
+	enabled := value{name: "enabled", comment: "Whether nothing but the metrics and the probes can be reached.", standard: o.NetworkPolicy, schema: boolSchema()}
+	if o.WindowPort == 0 {
+		return []value{enabled, from("metricsFrom", "the metrics")}
+	}
+	enabled.comment = "Whether nothing but the metrics, the window and the probes can be reached."
+	return []value{enabled, from("metricsFrom", "the metrics"), from("windowFrom", "the window")}
 }
 
 // nonNil returns a list that is encoded as one even if it is empty.

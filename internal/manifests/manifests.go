@@ -125,6 +125,7 @@ func (in *installation) parts(operators []config.Operator) (parts []part, warnin
 		{"rights-crds", in.InstallCRDs, ".Values.installCRDs", in.crdRights()},
 		{"rights-leader-election", true, "", in.role(cmp.Or(in.Lease.Namespace, in.Namespace), in.roleName()+"-leader-election", election)},
 		{"rights-metrics", in.MetricsSecure, ".Values.metrics.secure", in.metricsRights()},
+		{"rights-window", in.WindowPort != 0, "", in.windowRights()},
 		{"parent-roles", in.ParentRoles, ".Values.parentRoles.create", in.parentRoles(operators)},
 		{"metrics-service", in.ServiceMonitor, ".Values.serviceMonitor.enabled", []any{in.metricsService()}},
 		{"network-policy", in.NetworkPolicy, ".Values.networkPolicy.enabled", []any{in.networkPolicy()}},

@@ -40,6 +40,9 @@ func TestYAMLGolden(t *testing.T) {
 			cfg.Namespaces = []string{"one", "two"}
 			o.Replicas, o.ServiceMonitor, o.FixedArgs = 2, true, []string{"--namespace=one"}
 		}},
+		"window": {"a window that asks for a token: its port, the rights to ask, and those to look", func(_ *config.Operator, o *Options) {
+			o.NetworkPolicy, o.WindowPort, o.Args = true, 8090, []string{"--window-bind-address=0.0.0.0:8090"}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, o := sample.Operator(), sampleOptions()

@@ -45,9 +45,10 @@ func endpoints(secure bool) []any {
 	return []any{endpoint}
 }
 
-// networkPolicy returns a policy by which nothing but the metrics and the probes can be
-// reached: the metrics from the Pods of the cluster, the probes from everywhere, since
-// the kubelet isn't a Pod. What the operator itself reaches isn't restricted.
+// networkPolicy returns a policy by which nothing but the metrics, the window and the probes
+// can be reached: the metrics and the window from the Pods of the cluster, the probes from
+// everywhere, since the kubelet isn't a Pod. What the operator itself reaches isn't
+// restricted.
 func (in *installation) networkPolicy() *networkingv1.NetworkPolicy {
 	tcp := corev1.ProtocolTCP
 	rule := func(port string, from ...networkingv1.NetworkPolicyPeer) networkingv1.NetworkPolicyIngressRule {
@@ -59,6 +60,9 @@ func (in *installation) networkPolicy() *networkingv1.NetworkPolicy {
 	}
 	if in.HealthPort != 0 {
 		ingress = append(ingress, rule("health"))
+	}
+	if in.WindowPort != 0 {
+		ingress = append(ingress, rule("window", networkingv1.NetworkPolicyPeer{NamespaceSelector: anyNamespace()}))
 	}
 	return &networkingv1.NetworkPolicy{
 		TypeMeta: typeMeta("networking.k8s.io/v1", "NetworkPolicy"), ObjectMeta: in.meta(in.Name),

@@ -14,6 +14,9 @@ func (in *installation) roleName() string {
 // metricsReader returns the name of the ClusterRole for those who may get the metrics.
 func (in *installation) metricsReader() string { return in.roleName() + "-metrics-reader" }
 
+// windowViewer returns the name of the ClusterRole for those who may look at the window.
+func (in *installation) windowViewer() string { return in.roleName() + "-window-viewer" }
+
 // dnsLabel returns a DNS label that ends in suffix, made of an operator's name,
 // which may have dots.
 func dnsLabel(name, suffix string) string {

@@ -32,6 +32,9 @@ type Options struct {
 	// MetricsPort and HealthPort are where the program serves /metrics, and /healthz and
 	// /readyz; 0: nowhere.
 	MetricsPort, HealthPort int32
+	// WindowPort is where the program serves a window for which it asks the API server who may look; 0: nowhere. A
+	// window on a loopback address needs nothing here.
+	WindowPort int32
 	// MetricsSecure says that the program asks the API server who may get the metrics.
 	// SecuresMetrics says that it does so unless an argument says otherwise.
 	SecuresMetrics, MetricsSecure bool

@@ -49,11 +49,22 @@ func (in *installation) crdRights() []any {
 // metricsRights returns the rights to ask who may get the metrics, and a ClusterRole for
 // those who may, which is bound to nobody.
 func (in *installation) metricsRights() []any {
-	return append(in.clusterRole(in.roleName()+"-metrics-auth", catalog.ReviewRules()), &rbacv1.ClusterRole{
+	return append(in.clusterRole(in.roleName()+"-metrics-auth", catalog.ReviewRules()), in.getter(in.metricsReader(), "/metrics"))
+}
+
+// windowRights returns the rights to ask who may look at the window, and a ClusterRole for
+// those who may, which is bound to nobody. The page itself is for everybody: it has no data.
+func (in *installation) windowRights() []any {
+	return append(in.clusterRole(in.roleName()+"-window-auth", catalog.ReviewRules()), in.getter(in.windowViewer(), "/window/*"))
+}
+
+// getter returns a ClusterRole of those who may get URLs of the program.
+func (in *installation) getter(name, urls string) *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
 		TypeMeta:   typeMeta("rbac.authorization.k8s.io/v1", "ClusterRole"),
-		ObjectMeta: metav1.ObjectMeta{Name: in.metricsReader(), Labels: in.labels},
-		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-	})
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: in.labels},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{urls}, Verbs: []string{"get"}}},
+	}
 }
 
 // parentRoles returns a ClusterRole for those who look at parents and one for those who

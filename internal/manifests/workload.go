@@ -93,6 +93,9 @@ func (in *installation) container() corev1.Container {
 		out.Ports = append(out.Ports, corev1.ContainerPort{Name: "health", ContainerPort: in.HealthPort, Protocol: corev1.ProtocolTCP})
 		out.LivenessProbe, out.ReadinessProbe = probe("/healthz"), probe("/readyz")
 	}
+	if in.WindowPort != 0 {
+		out.Ports = append(out.Ports, corev1.ContainerPort{Name: "window", ContainerPort: in.WindowPort, Protocol: corev1.ProtocolTCP})
+	}
 	return out
 }
 

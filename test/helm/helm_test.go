@@ -207,6 +207,8 @@ serviceMonitor: {enabled: false}`, "",
 		"Unprotected":     {"and off again", "mice", "--service-monitor --arg=-metrics-secure", "metrics: {secure: false}", "--service-monitor"},
 		"AlwaysProtected": {"by the program", "protected", "", "serviceMonitor: {enabled: true}", "--service-monitor"},
 		"NeverProtected":  {"against what the program does by itself", "protected", "", "metrics: {secure: false}", "--arg=--metrics-secure=false"},
+		"Window":          {"what it needs comes with its argument", "mice", "--network-policy --arg=--window-bind-address=0.0.0.0:8090", "", "--network-policy --arg=--window-bind-address=0.0.0.0:8090"},
+		"LocalWindow":     {"it needs nothing", "mice", "--network-policy", "args: [\"--window-bind-address=:8090\"]", "--network-policy --arg=--window-bind-address=:8090"},
 		"NothingIsServed": {"no ports, no probes", "mice", "--arg=--metrics-bind-address=0 --arg=--health-probe-bind-address=0", "", "--arg=--metrics-bind-address=0 --arg=--health-probe-bind-address=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -223,6 +225,7 @@ serviceMonitor: {enabled: false}`, "",
 			require.ElementsMatch(t, objects(t, plain), release, tc.reason)
 			require.Contains(t, notes, "rollout status deployment/")
 			require.Equal(t, strings.Contains(plain, "metrics-auth"), strings.Contains(notes, "Bind the ClusterRole mice-operator-metrics-reader"))
+			require.Equal(t, strings.Contains(plain, "window-auth"), strings.Contains(notes, "Bind the ClusterRole mice-operator-window-viewer"))
 			require.NotEmpty(t, hooks)
 			dryRun(t, slices.Concat(release, hooks))
 			if strings.Contains(plain, "kind: CustomResourceDefinition") {

@@ -88,12 +88,12 @@ func (c *Certificates) look() {
 		text = err.Error()
 	}
 	if text != "" && text != c.failure {
-		c.log.Warn("a new certificate for the metrics can't be used, the one before stays in use", "error", text)
+		c.log.Warn("a new certificate can't be used, the one before stays in use", "error", text)
 	}
 	c.failure = text
 	if next != before {
 		c.current.Store(next)
-		c.log.Info("the certificate of the metrics was replaced, new connections get it", "from", c.source.name(), "notAfter", next.Leaf.NotAfter)
+		c.log.Info("the certificate was replaced, new connections get it", "from", c.source.name(), "notAfter", next.Leaf.NotAfter)
 	}
 	c.tellExpiry()
 }
@@ -104,6 +104,6 @@ func (c *Certificates) tellExpiry() {
 	err := inForce(current)
 	if err != nil && current != c.expired {
 		c.expired = current
-		c.log.Warn("clients that verify the certificate of the metrics refuse it; replace it", "from", c.source.name(), "error", err)
+		c.log.Warn("clients that verify the certificate refuse it; replace it", "from", c.source.name(), "error", err)
 	}
 }

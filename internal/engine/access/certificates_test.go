@@ -177,7 +177,7 @@ func TestKeep_Replaced(t *testing.T) {
 		f.write("tls.key", key)
 		tick()
 		require.NotEqual(t, before.SerialNumber, shown(t, c).SerialNumber)
-		require.Contains(t, said.String(), "the certificate of the metrics was replaced")
+		require.Contains(t, said.String(), "the certificate was replaced")
 		require.NotContains(t, said.String(), "stays in use")
 
 		said.Reset()

@@ -2,7 +2,7 @@
 // server who sends a request and whether they may.
 //
 //	certificates, err := access.Open(security, log) // from files, or self-signed
-//	guard, err := access.NewGuard(link.Config, link.As(operator, nil), security, log)
+//	guard, err := access.NewGuard(link.Config, link.As(operator, nil), security, "metrics", log)
 //	server := &http.Server{Handler: guard.Protect(mux), TLSConfig: certificates.Config(), …}
 //	go certificates.Keep(ctx) // reads files again as they change
 //

@@ -16,6 +16,7 @@ import (
 // concurrently.
 type Guard struct {
 	asker *asker
+	what  string // is protected
 	log   *slog.Logger
 
 	mu struct {
@@ -25,14 +26,14 @@ type Guard struct {
 }
 
 // NewGuard returns a guard that asks the API server of rc. The requests of httpClient
-// must need no lease: reviews are POST requests, and store nothing. NewGuard makes no
-// request.
-func NewGuard(rc *rest.Config, httpClient *http.Client, security *Security, log *slog.Logger) (*Guard, error) {
+// must need no lease: reviews are POST requests, and store nothing. what is the log's name
+// of what the guard protects, such as "metrics". NewGuard makes no request.
+func NewGuard(rc *rest.Config, httpClient *http.Client, security *Security, what string, log *slog.Logger) (*Guard, error) {
 	a, err := newAsker(rc, httpClient, security.Audiences)
 	if err != nil {
 		return nil, fmt.Errorf("access: %w", err)
 	}
-	return &Guard{asker: a, log: log}, nil
+	return &Guard{asker: a, what: what, log: log}, nil
 }
 
 // Protect returns a handler that passes to next the requests that are allowed. It
@@ -111,7 +112,7 @@ func (g *Guard) fail(w http.ResponseWriter, req *http.Request, err error) {
 	g.mu.failure = text
 	g.mu.Unlock()
 	if !said {
-		g.log.Warn("requests for metrics are refused: the API server can't be asked whether they are allowed", "error", text)
+		g.log.Warn("requests are refused: the API server can't be asked whether they are allowed", "for", g.what, "error", text)
 	}
 }
 

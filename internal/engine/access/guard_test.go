@@ -116,16 +116,18 @@ func answer(code int, body any) *http.Response {
 
 // A gate is a guard with a page behind it.
 type gate struct {
-	api  *reviewing
-	page http.Handler
-	said *bytes.Buffer
+	api   *reviewing
+	guard *Guard
+	page  http.Handler
+	said  *bytes.Buffer
 }
 
 func newGate(t *testing.T, audiences ...string) *gate {
 	t.Helper()
 	g := &gate{api: newReviewing(), said: &bytes.Buffer{}}
-	guard, err := NewGuard(&rest.Config{Host: "https://api"}, &http.Client{Transport: g.api}, &Security{Audiences: audiences}, slog.New(slog.NewTextHandler(g.said, nil)))
+	guard, err := NewGuard(&rest.Config{Host: "https://api"}, &http.Client{Transport: g.api}, &Security{Audiences: audiences}, "metrics", slog.New(slog.NewTextHandler(g.said, nil)))
 	require.NoError(t, err)
+	g.guard = guard
 	g.page = guard.Protect(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
 	return g
 }
@@ -316,13 +318,45 @@ func TestProtect_Flood(t *testing.T) {
 	require.Empty(t, g.said.String(), "a wrong token is no news")
 }
 
+// Who asks for one path with ever other queries, or for ever other paths, costs one question each at most, and
+// takes no memory beyond the bound.
+func TestProtect_Paths(t *testing.T) {
+	g := newGate(t)
+	require.Equal(t, 200, g.get(t, "/metrics", right).Code)
+	g.api.asked()
+	for i := range 20 {
+		require.Equal(t, 200, g.get(t, fmt.Sprint("/metrics?name=", i), right).Code)
+	}
+	require.Empty(t, g.api.asked(), "a right is for a path, whatever the query")
+	for i := range 3 * remembered {
+		require.Equal(t, 403, g.get(t, fmt.Sprint("/window/", i), right).Code)
+	}
+	g.api.asked()
+	require.LessOrEqual(t, len(g.guard.asker.allowed.bad.Keys()), remembered)
+	require.Equal(t, 200, g.get(t, "/metrics", right).Code)
+	require.Empty(t, g.api.asked(), "a yes stays, whatever else is refused")
+}
+
+// The log says what is protected.
+func TestProtect_Named(t *testing.T) {
+	said := &bytes.Buffer{}
+	api := newReviewing()
+	api.err = errors.New("connection refused")
+	guard, err := NewGuard(&rest.Config{Host: "https://api"}, &http.Client{Transport: api}, &Security{}, "the window", slog.New(slog.NewTextHandler(said, nil)))
+	require.NoError(t, err)
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/window/overview", nil)
+	req.Header.Set("Authorization", right)
+	guard.Protect(http.NotFoundHandler()).ServeHTTP(httptest.NewRecorder(), req)
+	require.Contains(t, said.String(), "requests are refused: the API server can't be asked whether they are allowed\" for=\"the window\"")
+}
+
 // An API server that hangs is asked by a few requests at a time, each of which is
 // answered.
 func TestProtect_Hangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deaf := &deaf{}
 		said := &bytes.Buffer{}
-		guard, err := NewGuard(&rest.Config{Host: "https://api"}, &http.Client{Transport: deaf}, &Security{}, slog.New(slog.NewTextHandler(said, nil)))
+		guard, err := NewGuard(&rest.Config{Host: "https://api"}, &http.Client{Transport: deaf}, &Security{}, "the window", slog.New(slog.NewTextHandler(said, nil)))
 		require.NoError(t, err)
 		page := guard.Protect(http.NotFoundHandler())
 		var wg sync.WaitGroup

@@ -138,7 +138,9 @@ func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 	if a.Verb == plan.VerbCreate && slices.Contains(x.terminating(), a.Ref.Key.Namespace) {
 		return Result{Action: a} // one answer was enough
 	}
+	begin := time.Now()
 	out = x.carryOut(ctx, a)
+	out.Took = time.Since(begin)
 	if out.Wrote {
 		x.first.CompareAndSwap(0, time.Now().UnixNano())
 	}

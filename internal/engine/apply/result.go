@@ -24,6 +24,8 @@ type Result struct {
 	HeldBack  bool // nothing was done, since the child's namespace is a desired child too and isn't the parent's
 	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer
 
+	Took time.Duration // from the first request of the action on, until it was over
+
 	Undeleted bool // of Err: an object is there that the API server has answered to have deleted
 
 	Untried error // of a child that was recreated: why the API server wasn't asked first whether it takes the new state

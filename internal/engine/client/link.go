@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
 	"k8s.io/client-go/util/flowcontrol"
@@ -23,6 +24,7 @@ type Link struct {
 	Config *rest.Config // not to be changed: copy it
 	http   *http.Client
 	lease  LeaseHolder // nil: writes need no lease
+	dryRun bool        // writes are dry runs, or fail
 }
 
 // Connect returns a link to the API server of a configuration. It makes no request,
@@ -54,6 +56,17 @@ func (l *Link) Under(lease LeaseHolder) *Link {
 	return &Link{Config: l.Config, http: l.http, lease: lease}
 }
 
+// Rehearsing returns a link on the same connection through which nothing is written: only reads and
+// dry runs pass, and every other request fails with apierror.ErrNoLease.
+func (l *Link) Rehearsing() *Link {
+	return &Link{Config: l.Config, http: l.http, lease: neverHeld{}, dryRun: true}
+}
+
+// A neverHeld is a lease that nobody holds.
+type neverHeld struct{}
+
+func (neverHeld) Held() bool { return false }
+
 // Leading says whether this process may write: the lease is held, or none is
 // needed.
 func (l *Link) Leading() bool { return l.lease == nil || l.lease.Held() }
@@ -68,7 +81,7 @@ func (l *Link) As(operator string, m *observe.Metrics) *http.Client {
 	}
 	out.Transport = m.Meter(out.Transport)
 	if l.lease != nil {
-		out.Transport = &guard{next: out.Transport, lease: l.lease}
+		out.Transport = &guard{next: out.Transport, lease: l.lease, dryRuns: l.dryRun}
 	}
 	if l.Config.UserAgent == "" {
 		out.Transport = transport.NewUserAgentRoundTripper(userAgent(operator), out.Transport)
@@ -80,8 +93,9 @@ func userAgent(operator string) string { return operator + "/roperator" }
 
 // A guard refuses every write that would start without the lease.
 type guard struct {
-	next  http.RoundTripper
-	lease LeaseHolder
+	next    http.RoundTripper
+	lease   LeaseHolder
+	dryRuns bool // whether dry runs need no lease
 }
 
 // RoundTrip sends a request, or returns apierror.ErrNoLease. It may be called
@@ -90,7 +104,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 	default:
-		if !g.lease.Held() {
+		if !g.lease.Held() && !(g.dryRuns && isDryRun(req)) {
 			if req.Body != nil {
 				_ = req.Body.Close() // as a RoundTripper must
 			}
@@ -98,6 +112,12 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return g.next.RoundTrip(req)
+}
+
+// isDryRun says whether the API server persists nothing of a request.
+func isDryRun(req *http.Request) bool {
+	values := req.URL.Query()["dryRun"]
+	return len(values) == 1 && values[0] == metav1.DryRunAll
 }
 
 // WrappedRoundTripper returns the transport below, in which client-go looks for the

@@ -42,6 +42,7 @@ type Lease struct {
 		running error     // says what still runs of the work, though the lease was given up; nil: nothing does
 		leaving bool      // the lease was given up, and this process may still tell so: by releasing it
 		failure string    // the text of the last request's error; empty: it succeeded
+		holder  string    // who was last seen to hold the lease; empty: nobody was
 
 		yielding bool // another process has asked for the lease while this one held it
 	}
@@ -90,6 +91,21 @@ func (l *Lease) Held() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.mu.gone && !l.mu.renewed.IsZero() && elapsed(l.mu.renewed) < l.config.RenewDeadline
+}
+
+// Seen returns who was last seen to hold the lease, "" if nobody was, and when this process last
+// renewed it, the zero time if it doesn't hold it.
+func (l *Lease) Seen() (holder string, renewed time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mu.holder, l.mu.renewed
+}
+
+// see notes who holds the lease.
+func (l *Lease) see(holder string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.holder = holder
 }
 
 // elapsed returns how much time has passed since t. While a machine is suspended, only one
@@ -188,6 +204,9 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	if !apierrors.IsNotFound(err) {
 		l.noteFailure(ctx, "get", err)
 	}
+	if err == nil {
+		l.see(record.HolderIdentity)
+	}
 	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
 		l.takenBy(record.HolderIdentity)
 	}
@@ -239,6 +258,7 @@ func (l *Lease) note(ctx context.Context, verb string, begin time.Time, record r
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.mu.holder = record.HolderIdentity
 	switch {
 	case record.HolderIdentity != l.Identity():
 		l.mu.renewed = time.Time{}

@@ -11,6 +11,9 @@ import (
 // process, and connections to the API server need some too.
 const maxConnections = 32
 
+// maxWindowConnections is maxConnections of the window's address: each of its streams keeps one.
+const maxWindowConnections = 64
+
 // A boundedListener has at most limit connections open at a time. Accept doesn't wait
 // until there is room, since then nobody else would be served while a client keeps all
 // connections open, idle ones for minutes. It closes a connection in favor of the

@@ -21,7 +21,9 @@
 //
 //   - one per served address, which ends when Start returns, and one for each of its
 //     connections, which are bounded (connections.go),
-//   - with MetricsSecure, access.Certificates.Keep, which ends with the addresses,
+//   - access.Certificates.Keep for each protected address, which ends with the addresses,
+//   - those of the window's page, which end before the addresses, and one for each rehearsal that the page has asked
+//     for (rehearsals.go), of which there are few,
 //   - those of client.Review, which end before the watches begin,
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
@@ -29,12 +31,12 @@
 //     the last pass,
 //   - one reconcile.Engine.Work per operator, which ends when its passes have.
 //
-// A call of a handler that doesn't heed the end of its context outlives Start, whose
+// A rehearsal whose handler doesn't heed the end of its context outlives Start, too. A call of a handler that doesn't heed the end of its context outlives Start, whose
 // error names the call.
 //
 // # Imports
 //
 // The package wires the rooms and decides nothing about objects: it imports
-// access, catalog, client, watch, observe, lead and reconcile, and of plan only the type
-// of a change. No room imports it.
+// access, catalog, client, watch, observe, lead and reconcile, of plan only the type
+// of a change, and journal and view for what the window shows. No room imports it.
 package manager

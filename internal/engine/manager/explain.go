@@ -11,7 +11,6 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/explain"
-	"github.com/roperator/roperator/internal/process"
 )
 
 // A readOnly holds no lease, so that a link under it lets no write through, not even a dry run.
@@ -57,7 +56,7 @@ func (m *Manager) explainPage(w http.ResponseWriter, r *http.Request) {
 	if e := o.begun(); e != nil {
 		known = e.Known(types.NamespacedName{Namespace: query.Get("namespace"), Name: query.Get("name")})
 	}
-	known.From, known.Leading = process.Hostname(), m.leads()
+	m.sign(&known)
 	body, err := json.Marshal(known)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)

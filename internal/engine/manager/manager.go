@@ -19,10 +19,11 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/recording"
 )
 
 // Options are runner.Options, whose documentation says what each field means,
-// LogLinesDropped, NamespacesExist, KeepHistory, TakeOver and FinalizeOnly. The zero value is usable.
+// LogLinesDropped, NamespacesExist, KeepHistory, KeepJournal, NewWindow, TakeOver and FinalizeOnly. The zero value is usable.
 type Options struct {
 	RESTConfig                    *rest.Config         // nil: in-cluster, else that of a kubeconfig
 	Logger                        *slog.Logger         // nil: slog.Default()
@@ -36,6 +37,9 @@ type Options struct {
 	InstallCRDs                   bool                 // whether config.Operator.CRDs are installed first
 	AllowNarrowedCRDs             bool                 // whether that is done where it is refused otherwise
 	ParentMetrics                 int                  // of how many parents of an operator there are metrics at most; 0: of none
+	// WindowAddress is where the window is served; empty: nowhere. NewWindow makes its page then.
+	WindowAddress string
+	NewWindow     func(*Window) WindowPage
 	// TakeOver has this process take the lease from the one that leads, and names who does
 	// so. Empty: it waits for its turn. See lead.Lease.TakeOver.
 	TakeOver string
@@ -49,6 +53,8 @@ type Options struct {
 	// NamespacesExist says that the namespaces to which operators are restricted are
 	// known to exist: the API server isn't asked for them.
 	NamespacesExist bool
+	// KeepJournal keeps what a window would show, for tests without one.
+	KeepJournal bool
 	// KeepHistory keeps errors and conflict loops for tests: see
 	// reconcile.Config.
 	KeepHistory bool
@@ -101,7 +107,7 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 			return nil, err
 		}
 	}
-	if err := opts.checkSecurity(); err != nil {
+	if err := errors.Join(opts.checkSecurity(), opts.checkWindow()); err != nil {
 		return nil, err
 	}
 	if opts.LeaderElection != nil && opts.Elected != nil {
@@ -143,9 +149,14 @@ func (m *Manager) addOperators(specs []Spec) error {
 			continue
 		}
 		names[s.Config.Name] = true
-		m.operators = append(m.operators, &operator{
+		o := &operator{
 			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &m.opts, log: m.log.With("controller", s.Config.Name), departedWithin: s.DepartedWithin,
-		})
+		}
+		if m.opts.WindowAddress != "" {
+			o.tap = recording.NewTap(tappedCalls, tappedBytes)
+			o.handler = o.tap.Handler(s.Handler)
+		}
+		m.operators = append(m.operators, o)
 	}
 	return errors.Join(errs...)
 }

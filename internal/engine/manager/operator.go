@@ -5,13 +5,16 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -23,11 +26,13 @@ type operator struct {
 	opts    *Options // the manager's
 	log     *slog.Logger
 
-	departedWithin string // see Spec
+	departedWithin string         // see Spec
+	tap            *recording.Tap // of handler; nil: there is no window
 
 	mu struct {
 		sync.Mutex
 		engine     *reconcile.Engine // nil until the watchers start
+		since      time.Time         // when they did
 		unregister func()            // takes the metrics out of the registry; nil: they aren't in it
 	}
 }
@@ -55,7 +60,14 @@ func (o *operator) unregister() {
 func (o *operator) began(e *reconcile.Engine) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mu.engine = e
+	o.mu.engine, o.mu.since = e, time.Now()
+}
+
+// begunAt returns when the watchers of the engine started.
+func (o *operator) begunAt() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.mu.since
 }
 
 // begun returns the engine, nil before began.
@@ -107,7 +119,12 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 		}
 		related.DropHeldFields()
 	}
+	var kept *journal.Journal
+	if o.opts.WindowAddress != "" || o.opts.KeepJournal {
+		kept = journal.New()
+	}
 	e := reconcile.New(reconcile.Config{
+		Journal:  kept,
 		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
 		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly,

@@ -37,32 +37,54 @@ func (m *Manager) tellOpenMetrics(ctx context.Context) {
 	}
 }
 
-// A protection is what stands before the pages at MetricsAddress.
+// A protection is what stands before the pages at an address.
 type protection struct {
 	certificates *access.Certificates
 	guard        *access.Guard
 	http2        bool
 }
 
-// secure returns the protection that the Options ask for, nil if they ask for none.
+// secure returns the protection of metrics that the Options ask for, nil if they ask for none.
 func (m *Manager) secure(l *client.Link) (*protection, error) {
 	if !m.securesMetrics() {
 		return nil, nil //nolint:nilnil // there is none
 	}
-	certificates, err := access.Open(m.opts.MetricsSecure, m.log)
-	if err != nil {
-		return nil, fmt.Errorf("runner: MetricsSecure: %w", err)
-	}
-	guard, err := access.NewGuard(l.Config, l.As(m.operators[0].cfg.Name, nil), m.opts.MetricsSecure, m.log)
-	if err != nil {
-		return nil, fmt.Errorf("runner: MetricsSecure: %w", err)
-	}
-	return &protection{certificates, guard, m.opts.MetricsSecure.HTTP2}, nil
+	return m.protect(l, m.opts.MetricsSecure, "metrics")
 }
 
-// serving protects all that a server serves, and returns how it serves then.
+// windowSecurity returns how the window is protected where it isn't on a loopback address: as metrics are,
+// if they are.
+func (m *Manager) windowSecurity() *access.Security {
+	if m.opts.MetricsSecure != nil {
+		return m.opts.MetricsSecure
+	}
+	return &access.Security{}
+}
+
+// protect returns a protection of what is called so.
+func (m *Manager) protect(l *client.Link, by *access.Security, what string) (*protection, error) {
+	certificates, err := access.Open(by, m.log)
+	if err != nil {
+		return nil, fmt.Errorf("runner: MetricsSecure: %w", err)
+	}
+	guard, err := access.NewGuard(l.Config, l.As(m.operators[0].cfg.Name, nil), by, what, m.log)
+	if err != nil {
+		return nil, fmt.Errorf("runner: MetricsSecure: %w", err)
+	}
+	return &protection{certificates, guard, by.HTTP2}, nil
+}
+
+// around returns a handler that lets those requests through to next alone that are allowed. A nil protection lets
+// all through.
+func (p *protection) around(next http.Handler) http.Handler {
+	if p == nil {
+		return next
+	}
+	return p.guard.Protect(next)
+}
+
+// serving has a server speak TLS, and returns how it serves then.
 func (p *protection) serving(s *http.Server) func(net.Listener) error {
-	s.Handler = p.guard.Protect(s.Handler)
 	s.TLSConfig = p.certificates.Config()
 	s.Protocols = new(http.Protocols)
 	s.Protocols.SetHTTP1(true)

@@ -26,11 +26,22 @@ const (
 	closeTimeout = time.Second
 )
 
-// A server answers requests for metrics, health and readiness.
+// A server answers requests for metrics, health and readiness, and for the window.
 type server struct {
 	servers []*http.Server     // one per address
-	wg      sync.WaitGroup     // of the goroutines that serve, one per address, and of the one that keeps the certificate
+	page    WindowPage         // nil: there is no window
+	wg      sync.WaitGroup     // of the goroutines that serve, one per address, and of those that keep certificates
 	stop    context.CancelFunc // ends the latter
+}
+
+// A site is what is served at one address.
+type site struct {
+	http.Handler
+	address     string
+	field, flag string      // which say the address
+	protection  *protection // nil: it is neither encrypted nor protected
+	connections int         // at most
+	streams     bool        // answers may last; each of their writes has a deadline of its own
 }
 
 // serve begins to listen at the addresses in the Options; there may be none. The
@@ -40,62 +51,117 @@ func (m *Manager) serve(ctx context.Context, l *client.Link) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	muxes := map[string]*http.ServeMux{}
-	at := func(address string) *http.ServeMux {
-		if muxes[address] == nil {
-			muxes[address] = http.NewServeMux()
-		}
-		return muxes[address]
+	sites, err := m.sites(secured)
+	if err != nil {
+		return nil, err
 	}
+	keeping, stop := context.WithCancel(ctx)
+	s := &server{stop: stop}
+	if m.opts.WindowAddress != "" {
+		window, err := m.windowSite(l, secured, s)
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		sites = append(sites, window)
+	}
+	kept := map[*protection]bool{}
+	for _, each := range sites {
+		if p := each.protection; p != nil && !kept[p] {
+			kept[p] = true
+			s.wg.Go(func() { p.certificates.Keep(keeping) })
+		}
+		if err := s.begin(ctx, each, m.log); err != nil {
+			s.close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// sites returns what is served but for the window. secured protects metrics; nil: nothing does.
+func (m *Manager) sites(secured *protection) ([]site, error) {
+	var out []site
+	health := http.NewServeMux()
 	if m.opts.MetricsAddress != "" {
 		page, err := m.opts.Metrics.Handler(m.log)
 		if err != nil {
 			return nil, err
 		}
-		at(m.opts.MetricsAddress).Handle("GET /metrics", page)
-		at(m.opts.MetricsAddress).HandleFunc("GET "+explain.Path, m.explainPage)
-	}
-	if m.opts.HealthAddress != "" {
-		at(m.opts.HealthAddress).HandleFunc("GET /healthz", m.healthz)
-		at(m.opts.HealthAddress).HandleFunc("GET /readyz", m.readyz)
-	}
-	keeping, stop := context.WithCancel(ctx)
-	s := &server{stop: stop}
-	if secured != nil {
-		s.wg.Go(func() { secured.certificates.Keep(keeping) })
-	}
-	for address, mux := range muxes {
-		field, flag := "HealthAddress", "--health-probe-bind-address"
-		if address == m.opts.MetricsAddress {
-			field, flag = "MetricsAddress", "--metrics-bind-address"
+		mux := http.NewServeMux()
+		if m.opts.MetricsAddress == m.opts.HealthAddress {
+			mux = health
 		}
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-		if err != nil {
-			s.close()
-			return nil, fmt.Errorf("runner: %s %s: %w; choose another (%s), or none", field, address, err, flag)
-		}
-		each := &http.Server{
-			Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-			ErrorLog: slog.NewLogLogger(m.log.Handler(), slog.LevelDebug),
-		}
-		serve := each.Serve
-		if secured != nil && address == m.opts.MetricsAddress {
-			serve = secured.serving(each)
-		}
-		s.servers = append(s.servers, each)
-		s.wg.Go(func() {
-			if err := serve(&boundedListener{Listener: listener, limit: maxConnections}); !errors.Is(err, http.ErrServerClosed) {
-				m.log.Error("server failed", "address", address, "error", err)
-			}
+		mux.Handle("GET /metrics", page)
+		mux.HandleFunc("GET "+explain.Path, m.explainPage)
+		out = append(out, site{
+			Handler: secured.around(mux), address: m.opts.MetricsAddress, field: "MetricsAddress", flag: "--metrics-bind-address", protection: secured, connections: maxConnections,
 		})
 	}
-	return s, nil
+	if m.opts.HealthAddress != "" {
+		health.HandleFunc("GET /healthz", m.healthz)
+		health.HandleFunc("GET /readyz", m.readyz)
+		if m.opts.HealthAddress != m.opts.MetricsAddress {
+			out = append(out, site{Handler: health, address: m.opts.HealthAddress, field: "HealthAddress", flag: "--health-probe-bind-address", connections: maxConnections})
+		}
+	}
+	return out, nil
+}
+
+// windowSite returns the window, whose page s closes. secured protects metrics; nil: nothing does.
+func (m *Manager) windowSite(l *client.Link, secured *protection, s *server) (site, error) {
+	out := site{
+		address: windowListenAddress(m.opts.WindowAddress), field: "WindowAddress", flag: "--window-bind-address", connections: maxWindowConnections, streams: true,
+	}
+	w := m.newWindow(l)
+	if !w.Loopback {
+		if secured == nil {
+			var err error
+			if secured, err = m.protect(l, m.windowSecurity(), "the window"); err != nil {
+				return out, err
+			}
+		}
+		out.protection, w.Protect = secured, secured.guard.Protect
+	}
+	s.page = m.opts.NewWindow(w)
+	out.Handler = s.page
+	return out, nil
+}
+
+// begin begins to serve a site.
+func (s *server) begin(ctx context.Context, at site, log *slog.Logger) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.address)
+	if err != nil {
+		return fmt.Errorf("runner: %s %s: %w; choose another (%s), or none", at.field, at.address, err, at.flag)
+	}
+	each := &http.Server{
+		Handler: at.Handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	if at.streams {
+		each.ReadTimeout = 0 // it would end the context of an answer that lasts
+		log.InfoContext(ctx, "the window is open", "address", listener.Addr().String(), "protected", at.protection != nil)
+	}
+	serve := each.Serve
+	if at.protection != nil {
+		serve = at.protection.serving(each)
+	}
+	s.servers = append(s.servers, each)
+	s.wg.Go(func() {
+		if err := serve(&boundedListener{Listener: listener, limit: at.connections}); !errors.Is(err, http.ErrServerClosed) {
+			log.Error("server failed", "address", at.address, "error", err)
+		}
+	})
+	return nil
 }
 
 // close stops to listen, and returns when every goroutine of the server has
 // ended.
 func (s *server) close() {
 	s.stop()
+	if s.page != nil {
+		s.page.Close() // streams would last
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	for _, each := range s.servers {

@@ -72,6 +72,7 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 	defer func() {
 		p.passes.calls(p.req.Parent.UID(), "")
 		span.End(err)
+		p.call, p.callTook = name, p.callTook+time.Since(start)
 		p.metrics.Handled(ctx, method, time.Since(start), err)
 	}()
 	if p.client == nil { // a test's own call of the handler, whose assertions must end the test

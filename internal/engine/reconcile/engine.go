@@ -12,6 +12,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/relate"
@@ -51,6 +52,8 @@ type Config struct {
 	KeepHistory bool
 	// FinalizeOnly leaves parents alone that aren't being deleted.
 	FinalizeOnly bool
+	// Journal keeps what the passes did, for Survey and Family. Nil: nothing is kept.
+	Journal *journal.Journal
 }
 
 // An Engine is one operator: everything that its passes share. Its exported
@@ -72,6 +75,8 @@ type Engine struct {
 	loops    *schedule.ConflictDetector
 	events   *observe.EventSink
 	history  *history
+	journal  *journal.Journal // nil: there is none
+	survey   surveyor
 	served   *watch.History // of the API server
 	metrics  *observe.Metrics
 	tracing  *observe.Tracing
@@ -112,6 +117,7 @@ func New(c Config) *Engine {
 		loops:    schedule.NewConflictDetector(conflictLimit, conflictWindow),
 		events:   c.Events,
 		history:  &history{on: c.KeepHistory},
+		journal:  c.Journal,
 		served:   watch.NewHistory(),
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/apierror"
@@ -19,6 +20,7 @@ func (e *Engine) event(on *resource.Resource, kind, reason, note string) {
 	if e.events == nil || e.Config.DryRun {
 		return
 	}
+	e.journal.Tell(time.Now(), on.UID(), kind, reason, note)
 	e.events.Tell(on, kind, reason, note)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,9 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 		p.foreseeFinalizers(p.WantedFinalizers)
 		return nil
 	}
+	begin := time.Now()
 	parent, err := p.setFinalizers(ctx, p.parent, p.WantedFinalizers)
+	p.noteFinalizers(begin, "patch finalizers", parent, err)
 	if err != nil {
 		return fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err)
 	}
@@ -167,7 +170,9 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 
 // letGo takes the operator's finalizers off the parent.
 func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
+	begin := time.Now()
 	parent, err := p.setFinalizers(ctx, p.parent, p.WithoutOurs)
+	p.noteFinalizers(begin, "remove finalizer", parent, err)
 	switch {
 	case apierrors.IsNotFound(err):
 		return p.lookAgain(ctx, fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err))

@@ -16,6 +16,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/relate"
@@ -56,9 +57,12 @@ type pass struct {
 	prompt    plan.Prompt     // what has set off the pass
 	suspected []resource.Type // the types of which creates or deletes have counted for a conflict loop
 
-	did        []string      // what was written, as "verb object", for the log
-	firstWrite time.Time     // when the first write was answered; zero: there was none
-	foreseen   []plan.Change // what would have been written if this weren't a dry run
+	call       string               // the handler's method that was called; empty: none was
+	callTook   time.Duration        // how long it took
+	own        []journal.WriteEntry // writes of the parent itself; nil without a journal
+	did        []string             // what was written, as "verb object", for the log
+	firstWrite time.Time            // when the first write was answered; zero: there was none
+	foreseen   []plan.Change        // what would have been written if this weren't a dry run
 	// failuresOver says that the handler was last told of children that couldn't be
 	// written, and that all of them are written now.
 	failuresOver bool
@@ -298,6 +302,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	// The deletion of the parent does.
 	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
 	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
+	p.note(d, out, err, took)
 	if p.inputs == (plan.Inputs{}) && (out.Again || out.Err || len(p.did) > 0) {
 		p.inputs = p.inputsShown()
 	}
@@ -329,6 +334,7 @@ func (e *Engine) forget(uid types.UID) {
 	e.metrics.ForgetParent(uid)
 	e.loops.Forget(uid)
 	e.serving.forget(uid)
+	e.journal.Forget(uid)
 	e.former.take(uid)
 	if e.related != nil {
 		e.related.Forget(uid)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -26,27 +28,55 @@ const planTries = 5
 // engine's configuration must have DryRun set. A parent whose pass would fail
 // doesn't keep the others from being planned: the error joins what went wrong.
 func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
+	parents, err := e.parentsToPlan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	changes, errs := make([][]plan.Change, len(parents)), make([]error, len(parents))
+	e.each(len(parents), func(i int) { changes[i], errs[i] = e.planParent(ctx, parents[i]) })
+	return slices.Concat(changes...), errors.Join(errs...)
+}
+
+// PlanEach is PlanAll for who doesn't wait for the last parent: found is called for each parent once it is
+// planned, one at a time and in no order, with what its pass would change or why it would fail. parents is
+// how many there are. If ctx ends, the parents that are left aren't planned, and the error is the context's.
+func (e *Engine) PlanEach(ctx context.Context, found func(parent types.NamespacedName, changes []plan.Change, err error, parents int)) error {
+	parents, err := e.parentsToPlan(ctx)
+	if err != nil {
+		return err
+	}
+	var one sync.Mutex
+	e.each(len(parents), func(i int) {
+		changes, err := e.planParent(ctx, parents[i])
+		one.Lock()
+		defer one.Unlock()
+		if ctx.Err() == nil {
+			found(parents[i].Key(), changes, err, len(parents))
+		}
+	})
+	return ctx.Err()
+}
+
+// parentsToPlan lists everything into the store, and returns the parents by namespace and name.
+func (e *Engine) parentsToPlan(ctx context.Context) ([]*resource.Resource, error) {
 	e.once = true
 	if err := e.listAll(ctx); err != nil {
 		return nil, err
 	}
 	e.WarnMissingNamespaces(ctx)
-	parents, err := e.allParents(ctx)
-	if err != nil {
-		return nil, err
+	return e.allParents(ctx)
+}
+
+// planParent plans a parent, or its release if it has left the ParentSelector.
+func (e *Engine) planParent(ctx context.Context, parent *resource.Resource) ([]plan.Change, error) {
+	if _, left := e.store.DepartedParent(parent.UID()); left {
+		return []plan.Change{e.foreseeRelease(parent)}, nil
 	}
-	changes, errs := make([][]plan.Change, len(parents)), make([]error, len(parents))
-	e.each(len(parents), func(i int) {
-		if _, left := e.store.DepartedParent(parents[i].UID()); left {
-			changes[i] = []plan.Change{e.foreseeRelease(parents[i])}
-			return
-		}
-		var err error
-		if changes[i], err = e.planOne(ctx, parents[i]); err != nil {
-			errs[i] = fmt.Errorf("%s: %w", object.RefOf(parents[i]), err)
-		}
-	})
-	return slices.Concat(changes...), errors.Join(errs...)
+	changes, err := e.planOne(ctx, parent)
+	if err != nil {
+		return changes, fmt.Errorf("%s: %w", object.RefOf(parent), err)
+	}
+	return changes, nil
 }
 
 // listAll lists every type into the store, and notes the unlabelled objects that the

@@ -158,6 +158,7 @@ func (p *pass) pause(ctx context.Context) (schedule.Outcome, error) {
 	if news, again := p.memory.Pause(true); news && !plan.IsPaused(status) {
 		p.Logger().InfoContext(ctx, "the parent is paused", "annotation", p.Paused)
 		if p.events != nil && !p.Config.DryRun {
+			p.journal.Tell(time.Now(), p.parent.UID(), observe.Normal, observe.ReasonPaused, text)
 			p.events.TellState(p.parent, observe.Normal, observe.ReasonPaused, text, again)
 		}
 	}

@@ -19,6 +19,9 @@ import (
 	"github.com/roperator/roperator/internal/object"
 )
 
+// verbStatus is the verb of a write of the parent's status, in logs, metrics, spans and the journal.
+const verbStatus = "update status"
+
 // A childrenState is what settleStatus has to know of the children.
 type childrenState struct {
 	changed  bool // the pass has changed a child
@@ -108,14 +111,16 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	if !prompted {
 		p.findStatusRival(ctx, live)
 	}
-	ctx, span := p.tracing.Write(ctx, "update status", object.RefOf(p.parent))
+	ctx, span := p.tracing.Write(ctx, verbStatus, object.RefOf(p.parent))
+	begin := time.Now()
 	answer, err := p.client.Update(client.WarningsTo(ctx, p, object.RefOf(p.parent)), p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
 	span.End(err)
 	redundant := err == nil && answer.ResourceVersion() == p.parent.ResourceVersion() // the server saw no difference
+	p.noteStatus(begin, want, live, redundant, err)
 	if redundant {
-		p.metrics.Wrote(p.parent.Type(), "update status", observe.WriteRedundant)
+		p.metrics.Wrote(p.parent.Type(), verbStatus, observe.WriteRedundant)
 	} else {
-		p.metrics.Wrote(p.parent.Type(), "update status", observe.WriteResult(err))
+		p.metrics.Wrote(p.parent.Type(), verbStatus, observe.WriteResult(err))
 	}
 	outdated := apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 	switch {
@@ -140,7 +145,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	if redundant {
 		return schedule.Outcome{}, nil
 	}
-	p.wrote("update status")
+	p.wrote(verbStatus)
 	out := schedule.Outcome{Again: true}
 	if !prompted && !told {
 		out.Throttled = p.suspectStatus(want, live)

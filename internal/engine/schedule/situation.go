@@ -24,6 +24,22 @@ type Situation struct {
 func (s *Scheduler) Situation(uid types.UID) Situation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	out := s.situationLocked(uid)
+	if out.Queued {
+		out.Place = s.placeLocked(s.mu.parents[uid])
+	}
+	return out
+}
+
+// Glance returns the Situation but for the Place, which takes as long to find as the queue is.
+func (s *Scheduler) Glance(uid types.UID) Situation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.situationLocked(uid)
+}
+
+// situationLocked returns the Situation but for the Place.
+func (s *Scheduler) situationLocked(uid types.UID) Situation {
 	if !s.mu.closed {
 		s.expireLocked(time.Now())
 	}
@@ -32,9 +48,6 @@ func (s *Scheduler) Situation(uid types.UID) Situation {
 		return Situation{}
 	}
 	out := Situation{Running: e.running, Queued: e.queued(), Trigger: e.why, Failures: e.failures, Since: e.failingSince, Throttles: e.throttles}
-	if e.queued() {
-		out.Place = s.placeLocked(e)
-	}
 	if e.timerIndex >= 0 {
 		out.Next = e.timerAt
 		if out.Trigger == "" {

@@ -1,0 +1,166 @@
+package window
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/roperator/roperator/internal/engine/explain"
+	"github.com/roperator/roperator/internal/engine/view"
+)
+
+// explainEvery is how long after an explanation another one of the same parent begins, at the earliest.
+const explainEvery = 2 * time.Second
+
+// explainAgain is how long after one that has failed.
+const explainAgain = 10 * time.Second
+
+// serveParent streams one parent.
+func (w *Window) serveParent(rw http.ResponseWriter, req *http.Request) {
+	t, ok := w.target(rw, req, true)
+	if !ok {
+		return
+	}
+	ctx, end, ok := w.begin(rw, req)
+	if !ok {
+		return
+	}
+	defer end()
+	if req.Method == http.MethodHead {
+		return
+	}
+	release := w.source.Tap(t.operator, t.parent)
+	defer release()
+	p := &parentStream{stream: newStream(rw), window: w, target: t}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	changed := make(chan explain.Process, 1)
+	wg.Go(func() {
+		defer cancel() // the client can't be told anything any more
+		p.explainAll(ctx, changed)
+	})
+	if p.send("begin", begun{t.operator}) == nil {
+		every(ctx, lookEvery, func() error { return p.tellFamily(changed) })
+	}
+}
+
+// A parentStream is one client's. The goroutine that tells of the family owns the fields below.
+type parentStream struct {
+	*stream
+	window *Window
+	target target
+
+	asked   bool   // for an explanation
+	known   bool   // the operator knew the parent when it was last looked at
+	version string // of the family when an explanation was last asked for
+	told    []byte // the last family that was sent
+}
+
+// tellFamily sends what is known of the parent if it has changed, and asks for an explanation then. changed
+// gets what the process knows.
+func (p *parentStream) tellFamily(changed chan explain.Process) error {
+	family, known, err := p.look()
+	if err != nil {
+		return err
+	}
+	if !p.asked || p.known != known || p.version != family.Version {
+		first := !p.asked
+		was := p.known
+		p.asked, p.known, p.version = true, known, family.Version
+		select { // the newest counts
+		case <-changed:
+		default:
+		}
+		changed <- family.Process
+		if !known && (first || was) {
+			p.told = nil
+			if err := p.send("unknown", struct{}{}); err != nil {
+				return err
+			}
+		}
+	}
+	if !known {
+		return p.tick()
+	}
+	body, err := json.Marshal(family)
+	if err != nil {
+		return fmt.Errorf("family: %w", err)
+	}
+	if bytes.Equal(body, p.told) {
+		return p.tick()
+	}
+	p.told = body
+	return p.send("family", json.RawMessage(body))
+}
+
+// errPanic says that the source of the window has panicked; the log says more.
+var errPanic = errors.New("the operator panicked; its log says more")
+
+// look looks at the parent.
+func (p *parentStream) look() (family view.Family, known bool, err error) {
+	defer p.window.recovered("parent", &err)
+	family, known = p.window.source.Family(p.target.operator, p.target.parent)
+	return family, known, nil
+}
+
+// recovered turns a panic into an error, and logs it. It is deferred.
+func (w *Window) recovered(what string, err *error) {
+	if v := recover(); v != nil {
+		w.opts.Log.Error("window: "+what+" panicked", "panic", v)
+		*err = errPanic
+	}
+}
+
+// explainAll explains the parent whenever it has changed, and not too often, until ctx ends or the client
+// can't be told. What couldn't be explained is tried again.
+func (p *parentStream) explainAll(ctx context.Context, changed <-chan explain.Process) {
+	var known explain.Process
+	var again <-chan time.Time // nil: the last explanation was sent
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case known = <-changed:
+		case <-again:
+		}
+		explained, err := p.explainOnce(ctx, known)
+		if again = nil; !explained {
+			again = time.After(explainAgain)
+		}
+		if err != nil || !pause(ctx, explainEvery) {
+			return
+		}
+	}
+}
+
+// explainOnce sends an explanation, or why there is none. An error says that the client can't be told.
+func (p *parentStream) explainOnce(ctx context.Context, known explain.Process) (explained bool, err error) {
+	select {
+	case p.window.explain <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	explanation, err := p.explanation(ctx, known)
+	<-p.window.explain
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case err != nil:
+		return false, p.send("problem", problem{err.Error()})
+	}
+	return true, p.send("explanation", explanation)
+}
+
+// explanation asks the source.
+func (p *parentStream) explanation(ctx context.Context, known explain.Process) (out explain.Explanation, err error) {
+	defer p.window.recovered("explanation", &err)
+	return p.window.source.Explain(ctx, p.target.operator, p.target.parent, known)
+}
