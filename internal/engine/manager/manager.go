@@ -152,7 +152,7 @@ func (m *Manager) addOperators(specs []Spec) error {
 		o := &operator{
 			cfg: defaults.Apply(s.Config), handler: s.Handler, opts: &m.opts, log: m.log.With("controller", s.Config.Name), departedWithin: s.DepartedWithin,
 		}
-		if m.opts.WindowAddress != "" {
+		if m.opts.keepsJournal() {
 			o.tap = recording.NewTap(tappedCalls, tappedBytes)
 			o.handler = o.tap.Handler(s.Handler)
 		}

@@ -120,7 +120,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 		related.DropHeldFields()
 	}
 	var kept *journal.Journal
-	if o.opts.WindowAddress != "" || o.opts.KeepJournal {
+	if o.opts.keepsJournal() {
 		kept = journal.New()
 	}
 	e := reconcile.New(reconcile.Config{

@@ -66,6 +66,9 @@ func (o *Options) checkWindow() error {
 	return nil
 }
 
+// keepsJournal says whether what operators do is kept for a window.
+func (o *Options) keepsJournal() bool { return o.WindowAddress != "" || o.KeepJournal }
+
 // newWindow returns the window. It makes no request.
 func (m *Manager) newWindow(l *client.Link) *Window {
 	return &Window{Loopback: isLoopback(m.opts.WindowAddress), Log: m.log, manager: m, link: l.Rehearsing(), rehearsals: newRehearsals()}
