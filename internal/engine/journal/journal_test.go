@@ -48,7 +48,9 @@ func TestPassIsShown(t *testing.T) {
 		ID: "abc", Start: start(), Took: 1500 * time.Microsecond, Waited: time.Millisecond, Trigger: "Site shop/web", More: 2, Call: "Sync", CallTook: 250 * time.Microsecond,
 		Err: errors.New("it failed"), Throttled: true, Writes: []WriteEntry{write("a"), failed}, MoreWrites: 4,
 	})
-	cm := func(name string) Object { return Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name} }
+	cm := func(name string) Object {
+		return Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}
+	}
 	require.Equal(t, []Pass{{
 		Number: 1, ID: "abc", Start: start(), Millis: 1.5, WaitedMillis: 1, Trigger: "Site shop/web", More: 2, Call: "Sync", CallMillis: 0.25, Error: "it failed", Throttled: true,
 		Writes: []Write{

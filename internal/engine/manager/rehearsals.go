@@ -28,9 +28,14 @@ const (
 // The rehearsals are what the window has the operators' handlers and the API server tell: explanations, plans,
 // and calls that are recorded. Nothing is written by them. A handler may not heed the end of its context: nobody
 // waits for it then, but it keeps its place, so that only so many calls can be left behind.
-type rehearsals struct{ places chan struct{} }
+type rehearsals struct {
+	places chan struct{}
+	log    *slog.Logger
+}
 
-func newRehearsals() rehearsals { return rehearsals{make(chan struct{}, maxRehearsals)} }
+func newRehearsals(log *slog.Logger) rehearsals {
+	return rehearsals{make(chan struct{}, maxRehearsals), log}
+}
 
 // errBusy says that there is no place for another rehearsal.
 var errBusy = fmt.Errorf("%d looks at parents are under way, or their handlers don't return; try again later", maxRehearsals)
@@ -53,7 +58,8 @@ func (r rehearsals) run(ctx context.Context, timeout time.Duration, do func(cont
 		defer func() { <-r.places }()
 		defer func() {
 			if v := recover(); v != nil {
-				done <- fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+				r.log.ErrorContext(ctx, "a look through the window panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+				done <- fmt.Errorf("panic: %v; the log has its stack", v)
 			}
 		}()
 		done <- do(ctx)

@@ -71,7 +71,7 @@ func (o *Options) keepsJournal() bool { return o.WindowAddress != "" || o.KeepJo
 
 // newWindow returns the window. It makes no request.
 func (m *Manager) newWindow(l *client.Link) *Window {
-	return &Window{Loopback: isLoopback(m.opts.WindowAddress), Log: m.log, manager: m, link: l.Rehearsing(), rehearsals: newRehearsals()}
+	return &Window{Loopback: isLoopback(m.opts.WindowAddress), Log: m.log, manager: m, link: l.Rehearsing(), rehearsals: newRehearsals(m.log)}
 }
 
 // windowListenAddress returns the address to listen at: on a loopback address unless it names another host.

@@ -23,6 +23,7 @@ func TestSituation(t *testing.T) {
 		require.Equal(t, Situation{Queued: true, Trigger: "first"}, s.Situation("a"))
 		require.Equal(t, Situation{Queued: true, Place: 1, Trigger: "second"}, s.Situation("b"))
 		require.Equal(t, Situation{Queued: true, Place: 2, Trigger: "third"}, s.Situation("c"), "the fresh ones go first")
+		require.Equal(t, Situation{Queued: true, Trigger: "third"}, s.Glance("c"), "the same without its place")
 
 		d, ok := s.Next(t.Context())
 		require.True(t, ok)
