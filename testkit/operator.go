@@ -21,6 +21,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/observe"
+	windowpage "github.com/roperator/roperator/internal/window"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/runner"
 )
@@ -70,7 +71,10 @@ func managerOptions(opts runner.Options) manager.Options {
 	out := manager.Options{
 		RESTConfig: opts.RESTConfig, Logger: opts.Logger, Metrics: observe.NewRegistry(opts.Metrics), TracerProvider: opts.TracerProvider,
 		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true, NamespacesExist: true,
-		ParentMetrics: opts.ParentMetrics,
+		ParentMetrics: opts.ParentMetrics, WindowAddress: opts.WindowAddress,
+		NewWindow: func(w *manager.Window) manager.WindowPage {
+			return windowpage.New(w, windowpage.Options{Loopback: w.Loopback, Protect: w.Protect, Log: w.Log})
+		},
 	}
 	if opts.MetricsSecure != nil {
 		out.MetricsSecure = new(access.Security(*opts.MetricsSecure))
