@@ -182,6 +182,7 @@ func TestEncode_Refusals(t *testing.T) {
 		"no parent":    {"the same", Call{Kind: KindSync, Request: &handler.SyncRequest{}}, "sync: request: no parent"},
 		"response":     {"no handler returns it", Call{Kind: KindSync, Request: about(t, "one"), Response: handler.SyncResponse{}}, "sync: response: a handler.SyncResponse isn't one"},
 		"status":       {"it can't be JSON", Call{Kind: KindSync, Request: about(t, "one"), Response: &handler.SyncResponse{Status: func() {}}}, "sync: status: "},
+		"number":       {"no JSON of the API server has it", Call{Kind: KindSync, Request: about(t, "one"), Response: &handler.SyncResponse{Status: json.Number("1e999")}}, "value: the number is beyond a float64"},
 		"final status": {"it can't be JSON", Call{Kind: KindFinalize, Request: about(t, "one"), Response: &handler.FinalizeResponse{Status: func() {}}}, "finalize: status: "},
 		"child":        {"it is nil", Call{Kind: KindSync, Request: about(t, "one"), Response: children(nil)}, "sync: child 0: object is nil"},
 		"secret":       {"broken JSON", Call{Kind: KindSync, Request: about(t, "one"), Response: children(secret)}, "sync: child 0: "},
@@ -197,6 +198,13 @@ func TestEncode_Refusals(t *testing.T) {
 }
 
 func secret0() map[string]any { return map[string]any{"kind": "Secret"} }
+
+func TestBesideError(t *testing.T) {
+	t.Parallel()
+	events := []handler.Event{{Reason: "Seen"}}
+	all := &Answer{Status: 1, Children: []map[string]any{{}}, KeepChildren: true, Finalized: true, After: "1s", Events: events}
+	require.Equal(t, &Answer{Status: 1, After: "1s", Events: events}, all.BesideError(), "the engine ignores the rest")
+}
 
 func TestMake(t *testing.T) {
 	t.Parallel()

@@ -26,6 +26,7 @@ func secretAs(value string) map[string]any {
 		"stringData": map[string]any{"k": value, "list": []any{value}},
 		"stringdata": map[string]any{"a typing error": map[string]any{"k": value}},
 		"odd":        value,
+		"nothing":    nil,
 		"after":      value, // not what handler.After said
 	}
 }
@@ -113,6 +114,13 @@ func TestHidden_Forms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHidden_OddTypes: a field is told only if it is what the API server has there.
+func TestHidden_OddTypes(t *testing.T) {
+	t.Parallel()
+	out := Hidden(map[string]any{"kind": "Secret", "data": true, "type": false, "immutable": "s3cret", "apiVersion": int64(4711)}, Alike)
+	require.Equal(t, map[string]any{"kind": "Secret", "data": "hidden", "type": "hidden", "immutable": "hidden", "apiVersion": "hidden"}, out)
 }
 
 // TestHiddenChild: what the handler said beside a Secret stays, and can be compared.

@@ -22,9 +22,9 @@ const maxTapped = 16
 // operator, whose parents it tells apart by namespace and name. Its methods may be called
 // concurrently.
 type Tap struct {
-	max, maxBytes int
-	hide          Hider        // by a key that is never told
-	open          atomic.Int32 // how many parents are tapped
+	maxLines, maxBytes int
+	hide               Hider        // by a key that is never told
+	open               atomic.Int32 // how many parents are tapped
 
 	mu struct {
 		sync.Mutex
@@ -39,10 +39,10 @@ type tapped struct {
 	bytes   int      // of lines
 }
 
-// NewTap returns a Tap that keeps the newest calls of each parent: at most max, of at most
+// NewTap returns a Tap that keeps the newest calls of each parent: at most maxLines, of at most
 // maxBytes bytes in total.
-func NewTap(max, maxBytes int) *Tap {
-	t := &Tap{max: max, maxBytes: maxBytes, hide: ByKey(rand.Text())}
+func NewTap(maxLines, maxBytes int) *Tap {
+	t := &Tap{maxLines: maxLines, maxBytes: maxBytes, hide: ByKey(rand.Text())}
 	t.mu.parents = map[types.NamespacedName]*tapped{}
 	return t
 }
@@ -142,8 +142,8 @@ func (t *Tap) keep(_ context.Context, c Call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.mu.parents[c.Request.Parent.Key()]
-	if p != nil && err == nil && len(text) <= t.maxBytes && t.max > 0 {
-		p.add(text, t.max, t.maxBytes)
+	if p != nil && err == nil && len(text) <= t.maxBytes && t.maxLines > 0 {
+		p.add(text, t.maxLines, t.maxBytes)
 	}
 }
 

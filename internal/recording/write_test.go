@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,7 +39,7 @@ func TestWriter(t *testing.T) {
 	require.NoError(t, w.Call(good))
 	lines := strings.Split(file.String(), "\n")
 	require.Len(t, lines, 4)
-	require.Equal(t, `{"format":"roperator-recording/v1"}`, lines[0])
+	require.JSONEq(t, `{"format":"roperator-recording/v1"}`, lines[0])
 	require.Equal(t, lines[1], lines[2])
 	require.EqualError(t, w.Call(good), "recording: disk full")
 	file.left = 1
@@ -119,6 +121,9 @@ func TestRead(t *testing.T) {
 				require.ErrorContains(t, failure, tc.want, tc.reason)
 			}
 		})
+	}
+	for _, err := range Read(io.MultiReader(strings.NewReader(head+"\n"), iotest.ErrReader(errors.New("disk gone")))) {
+		require.EqualError(t, err, "line 2: disk gone")
 	}
 	for entry, err := range Read(strings.NewReader(whole)) {
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -8,7 +9,7 @@ import (
 // A hub looks at one operator for all who follow it. While nobody does, it doesn't look and has no
 // goroutine. It is safe for concurrent use.
 type hub struct {
-	look func() look
+	look func() (seen look, ok bool) // false: it can't be looked at
 
 	mu struct {
 		sync.Mutex
@@ -19,14 +20,14 @@ type hub struct {
 	}
 }
 
-func newHub(see func() look) *hub {
+func newHub(see func() (look, bool)) *hub {
 	h := &hub{look: see}
 	h.mu.followers = map[chan look]struct{}{}
 	return h
 }
 
 // join returns a channel that gets the newest look again and again, until leave is called. Whoever is slow
-// misses those between.
+// misses those between. The channel is closed if the operator can't be looked at.
 func (h *hub) join() (looks <-chan look, leave func()) {
 	own := make(chan look, 1)
 	h.mu.Lock()
@@ -54,7 +55,7 @@ func (h *hub) leave(own chan look) {
 	h.mu.Lock()
 	delete(h.mu.followers, own)
 	last, ended := len(h.mu.followers) == 0, h.mu.ended
-	if last {
+	if last && h.mu.stop != nil {
 		close(h.mu.stop)
 		h.mu.stop, h.mu.newest = nil, nil
 	}
@@ -64,13 +65,16 @@ func (h *hub) leave(own chan look) {
 	}
 }
 
-// run looks once a lookEvery, until stop is closed.
+// run looks once a lookEvery, until stop is closed or a look fails.
 func (h *hub) run(stop <-chan struct{}) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {
-		seen := h.look()
-		seen.parents = sorted(seen.parents)
+		seen, ok := h.look()
+		if !ok {
+			h.fail(stop)
+			return
+		}
 		h.pass(stop, seen)
 		select {
 		case <-stop:
@@ -96,5 +100,38 @@ func (h *hub) pass(stop <-chan struct{}, seen look) {
 		default:
 		}
 		own <- seen // there is room: nobody else sends
+	}
+}
+
+// fail leaves all followers without looks.
+func (h *hub) fail(stop <-chan struct{}) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	select {
+	case <-stop: // these aren't the followers for whom this goroutine looks
+		return
+	default:
+	}
+	for own := range h.mu.followers {
+		close(own)
+	}
+	clear(h.mu.followers)
+	h.mu.stop, h.mu.newest = nil, nil
+}
+
+// follow calls tell with each look of the hub, until tell fails, the hub does or ctx ends. The hub looks as long
+// as somebody follows it.
+func (h *hub) follow(ctx context.Context, tell func(look) error) {
+	looks, leave := h.join()
+	defer leave()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case seen, ok := <-looks:
+			if !ok || tell(seen) != nil {
+				return
+			}
+		}
 	}
 }

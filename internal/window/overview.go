@@ -3,7 +3,6 @@ package window
 import (
 	"cmp"
 	"context"
-	"net/http"
 	"slices"
 	"time"
 
@@ -11,9 +10,10 @@ import (
 )
 
 const (
-	lookEvery    = time.Second     // at an operator
-	figuresEvery = 2 * time.Second // to a client
-	// rowsOfEvent is how many parents one event tells of at most.
+	lookEvery = time.Second // at an operator
+	// figuresEvery is how often a client gets figures: with every second look, though it come a little early.
+	figuresEvery = 2*lookEvery - lookEvery/4
+	// rowsOfEvent is how many parents one event tells of at most, and of how many that are gone.
 	rowsOfEvent = 2000
 )
 
@@ -24,16 +24,15 @@ type look struct {
 	figures view.Figures
 }
 
-// look looks at an operator. A panic is that of an operator that doesn't run.
-func (w *Window) look(operator string) (out look) {
-	defer func() {
-		if v := recover(); v != nil {
-			w.opts.Log.Error("window: overview panicked", "operator", operator, "panic", v)
-			out = look{}
-		}
+// look looks at an operator, and returns false if that panics.
+func (w *Window) look(operator string) (out look, ok bool) {
+	var err error
+	func() {
+		defer w.recovered("the overview of "+operator, &err)
+		seen, running := w.source.Overview(operator)
+		out = look{running, sorted(seen.Parents), seen.Figures}
 	}()
-	seen, running := w.source.Overview(operator)
-	return look{running, seen.Parents, seen.Figures}
+	return out, err == nil
 }
 
 // overviewBegun is the data of the event begin of an overview.
@@ -51,20 +50,8 @@ type parentsEvent struct {
 }
 
 // serveOverview streams the overview of an operator.
-func (w *Window) serveOverview(rw http.ResponseWriter, req *http.Request) {
-	t, ok := w.target(rw, req, false)
-	if !ok {
-		return
-	}
-	ctx, end, ok := w.begin(rw, req)
-	if !ok {
-		return
-	}
-	defer end()
-	if req.Method == http.MethodHead {
-		return
-	}
-	o := &overviewStream{stream: newStream(rw), operators: w.source.Operators(), operator: t.operator}
+func (w *Window) serveOverview(ctx context.Context, a *answer, t target) {
+	o := &overviewStream{stream: w.stream(a), operators: w.source.Operators(), operator: t.operator}
 	w.hubs[t.operator].follow(ctx, o.tell)
 }
 
@@ -76,15 +63,16 @@ type overviewStream struct {
 
 	begun   bool          // the event begin was sent
 	running bool          // what it said
+	started time.Time     // when that engine began to work
 	told    []view.Parent // what the client knows
 	all     bool          // the client knows of the first parents
-	figures time.Time     // of the last that were sent
+	figures time.Time     // when they were sent last
 }
 
 // tell sends what a look has that the client doesn't know.
 func (o *overviewStream) tell(seen look) error {
-	if !o.begun || o.running != seen.running {
-		o.begun, o.running, o.all, o.told, o.figures = true, seen.running, false, nil, time.Time{}
+	if !o.begun || o.running != seen.running || !o.started.Equal(seen.figures.Started) {
+		o.begun, o.running, o.started, o.all, o.told, o.figures = true, seen.running, seen.figures.Started, false, nil, time.Time{}
 		if err := o.send("begin", overviewBegun{o.operators, o.operator, seen.running}); err != nil {
 			return err
 		}
@@ -98,30 +86,22 @@ func (o *overviewStream) tell(seen look) error {
 			return err
 		}
 	}
-	if err := o.tellParents(seen.parents); err != nil {
-		return err
-	}
-	return o.tick()
+	return o.tellParents(seen.parents)
 }
 
 // tellParents sends the parents that have changed, come or gone.
 func (o *overviewStream) tellParents(parents []view.Parent) error {
 	changed, gone := differences(o.told, parents)
-	if o.all && len(changed) == 0 && len(gone) == 0 {
-		return nil
-	}
 	o.told = parents
-	for {
-		n := min(len(changed), rowsOfEvent)
-		event := parentsEvent{All: !o.all, Set: rows(changed[:n]), Gone: gone}
-		o.all = true
+	for !o.all || len(changed) > 0 || len(gone) > 0 {
+		n, m := min(len(changed), rowsOfEvent), min(len(gone), rowsOfEvent)
+		event := parentsEvent{All: !o.all, Set: rows(changed[:n]), Gone: gone[:m]}
+		o.all, changed, gone = true, changed[n:], gone[m:]
 		if err := o.send("parents", event); err != nil {
 			return err
 		}
-		if changed, gone = changed[n:], [][2]string{}; len(changed) == 0 {
-			return nil
-		}
 	}
+	return nil
 }
 
 // differences returns the parents that are in after and not so in before, and the names of those that are in
@@ -174,21 +154,4 @@ func sorted(parents []view.Parent) []view.Parent {
 		return parents
 	}
 	return slices.SortedFunc(slices.Values(parents), compare)
-}
-
-// follow calls tell with each look of the hub, until it fails or ctx ends. The hub looks as long as somebody
-// follows it.
-func (h *hub) follow(ctx context.Context, tell func(look) error) {
-	looks, leave := h.join()
-	defer leave()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case seen := <-looks:
-			if tell(seen) != nil {
-				return
-			}
-		}
-	}
 }

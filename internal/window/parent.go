@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -21,29 +19,16 @@ const explainEvery = 2 * time.Second
 const explainAgain = 10 * time.Second
 
 // serveParent streams one parent.
-func (w *Window) serveParent(rw http.ResponseWriter, req *http.Request) {
-	t, ok := w.target(rw, req, true)
-	if !ok {
-		return
-	}
-	ctx, end, ok := w.begin(rw, req)
-	if !ok {
-		return
-	}
-	defer end()
-	if req.Method == http.MethodHead {
-		return
-	}
+func (w *Window) serveParent(ctx context.Context, a *answer, t target) {
 	release := w.source.Tap(t.operator, t.parent)
 	defer release()
-	p := &parentStream{stream: newStream(rw), window: w, target: t}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	p := &parentStream{stream: w.stream(a), window: w, target: t}
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	changed := make(chan explain.Process, 1)
-	wg.Go(func() {
+	wg.Go(func() { // ends with ctx
 		defer cancel() // the client can't be told anything any more
 		p.explainAll(ctx, changed)
 	})
@@ -101,22 +86,11 @@ func (p *parentStream) tellFamily(changed chan explain.Process) error {
 	return p.send("family", json.RawMessage(body))
 }
 
-// errPanic says that the source of the window has panicked; the log says more.
-var errPanic = errors.New("the operator panicked; its log says more")
-
 // look looks at the parent.
 func (p *parentStream) look() (family view.Family, known bool, err error) {
-	defer p.window.recovered("parent", &err)
+	defer p.window.recovered("the family of "+p.target.String(), &err)
 	family, known = p.window.source.Family(p.target.operator, p.target.parent)
 	return family, known, nil
-}
-
-// recovered turns a panic into an error, and logs it. It is deferred.
-func (w *Window) recovered(what string, err *error) {
-	if v := recover(); v != nil {
-		w.opts.Log.Error("window: "+what+" panicked", "panic", v)
-		*err = errPanic
-	}
 }
 
 // explainAll explains the parent whenever it has changed, and not too often, until ctx ends or the client
@@ -161,6 +135,6 @@ func (p *parentStream) explainOnce(ctx context.Context, known explain.Process) (
 
 // explanation asks the source.
 func (p *parentStream) explanation(ctx context.Context, known explain.Process) (out explain.Explanation, err error) {
-	defer p.window.recovered("explanation", &err)
+	defer p.window.recovered("the explanation of "+p.target.String(), &err)
 	return p.window.source.Explain(ctx, p.target.operator, p.target.parent, known)
 }

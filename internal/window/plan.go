@@ -2,7 +2,7 @@ package window
 
 import (
 	"context"
-	"net/http"
+	"sync"
 	"time"
 
 	"github.com/roperator/roperator/internal/engine/view"
@@ -12,32 +12,26 @@ import (
 const progressEvery = 200 * time.Millisecond
 
 // servePlan streams a plan of all parents. There is one at a time.
-func (w *Window) servePlan(rw http.ResponseWriter, req *http.Request) {
-	t, ok := w.target(rw, req, false)
-	if !ok {
-		return
-	}
-	ctx, end, ok := w.begin(rw, req)
-	if !ok {
-		return
-	}
-	defer end()
-	if req.Method == http.MethodHead {
-		return
-	}
+func (w *Window) servePlan(ctx context.Context, a *answer, t target) {
 	select {
 	case w.plan <- struct{}{}:
 		defer func() { <-w.plan }()
 	default:
-		unavailable(rw, "a plan is under way; wait for its end")
+		unavailable(a.rw, "a plan is under way; wait for its end")
 		return
 	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	p := &planStream{stream: newStream(rw), giveUp: cancel}
+	p := &planStream{stream: w.stream(a), giveUp: cancel}
 	if p.send("begin", begun{t.operator}) != nil {
 		return
 	}
+	wg.Go(func() { // ends with ctx
+		defer cancel() // the client can't be told anything any more
+		every(ctx, lookEvery, p.tick)
+	})
 	err := w.planAll(ctx, t.operator, p.tell)
 	switch {
 	case ctx.Err() != nil:
@@ -50,7 +44,7 @@ func (w *Window) servePlan(rw http.ResponseWriter, req *http.Request) {
 
 // planAll asks the source.
 func (w *Window) planAll(ctx context.Context, operator string, found func(view.Planned, int)) (err error) {
-	defer w.recovered("plan", &err)
+	defer w.recovered("the plan of "+operator, &err)
 	return w.source.Plan(ctx, operator, found)
 }
 

@@ -20,6 +20,9 @@ type target struct {
 	parent   types.NamespacedName
 }
 
+// String names the parent and its operator for the log.
+func (t target) String() string { return fmt.Sprintf("%q of %s", t.parent.String(), t.operator) }
+
 // target reads a query. It answers the request and returns false if the query is wrong. parent says that
 // it must name a parent.
 func (w *Window) target(rw http.ResponseWriter, req *http.Request, parent bool) (target, bool) {

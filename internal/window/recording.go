@@ -3,48 +3,63 @@ package window
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// maxRecording bounds a recording, in bytes.
-const maxRecording = 16 << 20
+const (
+	// maxRecording bounds a recording, in bytes. It is held as a whole, so that a client gets all of it or an error.
+	maxRecording = 16 << 20
+	// partOfFile is how much of a file a client must take at a time, in bytes.
+	partOfFile = 256 << 10
+	// recordingType is the media type of a recording: lines of JSON.
+	recordingType = "application/x-ndjson"
+	// maxFileName is how long the name of a file may be before its ending, in bytes; file systems take 255 with it.
+	maxFileName = 200
+)
 
 // errLarge says that there is no recording, since it would be too large.
 var errLarge = fmt.Errorf("the recording is larger than %d MiB", maxRecording>>20)
 
 // serveRecording answers with a file.
-func (w *Window) serveRecording(rw http.ResponseWriter, req *http.Request) {
-	t, ok := w.target(rw, req, true)
-	if !ok {
-		return
-	}
-	ctx, end, ok := w.begin(rw, req)
-	if !ok {
-		return
-	}
-	defer end()
-	if req.Method == http.MethodHead {
-		return
-	}
+func (w *Window) serveRecording(ctx context.Context, a *answer, t target) {
 	file := &bounded{}
 	if err := w.record(ctx, t, file); err != nil {
-		http.Error(rw, err.Error(), http.StatusConflict)
+		http.Error(a.rw, err.Error(), codeOf(err))
 		return
 	}
-	rw.Header().Set("Content-Type", "application/x-ndjson")
-	rw.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(t)))
-	rw.Header().Set("Content-Length", strconv.Itoa(file.Len()))
-	_, _ = file.WriteTo(rw) // a client that is gone needs no answer
+	a.rw.Header().Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(t)))
+	a.rw.Header().Set("Content-Length", strconv.Itoa(file.Len()))
+	a.begin(recordingType)
+	for part := range slices.Chunk(file.Bytes(), partOfFile) {
+		if a.write(part) != nil {
+			return // a client that is gone needs no answer
+		}
+	}
 }
 
 // record asks the source.
 func (w *Window) record(ctx context.Context, t target, to io.Writer) (err error) {
-	defer w.recovered("recording", &err)
+	defer w.recovered("the recording of "+t.String(), &err)
 	return w.source.Record(ctx, t.operator, t.parent, to)
+}
+
+// codeOf returns the status of an answer that says why there is no recording.
+func codeOf(err error) int {
+	switch {
+	case errors.Is(err, errPanic) || errors.Is(err, errLarge):
+		return http.StatusInternalServerError
+	case errors.Is(err, context.Canceled):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusConflict // the parent isn't in a state in which there is one
 }
 
 // fileName returns a name for the recording of a parent that every file system takes.
@@ -55,7 +70,8 @@ func fileName(t target) string {
 			parts = append(parts, strings.Map(plain, strings.ToLower(name)))
 		}
 	}
-	return strings.Join(parts, "_") + ".recording.jsonl"
+	name := strings.TrimLeft(strings.Join(parts, "-"), ".")
+	return name[:min(len(name), maxFileName)] + ".recording.jsonl"
 }
 
 // plain returns a character that may be in the name of a file, in the place of any.

@@ -16,6 +16,7 @@ func setHeaders(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Permissions-Policy", "camera=(), geolocation=(), microphone=()")
+	h.Set("Cache-Control", "no-store") // but for the page, which has no data in it
 }
 
 // accept answers the requests that are refused whoever sends them, and returns false for them. page says that

@@ -3,84 +3,56 @@ package window
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
-	"sync"
+	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
-const (
-	// patience is how long a client may take nothing.
-	patience = 10 * time.Second
-	// keepAlive is how long a stream is silent at most.
-	keepAlive = 15 * time.Second
-)
+// keepAlive is how long a stream is silent at most.
+const keepAlive = 15 * time.Second
+
+// eventStream is the media type of streams.
+const eventStream = "text/event-stream"
 
 // A stream writes events to one client. Its methods may be called concurrently.
 type stream struct {
-	rw      http.ResponseWriter
-	control *http.ResponseController
-
-	mu struct {
-		sync.Mutex
-		err  error     // why nothing can be written any more
-		last time.Time // when something was written last
-	}
+	*answer
+	log  *slog.Logger
+	last atomic.Int64 // when something was written last, in nanoseconds
 }
 
-// newStream begins the answer to a request.
-func newStream(rw http.ResponseWriter) *stream {
-	rw.Header().Set("Content-Type", "text/event-stream")
-	rw.Header().Set("X-Accel-Buffering", "no") // proxies are to pass it on at once
-	rw.WriteHeader(http.StatusOK)
-	return &stream{rw: rw, control: http.NewResponseController(rw)}
+// stream begins to answer with events.
+func (w *Window) stream(a *answer) *stream {
+	a.rw.Header().Set("X-Accel-Buffering", "no") // proxies are to pass it on at once
+	a.begin(eventStream)
+	return &stream{answer: a, log: w.opts.Log}
 }
 
-// send writes an event. An error says that the client is gone, or takes nothing.
+// send writes an event. An error says that the client is gone, or takes nothing, or that the event can't be
+// told.
 func (s *stream) send(name string, data any) error {
 	body, err := json.Marshal(data)
 	if err != nil {
+		s.log.Error("window: an event can't be told", "event", name, "error", err)
 		return fmt.Errorf("event %s: %w", name, err)
 	}
-	return s.write("event: " + name + "\ndata: " + string(body) + "\n\n")
+	return s.say("event: " + name + "\ndata: " + string(body) + "\n\n")
 }
 
-// write writes text, unless an earlier write has failed.
-func (s *stream) write(text string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.err != nil {
-		return s.mu.err
-	}
-	s.mu.last = time.Now()
-	s.mu.err = s.writeLocked(text)
-	return s.mu.err
-}
-
-func (s *stream) writeLocked(text string) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("stream: %w", err)
-	}
-	if _, err := s.rw.Write([]byte(text)); err != nil {
-		return fmt.Errorf("stream: %w", err)
-	}
-	if err := s.control.Flush(); err != nil {
-		return fmt.Errorf("stream: %w", err)
-	}
-	return nil
+// say writes text, and notes when.
+func (s *stream) say(text string) error {
+	s.last.Store(time.Now().UnixNano())
+	return s.write([]byte(text))
 }
 
 // tick writes a comment if nothing was written for long, so that proxies and clients know that the
 // stream lives.
 func (s *stream) tick() error {
-	s.mu.Lock()
-	silent := time.Since(s.mu.last)
-	s.mu.Unlock()
-	if silent < keepAlive {
+	if time.Now().UnixNano()-s.last.Load() < int64(keepAlive) {
 		return nil
 	}
-	return s.write(": \n\n")
+	return s.say(": \n\n")
 }
 
 // A problem is the data of an event of that name.
@@ -96,5 +68,17 @@ type begun struct {
 // every calls do at once and then every period, until it fails or ctx ends.
 func every(ctx context.Context, period time.Duration, do func() error) {
 	for do() == nil && pause(ctx, period) {
+	}
+}
+
+// pause returns after d, false if ctx has ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }

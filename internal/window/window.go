@@ -5,11 +5,14 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"time"
 )
 
-// maxStreams is how many streams, plans and recordings may be open at once.
-const maxStreams = 32
+const (
+	// maxStreams is how many streams, plans and recordings may be open at once.
+	maxStreams = 32
+	// maxExplaining is how many explanations may be under way at once.
+	maxExplaining = 4
+)
 
 // Options say how a Window is served.
 type Options struct {
@@ -17,7 +20,7 @@ type Options struct {
 	// refused.
 	Loopback bool
 	// Protect returns a handler that lets those requests through to next alone that are allowed. It is asked for all
-	// data. Nil: everybody who can reach the address may look.
+	// data. Nil: whoever can reach a loopback address may look, and on any other nobody may.
 	Protect func(next http.Handler) http.Handler
 	// Log gets what goes wrong; nil: slog.Default().
 	Log *slog.Logger
@@ -31,20 +34,16 @@ type Window struct {
 	opts    Options
 	data    http.Handler // what is below /window/, protected
 	hubs    map[string]*hub
-	explain chan struct{} // a place for each explanation under way
-	plan    chan struct{} // a place for the plan under way
+	explain chan struct{} // has a value for each explanation under way
+	plan    chan struct{} // has a value for the plan under way
 
-	closed chan struct{} // closed by Close
-	mu     struct {
+	mu struct {
 		sync.Mutex
-		closed  bool
-		streams int
+		closed bool
+		open   map[*answer]struct{} // those that last
 	}
-	wg sync.WaitGroup // of the streams
+	wg sync.WaitGroup // of those in open
 }
-
-// maxExplaining is how many explanations may be under way at once.
-const maxExplaining = 4
 
 // New returns a window on the operators of source. It starts no goroutine. The caller must call Close in
 // the end.
@@ -55,30 +54,28 @@ func New(source Source, opts Options) *Window {
 	if opts.maxStreams == 0 {
 		opts.maxStreams = maxStreams
 	}
-	w := &Window{
-		source: source, opts: opts, hubs: map[string]*hub{}, explain: make(chan struct{}, maxExplaining), plan: make(chan struct{}, 1), closed: make(chan struct{}),
-	}
+	w := &Window{source: source, opts: opts, hubs: map[string]*hub{}, explain: make(chan struct{}, maxExplaining), plan: make(chan struct{}, 1)}
+	w.mu.open = map[*answer]struct{}{}
 	for _, name := range source.Operators() {
-		w.hubs[name] = newHub(func() look { return w.look(name) })
+		w.hubs[name] = newHub(func() (look, bool) { return w.look(name) })
 	}
-	data := http.NewServeMux()
-	data.HandleFunc("GET /window/overview", w.serveOverview)
-	data.HandleFunc("GET /window/parent", w.serveParent)
-	data.HandleFunc("GET /window/plan", w.servePlan)
-	data.HandleFunc("GET /window/recording", w.serveRecording)
-	w.data = data
-	if opts.Protect != nil {
-		w.data = opts.Protect(data)
+	w.data = http.HandlerFunc(w.serveData)
+	switch {
+	case opts.Protect != nil:
+		w.data = opts.Protect(w.data)
+	case !opts.Loopback:
+		w.data = http.HandlerFunc(unprotected)
 	}
 	return w
 }
 
-// Close ends all streams, and returns when they have ended. Requests that come later are answered 503.
+// Close ends all streams, and returns when they have ended. Requests that come later are answered 503. Close may
+// be called more than once.
 func (w *Window) Close() {
 	w.mu.Lock()
-	if !w.mu.closed {
-		w.mu.closed = true
-		close(w.closed)
+	w.mu.closed = true
+	for a := range w.mu.open {
+		a.cut()
 	}
 	w.mu.Unlock()
 	w.wg.Wait()
@@ -95,42 +92,36 @@ func (w *Window) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		servePage(rw, req)
 		return
 	}
-	rw.Header().Set("Cache-Control", "no-store")
 	w.data.ServeHTTP(rw, req)
 }
 
-// begin counts a stream. It answers the request and returns false if there are too many, or the window is
-// closed. The context ends with the request's, or when the window is closed. The caller must call end.
-func (w *Window) begin(rw http.ResponseWriter, req *http.Request) (ctx context.Context, end func(), ok bool) {
+// begin counts an answer that lasts. It answers the request and returns false if there are too many, or the
+// window is closed. The context ends with the request's, or when the window is closed. The caller must call end.
+func (w *Window) begin(a *answer, req *http.Request) (context.Context, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.mu.closed:
-		unavailable(rw, "the operator stops")
-		return nil, nil, false
-	case w.mu.streams >= w.opts.maxStreams:
-		unavailable(rw, "too many streams are open; close another page")
-		return nil, nil, false
+		unavailable(a.rw, "the operator stops")
+		return nil, false
+	case len(w.mu.open) >= w.opts.maxStreams:
+		unavailable(a.rw, "too many streams are open; close another page")
+		return nil, false
 	}
-	w.mu.streams++
-	w.wg.Add(1)
 	ctx, cancel := context.WithCancel(req.Context())
-	ended := make(chan struct{})
-	go func() { // ends with the stream
-		select {
-		case <-w.closed:
-			cancel()
-		case <-ended:
-		}
-	}()
-	return ctx, func() {
-		close(ended)
-		cancel()
-		w.mu.Lock()
-		w.mu.streams--
-		w.mu.Unlock()
-		w.wg.Done()
-	}, true
+	a.mu.cancel = cancel // nobody else knows a yet
+	w.mu.open[a] = struct{}{}
+	w.wg.Add(1)
+	return ctx, true
+}
+
+// end doesn't count an answer any more, to which nothing can be written from then on.
+func (w *Window) end(a *answer) {
+	a.finish()
+	w.mu.Lock()
+	delete(w.mu.open, a)
+	w.mu.Unlock()
+	w.wg.Done()
 }
 
 // unavailable answers a request that may be made again later.
@@ -139,14 +130,7 @@ func unavailable(rw http.ResponseWriter, why string) {
 	http.Error(rw, why, http.StatusServiceUnavailable)
 }
 
-// pause returns after d, false if ctx has ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// unprotected answers requests for data that nobody protects.
+func unprotected(rw http.ResponseWriter, _ *http.Request) {
+	http.Error(rw, "the window shows no data: nothing protects it on this address", http.StatusForbidden)
 }
