@@ -34,9 +34,8 @@ func newAnswer(rw http.ResponseWriter) *answer {
 	return &answer{rw: rw, control: http.NewResponseController(rw)}
 }
 
-// begin sends the status. It lets the answer last longer than the server lets a request.
+// begin sends the status.
 func (a *answer) begin(mediaType string) {
-	_ = a.control.SetReadDeadline(time.Time{}) // it would end the context of the request; a writer without deadlines has none
 	a.begun = true
 	a.rw.Header().Set("Content-Type", mediaType)
 	a.rw.WriteHeader(http.StatusOK)

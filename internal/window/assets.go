@@ -12,7 +12,7 @@ import (
 )
 
 //go:embed assets
-var assets embed.FS //nolint:gochecknoglobals // go:embed takes nothing else; it is read only
+var assets embed.FS // read only
 
 // isPage says whether a path is that of the page or of one of its assets, which have no data in them.
 func isPage(urlPath string) bool { return !strings.HasPrefix(urlPath, "/window/") }

@@ -28,7 +28,8 @@
 //
 // "all" says that parents which were told of before are forgotten. Many parents come in
 // several events, of which only the first is of all. Times are in RFC 3339, "" if there is none. An
-// operator that doesn't run any more is told of by another begin, and so is one that runs again.
+// operator that doesn't run any more is told of by another begin, and so is one that runs again or was begun anew: all its
+// parents are told of anew.
 // In a stream of one parent:
 //
 //	begin        {"operator": NAME}

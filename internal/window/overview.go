@@ -110,6 +110,10 @@ func differences(before, after []view.Parent) (changed []view.Parent, gone [][2]
 	gone = [][2]string{}
 	i := 0
 	for _, p := range after {
+		if i < len(before) && before[i] == p { // as nearly all are
+			i++
+			continue
+		}
 		for i < len(before) && compare(before[i], p) < 0 {
 			gone = append(gone, [2]string{before[i].Namespace, before[i].Name})
 			i++

@@ -312,7 +312,9 @@ func TestParent_Hostile(t *testing.T) {
 		f.Process.LastError = hostile
 		f.Events = []journal.Event{{Message: hostile}}
 		source.know("shop/a", f)
-		source.explain = func(context.Context, explain.Process) (explain.Explanation, error) { return explanationOf(hostile, hostile), nil }
+		source.explain = func(context.Context, explain.Process) (explain.Explanation, error) {
+			return explanationOf(hostile, hostile), nil
+		}
 		w, _ := opened(t, source)
 		v := visit(t, w, parentPath)
 		pass(100 * time.Millisecond)

@@ -111,12 +111,34 @@ func TestPlan_Alone(t *testing.T) {
 	}
 }
 
+// A plan ends as soon as its client has taken nothing for too long.
+func TestPlan_Slow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		source := newSource()
+		source.plan = func(ctx context.Context, found func(view.Planned, int)) error {
+			<-time.After(time.Second)
+			found(view.Planned{Name: "a", Error: "e"}, 2)
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		w, _ := opened(t, source)
+		v := visit(t, w, planPath)
+		v.stick(true)
+		v.take() // the first event
+		pass(patience + time.Second/2)
+		require.False(t, v.hasEnded())
+		pass(time.Second)
+		require.True(t, v.hasEnded())
+		require.Equal(t, []string{parentBegins}, v.events())
+	})
+}
+
 // A plan that takes its time to find the next parent has its stream kept open.
 func TestPlan_KeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newSource()
 		source.plan = func(context.Context, func(view.Planned, int)) error {
-			<-time.After(time.Minute)
+			<-time.After(59 * time.Second)
 			return nil
 		}
 		w, _ := opened(t, source)

@@ -40,17 +40,22 @@ func (w *Window) accept(rw http.ResponseWriter, req *http.Request, page bool) bo
 // a name server says.
 func isLoopbackHost(hostport string) bool {
 	host := hostport
-	if h, _, err := net.SplitHostPort(hostport); err == nil {
+	if h, port, err := net.SplitHostPort(hostport); err == nil {
+		if strings.Trim(port, "0123456789") != "" {
+			return false
+		}
 		host = h
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
 	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
+		return false
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // sameSite says whether no other site has had a browser send the request. A browser says so itself; what

@@ -25,9 +25,9 @@ type fakeSource struct {
 	}
 	looks, families, explains, taps, releases atomic.Int32 // calls
 
-	explain    func(ctx context.Context, known explain.Process) (explain.Explanation, error)
-	plan       func(ctx context.Context, found func(view.Planned, int)) error
-	record     func(ctx context.Context, to io.Writer) error
+	explain func(ctx context.Context, known explain.Process) (explain.Explanation, error)
+	plan    func(ctx context.Context, found func(view.Planned, int)) error
+	record  func(ctx context.Context, to io.Writer) error
 }
 
 func newSource() *fakeSource {

@@ -31,6 +31,7 @@ type visitor struct {
 		body     bytes.Buffer
 		flushed  int           // how much of body was
 		stuck    bool          // the visitor takes nothing
+		takes    int           // but so many writes
 		deadline time.Time     // of writes
 		changed  chan struct{} // closed when stuck or deadline changes
 	}
@@ -74,8 +75,9 @@ func (v *visitor) Write(p []byte) (int, error) {
 	for {
 		v.mu.Lock()
 		stuck, wait, changed := v.mu.stuck, time.Until(v.mu.deadline), v.mu.changed
-		if !stuck {
+		if !stuck || v.mu.takes > 0 {
 			defer v.mu.Unlock()
+			v.mu.takes = max(0, v.mu.takes-1)
 			return v.mu.body.Write(p)
 		}
 		v.mu.Unlock()
@@ -103,6 +105,9 @@ func (v *visitor) SetWriteDeadline(deadline time.Time) error {
 
 // stick has the visitor take nothing, or again what comes.
 func (v *visitor) stick(stuck bool) { v.change(func() { v.mu.stuck = stuck }) }
+
+// take has a visitor that is stuck take one write.
+func (v *visitor) take() { v.change(func() { v.mu.takes++ }) }
 
 func (v *visitor) change(do func()) {
 	v.mu.Lock()

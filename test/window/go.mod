@@ -9,6 +9,7 @@ require (
 	github.com/chromedp/chromedp v0.15.1
 	github.com/roperator/roperator v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
+	k8s.io/apimachinery v0.37.2
 )
 
 require (
@@ -66,7 +67,6 @@ require (
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/api v0.37.2 // indirect
 	k8s.io/apiextensions-apiserver v0.37.2 // indirect
-	k8s.io/apimachinery v0.37.2 // indirect
 	k8s.io/client-go v0.37.2 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect

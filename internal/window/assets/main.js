@@ -36,8 +36,7 @@ function name(operator) {
   const {view} = routeOf(location.hash);
   for (const [id, hash, current] of /** @type {const} */ ([["to-overview", overviewHash(operator), "overview"], ["to-plan", planHash(operator), "plan"]])) {
     byID(id).setAttribute("href", hash);
-    if (view === current) byID(id).setAttribute("aria-current", "page");
-    else byID(id).removeAttribute("aria-current");
+    byID(id).ariaCurrent = view === current ? "page" : null;
   }
   /** @type {HTMLSelectElement} */ (byID("operator")).value = operator;
 }

@@ -95,7 +95,8 @@ function progressed(plan) {
 function planned(one, operator) {
   const changes = one.changes ?? [];
   return h("li", {key: nameOf(one)}, h("details", {open: true},
-    h("summary", {}, h("a", {href: parentHash(operator, one)}, h("b", {}, nameOf(one))), ` ${changes.length} changes`),
+    h("summary", {}, h("b", {}, nameOf(one)), ` ${changes.length} changes`),
+    h("a", {href: parentHash(operator, one)}, "look at the parent"),
     one.error ? h("p", {class: "error"}, `error: ${one.error}`) : "",
     h("ul", {class: "plain"}, changes.map((c) => h("li", {key: `${c.verb} ${title({...c.type, ...c.object})}`}, change(c))))));
 }

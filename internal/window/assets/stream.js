@@ -5,8 +5,7 @@ import {refused, token} from "./access.js";
 
 /** What is done with the events of a stream, by their names. @typedef {Record<string, (data: any) => void>} Listeners */
 
-const firstWait = 1000;
-const longestWait = 15000;
+const [firstWait, longestWait] = [1000, 15000];
 
 /** Returns the address of a resource of the server. @param {string} name @param {Record<string, string>} query */
 export const address = (name, query) => `window/${name}?${new URLSearchParams(query)}`;

@@ -21,10 +21,10 @@ function pass(p, longest) {
     p.waitedMs >= 1 && `waited ${millis(p.waitedMs)} before`].filter(Boolean).join(", ");
   const text = `pass of ${millis(p.ms)}${took ? `: ${took}` : ""}`;
   const writes = p.writes.map((w) => ({class: w.result === "failed" ? "bad" : "write", ms: w.ms}));
-  return h("li", {key: p.number, class: p.error ? "pass bad" : "pass", title: p.id ? `pass ${p.id} in the log` : null},
+  return h("li", {key: p.number, class: p.error ? "pass bad" : "pass"},
     h("div", {class: "what"}, when(p.start), h("span", {}, p.trigger || "unknown trigger", p.more ? h("span", {class: "faint"}, ` (+${p.more} more)`) : "")),
     bar(text, p.ms, longest, p.call ? [{class: "call", ms: p.callMs}] : [], writes),
-    h("div", {class: "took"}, h("b", {}, millis(p.ms)), h("span", {class: "faint"}, took ? ` ${took}` : "")),
+    h("div", {class: "took"}, h("b", {}, millis(p.ms)), h("span", {class: "faint"}, took ? ` ${took}` : "", p.id ? `, syncID ${p.id}` : "")),
     h("div", {class: "result"}, p.throttled ? badge("throttled") : "", p.error ? h("p", {class: "error"}, p.error) : "",
       h("ul", {class: "plain", hidden: p.writes.length === 0}, p.writes.map(write),
         p.moreWrites ? h("li", {key: "more", class: "faint"}, `and ${p.moreWrites} more writes`) : "")));

@@ -5,23 +5,11 @@
 /** @typedef {{namespace: string, name: string}} Key */
 /** @typedef {[namespace: string, name: string, state: string, reason: string, since: string, children: number, lastPass: string]} Row */
 
+/** @typedef {{namespace: string, name: string, identity: string, held: boolean, holder: string, renewed?: string}} Lease */
 /**
- * @typedef {object} Figures
- * @property {string} time
- * @property {string} operator
- * @property {string} parent
- * @property {string} host
- * @property {string} started
- * @property {boolean} leading
- * @property {boolean} dryRun
- * @property {boolean} synced
- * @property {{namespace: string, name: string, identity: string, held: boolean, holder: string, renewed?: string} | null} lease
- * @property {number} queue
- * @property {number} running
- * @property {number} workers
- * @property {number} longestMs
- * @property {Watch[]} watches
- * @property {Plots} plots
+ * @typedef {{time: string, operator: string, parent: string, host: string, started: string, leading: boolean, dryRun: boolean,
+ *   synced: boolean, lease: Lease | null, queue: number, running: number, workers: number, longestMs: number, watches: Watch[],
+ *   plots: Plots}} Figures
  */
 /** @typedef {{type: string, role: string, objects: number, bytes: number, heard?: string, problem: string}} Watch */
 /**

@@ -24,7 +24,8 @@ func Start(t testing.TB) *Browser {
 	t.Helper()
 	path := find(t)
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-gpu", true), chromedp.Flag("js-flags", "--expose-gc"))
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-gpu", true), chromedp.Flag("js-flags", "--expose-gc"),
+		chromedp.Flag("enable-precise-memory-info", true))
 	allocated, free := chromedp.NewExecAllocator(context.Background(), opts...)
 	root, end := chromedp.NewContext(allocated)
 	if err := chromedp.Run(root); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
@@ -174,6 +175,12 @@ func (tab *Tab) Click(selector, text string) {
 func (tab *Tab) Press(selector, keys string) {
 	tab.t.Helper()
 	tab.do(chromedp.SendKeys(selector, keys, chromedp.ByQuery))
+}
+
+// Key presses the key of a character where the focus is.
+func (tab *Tab) Key(character string) {
+	tab.t.Helper()
+	tab.do(input.DispatchKeyEvent(input.KeyDown).WithKey(character).WithText(character), input.DispatchKeyEvent(input.KeyUp).WithKey(character))
 }
 
 // Resize makes the window so large, in dark or light colours. A device of such a width shows the page as it is.
