@@ -5,7 +5,7 @@ func inLeaves() []mutant {
 	one := func(name, pkg, file, was, is string) mutant {
 		return mutant{name, []edit{{pkg + "/" + file, was, is}}, pkg}
 	}
-	const apierror, testkit = "internal/apierror", "testkit"
+	const apierror, recording, testkit = "internal/apierror", "internal/recording", "testkit"
 	return []mutant{
 		one("a controller is of the parent's kind", "resource", "resource.go", " && schema.FromAPIVersionAndKind(o.apiVersion, o.kind).GroupKind() == owner\n", " && (true || owner.Empty())\n"),
 		one("a controller has the parent's UID", "resource", "resource.go", "return o.uid == string(uid) && ", "return uid != \"\" && "),
@@ -22,9 +22,9 @@ func inLeaves() []mutant {
 		one("a rule is for RBAC's own refusals", apierror, "rbac.go", "	if why == rest {\n		return \"\"\n	}\n", ""),
 		one("a rule is for what was asked for", apierror, "rbac.go", "	return ok && (strings.HasPrefix(where,", "	return true || ok && (strings.HasPrefix(where,"),
 		one("only an apply may lack the right to create", apierror, "rbac.go", "	if r.Applies {\n", "	if true {\n"),
-		one("a value that looks hidden is hidden", testkit, "hidden.go", "	return func(value string) string {\n		mac", "	return func(value string) string {\n		if strings.HasPrefix(value, \"hidden:\") {\n			return value\n		}\n		mac"),
-		one("a recording has no key", testkit, "record.go", "recordingHeader{Format: recordingFormat}", "recordingHeader{Format: recordingFormat, Salt: r.hide(\"\")}"),
-		one("the mark of a Secret is hidden", testkit, "hidden.go", "name == lastApplied || secret && ", "name == lastApplied || false && "),
-		one("a golden plan has no hash of a value", testkit, "golden.go", "	hide := byNumber()\n", "	hide := byKey(\"\")\n"),
+		one("a value that looks hidden is hidden", recording, "hide.go", "	return func(value string) string {\n		mac", "	return func(value string) string {\n		if strings.HasPrefix(value, \"hidden:\") {\n			return value\n		}\n		mac"),
+		one("a recording has no key", recording, "format.go", "header{Format: Format}", "header{Format: Format, Salt: Format}"),
+		one("the mark of a Secret is hidden", recording, "hide.go", "strings.HasSuffix(name, markSuffix) || ", "false && strings.HasSuffix(name, markSuffix) || "),
+		one("a golden plan has no hash of a value", testkit, "hidden.go", "		return fmt.Sprint(\"hidden:\", numbers[value])\n", "		return fmt.Sprint(\"hidden:\", value)\n"),
 	}
 }

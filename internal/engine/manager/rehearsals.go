@@ -100,10 +100,13 @@ func (o *operator) recordNow(ctx context.Context, parent types.NamespacedName) (
 	case req.Parent.IsDeleting():
 		return nil, fmt.Errorf("%s: is being deleted, and no call of Finalize has been seen yet: it can't be made for a recording alone", ref)
 	}
-	resp, err := o.handler.Sync(dryrun.Mark(ctx), req)
-	line, encodeErr := o.tap.Encode(recording.KindSync, req, resp, err)
-	if encodeErr != nil {
-		return nil, fmt.Errorf("%s: %w", ref, encodeErr)
+	call, err := recording.Make(dryrun.Mark(ctx), o.handler, recording.KindSync, req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ref, err)
+	}
+	line, err := o.tap.Encode(call.Kind, call.Request, call.Response, call.Err)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", ref, err)
 	}
 	return [][]byte{line}, nil
 }

@@ -41,7 +41,7 @@ type site struct {
 	field, flag string      // which say the address
 	protection  *protection // nil: it is neither encrypted nor protected
 	connections int         // at most
-	streams     bool        // answers may last; each of their writes has a deadline of its own
+	window      bool        // which is told of in the log
 }
 
 // serve begins to listen at the addresses in the Options; there may be none. The
@@ -111,7 +111,7 @@ func (m *Manager) sites(secured *protection) ([]site, error) {
 // windowSite returns the window, whose page s closes. secured protects metrics; nil: nothing does.
 func (m *Manager) windowSite(l *client.Link, secured *protection, s *server) (site, error) {
 	out := site{
-		address: windowListenAddress(m.opts.WindowAddress), field: "WindowAddress", flag: "--window-bind-address", connections: maxWindowConnections, streams: true,
+		address: windowListenAddress(m.opts.WindowAddress), field: "WindowAddress", flag: "--window-bind-address", connections: maxWindowConnections, window: true,
 	}
 	w := m.newWindow(l)
 	if !w.Loopback {
@@ -138,8 +138,7 @@ func (s *server) begin(ctx context.Context, at site, log *slog.Logger) error {
 		Handler: at.Handler, ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	if at.streams {
-		each.ReadTimeout = 0 // it would end the context of an answer that lasts
+	if at.window {
 		log.InfoContext(ctx, "the window is open", "address", listener.Addr().String(), "protected", at.protection != nil)
 	}
 	serve := each.Serve
