@@ -77,6 +77,7 @@ func (p *parentStream) tellFamily(changed chan explain.Process) error {
 	}
 	body, err := json.Marshal(family)
 	if err != nil {
+		p.log.Error("window: an event can't be told", "event", "family", "error", err)
 		return fmt.Errorf("family: %w", err)
 	}
 	if bytes.Equal(body, p.told) {

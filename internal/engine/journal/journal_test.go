@@ -201,6 +201,7 @@ func TestPlots(t *testing.T) {
 	failed[0].Result = Failed
 	at := func(ago time.Duration, e Entry) { e.Start = now.Add(-ago); j.Note("one", e) }
 	at(20*time.Minute, Entry{Err: errors.New("long ago")})
+	at(15*time.Minute, Entry{Err: errors.New("in the place of the last step")})
 	at(12*time.Second, Entry{Writes: writes("create", "apply", "recreate"), Queue: 7, Event: start(), FirstWrite: start().Add(100 * time.Millisecond)})
 	at(11*time.Second, Entry{Writes: writes("delete", "update status", "adopt"), Queue: 3, MoreWrites: 2})
 	at(0, Entry{Err: errors.New("now"), Writes: failed})

@@ -40,6 +40,16 @@ func TestJournalCostsNoAllocation(t *testing.T) {
 	require.Equal(t, without, with)
 }
 
+// TestJournalForgets: nothing is kept of a parent that is gone.
+func TestJournalForgets(t *testing.T) {
+	e, uid := settledEngine(t, 3, 0)
+	e.journal = journal.New()
+	e.sync(context.Background(), "", schedule.Due{UID: uid, Trigger: "resync"})
+	require.Len(t, e.journal.Passes(uid), 1)
+	e.forget(uid)
+	require.Empty(t, e.journal.Passes(uid))
+}
+
 // BenchmarkWindow is a pass that finds nothing to do, with and without what is kept for a window.
 func BenchmarkWindow(b *testing.B) {
 	for name, j := range map[string]*journal.Journal{"without": nil, "with": fullJournal()} {
