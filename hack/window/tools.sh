@@ -12,8 +12,14 @@ fail() { echo "window-tools: $*" >&2; exit 1; }
 folder=${1:?usage: tools.sh FOLDER PACKAGE@VERSION…}
 shift
 
-# One of them is enough; test/window looks for the same.
-browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+# One of them is enough; test/window looks for the same, and WINDOW_CHROMIUM names another.
+browser() {
+	if [ -n "${WINDOW_CHROMIUM:-}" ]; then
+		command -v "$WINDOW_CHROMIUM" || fail "there is no WINDOW_CHROMIUM=$WINDOW_CHROMIUM"
+	else
+		command -v chromium || command -v chromium-browser || command -v google-chrome
+	fi
+}
 
 # install PACKAGE [OPTION] has apt-get install a package, if it may. The lists of packages of a new machine are empty.
 install() {

@@ -195,7 +195,7 @@ func newStage(t *testing.T, clusterWide bool, change func(of string, rules []rba
 	var granted []rbacv1.PolicyRule
 	roleRules := func(role string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 		rules = change("rights"+strings.TrimPrefix(role, s.namespace), rules)
-		if role != s.namespace+"-operator-metrics-reader" { // which the operator isn't
+		if role != s.namespace+"-operator-metrics-reader" && role != s.namespace+"-operator-window-viewer" { // which the operator isn't
 			granted = append(granted, rules...)
 		}
 		return rules
