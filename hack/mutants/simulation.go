@@ -17,7 +17,7 @@ func forSimulation() []mutant {
 		one("children that went with their parent", "reconcile/pass.go", "	if planned.Creates() {\n", "	if false {\n"),
 		one("foreign objects", "apply/standing.go", "s.controller == nil && !s.foreign && (s.ours || s.adoptable)", "s.controller == nil && !s.foreign"),
 		{"the lease check", []edit{
-			{"internal/engine/client/link.go", "		if !g.lease.Held() && !(g.dryRuns && isDryRun(req)) {\n", "		if false {\n"},
+			{"internal/engine/client/link.go", "		if !g.lease.Held() && (!g.dryRuns || !isDryRun(req)) {\n", "		if false {\n"},
 			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
 		}, ""},
 		one("no writes after a handler's error", "reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),

@@ -60,7 +60,7 @@ func inWatchAndClient() []mutant {
 		unit("a lost watch isn't ready", "watch", "watch/watch.go",
 			"	case w.mu.broken != nil:\n", "	case false:\n"),
 		unit("the check of the lease before a write", "client", "client/link.go",
-			"		if !g.lease.Held() && !(g.dryRuns && isDryRun(req)) {\n", "		if false {\n"),
+			"		if !g.lease.Held() && (!g.dryRuns || !isDryRun(req)) {\n", "		if false {\n"),
 		unit("credential files are read again after a refusal", "client", "client/credential_files.go",
 			"		a.files.doubt()\n", ""),
 		unit("half a certificate authority changes nothing", "client", "client/credential_files.go",

@@ -104,7 +104,7 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 	default:
-		if !g.lease.Held() && !(g.dryRuns && isDryRun(req)) {
+		if !g.lease.Held() && (!g.dryRuns || !isDryRun(req)) {
 			if req.Body != nil {
 				_ = req.Body.Close() // as a RoundTripper must
 			}

@@ -13,8 +13,10 @@ import (
 const (
 	// PassesOfParent is how many passes of one parent are kept.
 	PassesOfParent = 100
-	// WritesOfPass is how many writes of one pass are kept, and FieldsOfWrite how many fields of one write.
-	WritesOfPass, FieldsOfWrite = 20, 8
+	// WritesOfPass is how many writes of one pass are kept.
+	WritesOfPass = 20
+	// FieldsOfWrite is how many fields of one write are kept.
+	FieldsOfWrite = 8
 
 	maxPasses = 16 << 10 // of an operator
 	maxWrites = 32 << 10 // of all its passes together

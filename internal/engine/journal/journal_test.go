@@ -217,7 +217,7 @@ func TestPlots(t *testing.T) {
 		require.Equal(t, want, last(got.Writes[verb]), verb)
 	}
 	require.InEpsilon(t, 100, got.P95[steps-3], 0.42, "the class ends at no more than the root of two times the latency")
-	require.Equal(t, got.P50[steps-3], got.P95[steps-3])
+	require.InDelta(t, got.P50[steps-3], got.P95[steps-3], 0)
 	sum := 0
 	for _, n := range got.Passes {
 		sum += n
@@ -242,7 +242,7 @@ func TestNilKeepsNothing(t *testing.T) {
 }
 
 // TestConcurrently is for the race detector.
-func TestConcurrently(t *testing.T) {
+func TestConcurrently(*testing.T) {
 	j := New()
 	var wg sync.WaitGroup
 	for worker := range 4 {

@@ -80,14 +80,14 @@ func TestWindow_Mistakes(t *testing.T) {
 func TestWindow_ReadsOnly(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var real, plans int
+		var passing, plans int
 		h := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if handler.IsPlan(ctx) {
 				plans++
 			} else {
-				real++
+				passing++
 			}
 			return rig.Copier(ctx, req)
 		})
@@ -95,7 +95,7 @@ func TestWindow_ReadsOnly(t *testing.T) {
 		r.Create("one", "v")
 		r.Create("two", "v")
 		rig.Elapse(time.Minute)
-		passes, calls := r.Passes(), real
+		passes, calls := r.Passes(), passing
 		var wrote []string
 		r.Server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
 			if req.Writes() && !req.DryRun {
@@ -128,7 +128,7 @@ func TestWindow_ReadsOnly(t *testing.T) {
 		rig.Elapse(time.Second)
 		require.Empty(t, wrote)
 		require.Equal(t, passes, r.Passes(), "no pass was made")
-		require.Equal(t, calls, real, "and no call as in a pass")
+		require.Equal(t, calls, passing, "and no call as in a pass")
 		require.GreaterOrEqual(t, plans, 4)
 		r.Stop()
 		_, ok = w.Overview("nobody")

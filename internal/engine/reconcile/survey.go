@@ -45,7 +45,6 @@ type surveyed struct {
 	versions jsonvalue.Digest // of the children
 	at       time.Time
 	unready  string // which child isn't Current, and why; empty: all are
-	survey   uint64 // of the last survey that has met the parent
 }
 
 // Survey returns a line about every parent, by namespace and name. It asks nobody, and may be called at any

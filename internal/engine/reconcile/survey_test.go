@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,9 +51,8 @@ func familyOf(t *testing.T, r *rig.Rig, name string) view.Family {
 // writesOf returns what the passes over a parent wrote, the oldest first.
 func writesOf(t *testing.T, r *rig.Rig, name string) (writes []string) {
 	t.Helper()
-	passes := familyOf(t, r, name).Passes
-	for i := len(passes) - 1; i >= 0; i-- {
-		for _, w := range passes[i].Writes {
+	for _, p := range slices.Backward(familyOf(t, r, name).Passes) {
+		for _, w := range p.Writes {
 			writes = append(writes, strings.TrimSpace(fmt.Sprint(w.Verb, " ", w.Kind, " ", w.Namespace, "/", w.Name, " ", w.Result, " ", strings.Join(w.Fields, ","))))
 		}
 	}
@@ -164,7 +164,7 @@ func TestSurvey_States(t *testing.T) {
 		failing := familyOf(t, r, "failing").Passes
 		require.Equal(t, "handler: Sync: no such plan", failing[0].Error)
 		r.Cancel()
-		<-r.Ended
+		require.NoError(t, <-r.Ended)
 	})
 }
 
