@@ -16,7 +16,7 @@ func inWindow() []mutant {
 		unit("only dry runs rehearse", "client", "client/link.go", "(!g.dryRuns || !isDryRun(req))", "!g.dryRuns"),
 		unit("a look through the window is a dry run", "manager", "manager/rehearsals.go", "	cfg.DryRun = true\n", ""),
 		unit("a look through the window ends", "manager", "manager/rehearsals.go", "	case <-ctx.Done():\n		return fmt.Errorf(\"no", "	case <-make(chan struct{}):\n		return fmt.Errorf(\"no"),
-		unit("an address without a host is this machine's", "manager", "manager/window.go", "net.JoinHostPort(\"127.0.0.1\", port)", "net.JoinHostPort(\"\", port)"),
+		unit("an address without a host is this machine's", "access", "access/address.go", "net.JoinHostPort(\"127.0.0.1\", port)", "net.JoinHostPort(\"\", port)"),
 		served("a name that means this machine is asked for", "security.go", "	case w.opts.Loopback && !isLoopbackHost(req.Host):\n", "	case false:\n"),
 		served("another site asks for nothing", "security.go", "	case !sameSite(req, page):\n", "	case false:\n"),
 		served("the window is read only", "security.go", "	case req.Method != http.MethodGet && req.Method != http.MethodHead:\n", "	case false:\n"),

@@ -24,7 +24,3 @@ const ExplainTimeout time.Duration = explainTimeout
 
 // MaxRehearsals is how many rehearsals may be under way at once.
 const MaxRehearsals = maxRehearsals
-
-// IsLoopback and WindowListenAddress are those of a window's address.
-func IsLoopback(address string) bool            { return isLoopback(address) }
-func WindowListenAddress(address string) string { return windowListenAddress(address) }

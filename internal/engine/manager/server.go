@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/explain"
 )
@@ -111,7 +112,7 @@ func (m *Manager) sites(secured *protection) ([]site, error) {
 // windowSite returns the window, whose page s closes. secured protects metrics; nil: nothing does.
 func (m *Manager) windowSite(l *client.Link, secured *protection, s *server) (site, error) {
 	out := site{
-		address: windowListenAddress(m.opts.WindowAddress), field: "WindowAddress", flag: "--window-bind-address", connections: maxWindowConnections, window: true,
+		address: access.Local(m.opts.WindowAddress), field: "WindowAddress", flag: "--window-bind-address", connections: maxWindowConnections, window: true,
 	}
 	w := m.newWindow(l)
 	if !w.Loopback {

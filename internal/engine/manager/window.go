@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/engine/access"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -71,26 +71,7 @@ func (o *Options) keepsJournal() bool { return o.WindowAddress != "" || o.KeepJo
 
 // newWindow returns the window. It makes no request.
 func (m *Manager) newWindow(l *client.Link) *Window {
-	return &Window{Loopback: isLoopback(m.opts.WindowAddress), Log: m.log, manager: m, link: l.Rehearsing(), rehearsals: newRehearsals(m.log)}
-}
-
-// windowListenAddress returns the address to listen at: on a loopback address unless it names another host.
-func windowListenAddress(address string) string {
-	if host, port, err := net.SplitHostPort(address); err == nil && host == "" {
-		return net.JoinHostPort("127.0.0.1", port)
-	}
-	return address
-}
-
-// isLoopback says whether nobody but who is on this machine can reach an address of the window. A host's
-// name may mean any address, but for localhost.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	return &Window{Loopback: access.IsLoopback(access.Local(m.opts.WindowAddress)), Log: m.log, manager: m, link: l.Rehearsing(), rehearsals: newRehearsals(m.log)}
 }
 
 // Operators returns the names of the operators, in their order.

@@ -35,27 +35,6 @@ func throughWindow(t *testing.T, server *fakeapi.Server, h handler.Handler) (*ri
 	return r, w
 }
 
-func TestWindow_Address(t *testing.T) {
-	for address, tc := range map[string]struct {
-		reason, listen string
-		loopback       bool
-	}{
-		":8082":            {"without a host it is this machine", "127.0.0.1:8082", true},
-		"127.0.0.1:0":      {"said", "127.0.0.1:0", true},
-		"127.8.9.10:1":     {"all of 127/8 is", "127.8.9.10:1", true},
-		"[::1]:1":          {"said in IPv6", "[::1]:1", true},
-		"LocalHost:1":      {"said by name", "LocalHost:1", true},
-		"0.0.0.0:8082":     {"everybody", "0.0.0.0:8082", false},
-		"[::]:8082":        {"everybody", "[::]:8082", false},
-		"10.1.2.3:1":       {"a network", "10.1.2.3:1", false},
-		"localhost.evil:1": {"a name that a name server may say is anybody's", "localhost.evil:1", false},
-		"window:1":         {"any other name", "window:1", false},
-	} {
-		require.Equal(t, tc.loopback, manager.IsLoopback(address), "%s: %s", address, tc.reason)
-		require.Equal(t, tc.listen, manager.WindowListenAddress(address), address)
-	}
-}
-
 func TestWindow_Mistakes(t *testing.T) {
 	page := func(*manager.Window) manager.WindowPage { return nil }
 	for name, tc := range map[string]struct {
