@@ -43,7 +43,7 @@ func TestFindings(t *testing.T) {
 		now      string         // its data.k as it is now
 		planned  plan.Verb
 		asked    []string
-		want     apply.Result // without the action, the live object and its fields
+		want     apply.Result // without the action, the live object and its fields, and how long it took
 		verb     plan.Verb    // of the last action
 		failed   string       // what its error says; empty: there is none
 	}{
@@ -178,7 +178,8 @@ func TestFindings(t *testing.T) {
 				got.Fields = nil
 			}
 			if tc.failed == "" {
-				got.Action, got.Live = nil, nil
+				require.Positive(t, got.Took)
+				got.Action, got.Live, got.Took = nil, nil, 0
 				require.Equal(t, tc.want, got, tc.reason)
 			} else {
 				require.ErrorContains(t, got.Err, tc.failed, tc.reason)

@@ -12,7 +12,7 @@ const described = new WeakMap();
 
 /**
  * Describes an element. A prop is an attribute, but: key tells siblings apart, onNAME is a listener, style is an object,
- * open and value are what the element begins with. Each item of a list has a key.
+ * open, and value of an input, are what the element begins with. Each item of a list has a key.
  * @param {string} tag @param {Record<string, unknown>} [props] @param {(Piece | Piece[])[]} below @returns {Wanted}
  */
 export function h(tag, props = {}, ...below) {
@@ -58,6 +58,7 @@ function fitting(at, want, keyed) {
   if (!want || typeof want !== "object") return at instanceof Text ? at : null;
   const key = want.props.key;
   const node = key === undefined ? at : keyed.get(key);
+  keyed.delete(key); // another piece with this key needs a node of its own
   const was = node && described.get(node);
   return was && was.tag === want.tag && was.props.key === key ? /** @type {ChildNode} */ (node) : null;
 }
@@ -89,7 +90,7 @@ function setProp(node, name, value, first) {
   if (name === "key") return;
   if (name === "style") Object.assign(/** @type {HTMLElement | SVGElement} */ (node).style, value);
   else if (name.startsWith("on")) Object.assign(node, {[name]: value ?? null});
-  else if (name === "open" || name === "value") first && Object.assign(node, {[name]: value});
+  else if (name === "open" || (name === "value" && node instanceof HTMLInputElement)) first && Object.assign(node, {[name]: value});
   else if (value === undefined || value === null || value === false) node.removeAttribute(name);
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value === true ? "" : String(value));
 }
@@ -105,6 +106,9 @@ export function byID(id) {
 export function announce(text) {
   byID("announcer").textContent = text;
 }
+
+/** Prints a number of things, as "1 change" or "2 changes". @param {number} n @param {string} one */
+export const counted = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
 
 /** Returns a function that has draw called once in the next frame, however often it is called. @param {() => void} draw */
 export function eachFrame(draw) {

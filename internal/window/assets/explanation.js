@@ -1,6 +1,6 @@
 // @ts-check
 // Why a parent and its children are as they are: the same as the subcommand explain prints.
-import {h} from "./dom.js";
+import {counted, h} from "./dom.js";
 import {badge} from "./state.js";
 import {when} from "./time.js";
 
@@ -17,7 +17,7 @@ export const maxAlike = 20;
 export const title = (o) => `${o.kind} ${o.namespace ? `${o.namespace}/` : ""}${o.name}`;
 
 /** @param {Named} o */
-const keyOf = (o) => `${o.apiVersion} ${title(o)}`;
+export const keyOf = (o) => `${o.apiVersion} ${title(o)}`;
 
 /** Describes a line. @param {(Piece | Piece[])[]} below */
 const line = (...below) => h("p", {}, ...below);
@@ -65,32 +65,30 @@ export function loop(l) {
 export function children(all, opened, draw) {
   /** @type {Map<string, number>} */
   const alike = new Map();
-  const likeness = (/** @type {Child} */ c) => `${c.apiVersion} ${c.kind} ${stateOf(c)} ${details(c).length > 0}`;
   const out = [];
   for (const c of all) {
-    const kind = likeness(c);
-    const n = (alike.get(kind) ?? 0) + 1;
-    alike.set(kind, n);
-    if (n <= maxAlike || opened.has(kind)) out.push(child(c));
+    const more = details(c);
+    const likeness = `${c.apiVersion} ${c.kind}: ${stateOf(c)}${more.length > 0 ? "" : ", no more to say"}`;
+    const n = (alike.get(likeness) ?? 0) + 1;
+    alike.set(likeness, n);
+    if (n <= maxAlike || opened.has(likeness)) out.push(child(c, more));
   }
-  for (const [kind, n] of alike) {
-    const c = all.find((one) => likeness(one) === kind);
-    if (c && n > maxAlike && !opened.has(kind)) out.push(h("li", {key: kind}, h("button", {type: "button", onclick: () => {
-      opened.add(kind);
-      draw();
-    }}, `${c.kind}: ${n - maxAlike} more, ${stateOf(c)}`)));
-  }
-  return h("ul", {class: "tree"}, out);
+  const crowds = [...alike].filter(([likeness, n]) => n > maxAlike && !opened.has(likeness));
+  return h("ul", {class: "tree"}, out, crowds.map(([likeness, n]) => h("li", {key: likeness}, h("button", {type: "button", onclick: () => {
+    opened.add(likeness);
+    draw();
+  }}, `${n - maxAlike} more of ${likeness}`))));
 }
 
 /** @param {Child} c */
 const stateOf = (c) => c.state + (c.verb ? `, to be ${c.verb.replace(/e$/, "")}ed` : "");
 
-/** @param {Child} c */
-function child(c) {
-  const more = details(c);
-  const head = [h("b", {}, title(c)), " ", badge(c.state, stateOf(c).slice(c.state.length)), c.readiness ? h("span", {class: "faint"}, ` ${c.readiness}`) : ""];
-  return h("li", {key: keyOf(c)}, more.length > 0 ? h("details", {open: true}, h("summary", {}, head), more) : h("div", {class: "leaf"}, head));
+/** @param {Child} c @param {Wanted[]} more */
+function child(c, more) {
+  const head = [h("b", {}, title(c)), " ", badge(c.state, stateOf(c).slice(c.state.length)),
+    c.readiness ? h("span", {class: "faint"}, ` ${c.readiness}`) : ""];
+  return h("li", {key: keyOf(c)}, more.length === 0 ? h("div", {class: "leaf"}, head)
+    : h("details", {open: true}, h("summary", {}, head), h("div", {class: "below"}, more)));
 }
 
 /** Says why a child is in its state. @param {Child} c */
@@ -101,7 +99,8 @@ function details(c) {
   if (c.waitsFor?.length) out.push(h("div", {key: "waits"}, few(c.waitsFor, (o) => h("li", {key: keyOf(o)}, `waits for ${title(o)}`))));
   if (c.error && c.state !== "foreign") add("error", `error: ${c.error}`, "error"); // which the reason of a foreign one says
   if (c.finalizers?.length) add("finalizers", `finalizers: ${c.finalizers.join(", ")}`);
-  if (c.readiness && c.readiness !== "Current" && c.state !== "deleting") add("readiness", `not Current: ${c.readiness}: ${c.readinessMessage ?? ""}`);
+  const ready = !c.readiness || c.readiness === "Current" || c.state === "deleting";
+  if (!ready) add("readiness", `not Current: ${c.readiness}: ${c.readinessMessage ?? ""}`);
   if (c.fields?.length) out.push(h("div", {key: "fields"}, fields(c.fields)));
   return out;
 }
@@ -110,7 +109,8 @@ function details(c) {
 export function fields(all) {
   return few(all, (f) => h("li", {key: f.path, class: "field"}, h("code", {}, f.path || "the whole object"),
     h("div", {class: "live"}, h("span", {class: "faint"}, "live "), h("code", {}, f.live === null ? "absent" : value(f.live)), writer(f)),
-    h("div", {class: "desired"}, h("span", {class: "faint"}, "desired "), h("code", {}, f.desired === null ? "to be removed" : value(f.desired)))));
+    h("div", {class: "desired"}, h("span", {class: "faint"}, "desired "),
+      h("code", {}, f.desired === null ? "to be removed" : value(f.desired)))));
 }
 
 /** Says who has written the live value of a field. @param {Field} f */
@@ -129,7 +129,7 @@ function who(w) {
 
 /** @param {unknown} v */
 function value(v) {
-  const characters = [...(JSON.stringify(v) ?? "?")];
+  const characters = [...(JSON.stringify(v) ?? "?").slice(0, 2 * maxValue + 1)]; // a character has one or two units
   return characters.length > maxValue ? `${characters.slice(0, maxValue).join("")}…` : characters.join("");
 }
 
@@ -139,9 +139,10 @@ export function related(all) {
     const found = r.found ?? [];
     const [state, more] = r.notServed ? ["not served", `: the API server does not know ${r.apiVersion} ${r.kind}`]
       : found.length === 0 ? (r.name ? ["missing", ""] : ["nothing found", ""]) : ["found", r.name ? "" : `: ${found.length}`];
-    const name = title({...r, name: r.name || `[${r.selector ?? ""}]`});
-    return h("li", {key: `${r.apiVersion} ${name}`}, h("b", {}, name), " ", badge(state, more),
-      h("span", {class: "faint"}, ` (from ${(r.from ?? []).join(", ")})`), r.name ? "" : few(found, (o) => h("li", {key: keyOf(o)}, title(o))));
+    const named = {...r, name: r.name || `[${r.selector ?? ""}]`};
+    return h("li", {key: keyOf(named)}, h("b", {}, title(named)), " ", badge(state, more),
+      h("span", {class: "faint"}, ` (from ${(r.from ?? []).join(", ")})`),
+      r.name ? "" : few(found, (o) => h("li", {key: keyOf(o)}, title(o))));
   }));
 }
 
@@ -152,8 +153,7 @@ export function processFacts(p, e) {
   const since = p.failingSince && p.failingSince !== e?.parent.failingSince;
   return [
     line(doing(p)),
-    p.failures ? line(p.failures === 1 ? "1 pass has failed in a row" : `${p.failures} passes have failed in a row`,
-      ...(since ? [", since ", when(p.failingSince)] : [])) : "",
+    p.failures ? line(`${counted(p.failures, "failure")} in a row`, ...(since ? [", since ", when(p.failingSince)] : [])) : "",
     p.lastError && p.lastError !== e?.parent.error ? told("last error:", p.lastError, "error") : "",
     few(failed, (f) => h("li", {key: `${f.verb} ${keyOf(f)}`, class: "error"}, `${title(f)}: ${f.verb}: ${f.message}`)),
     few(p.waits, (text, i) => h("li", {key: i}, text)),
@@ -164,10 +164,11 @@ export function processFacts(p, e) {
 function doing(p) {
   /** @type {Piece[]} */
   const out = [];
-  if (!p.leading) out.push(p.held ? "It waits for the lease: another process leads." : "It waits for the lease, and does not know the parent.");
+  if (!p.leading) out.push(`It waits for the lease${p.held ? ": another process leads" : ", and does not know the parent"}.`);
   else if (!p.held) out.push("It does not know the parent.");
-  else if (p.running) out.push("A pass is under way, begun ", when(p.runningSince), p.call ? `, and the handler's ${p.call} has not returned.` : ".");
-  else if (p.queued) out.push(p.place ? `The parent is due, queued at place ${p.place}.` : "The parent is due, and the next to have a pass.");
+  else if (p.running) {
+    out.push("A pass is under way, begun ", when(p.runningSince), p.call ? `, and the handler's ${p.call} has not returned.` : ".");
+  } else if (p.queued) out.push(`The parent is due, ${p.place ? `queued at place ${p.place}` : "and the next to have a pass"}.`);
   else if (!p.nextPass) out.push(p.failures ? "The next pass comes when something changes." : "Nothing is due.");
   if (p.nextPass) out.push(" The next pass is due ", when(p.nextPass), p.trigger ? `: ${p.trigger}.` : ".");
   if (p.throttled) out.push(" It is throttled.");

@@ -1,7 +1,6 @@
 // @ts-check
 // The figures of an operator: what its process does, what it has done lately, and what it watches.
-import {h} from "./dom.js";
-import {badge} from "./state.js";
+import {counted, h} from "./dom.js";
 import {millis, when} from "./time.js";
 import {plot} from "./plot.js";
 
@@ -11,8 +10,8 @@ import {plot} from "./plot.js";
 /** Describes the figures. @param {Figures} f @returns {Piece[]} */
 export function figures(f) {
   return [
-    h("div", {class: "facts"}, h("span", {}, roles(f)), fact("host", f.host), fact("started", when(f.started)), lease(f),
-      fact("queue", `${f.queue} waiting, ${f.running} of ${f.workers} workers busy${f.longestMs ? `, for up to ${millis(f.longestMs)}` : ""}`)),
+    h("div", {class: "facts"}, h("span", {}, roles(f)), fact("host", f.host), fact("started", when(f.started)), lease(f), fact("queue",
+      `${f.queue} waiting, ${f.running} of ${f.workers} workers busy${f.longestMs ? `, for up to ${millis(f.longestMs)}` : ""}`)),
     f.leading ? "" : notice(`This process stands by: ${f.lease?.holder || "nobody"} leads. States are those that it can see.`),
     f.synced ? "" : notice("The process still reads objects for the first time: what is shown is not complete."),
     h("div", {class: "plots"}, plots(f)),
@@ -29,7 +28,8 @@ const fact = (name, value) => h("span", {class: "fact"}, h("span", {class: "fain
 /** @param {Figures} f */
 function roles(f) {
   const mode = (/** @type {string} */ text, /** @type {string} */ look) => h("span", {key: text, class: `badge ${look}`}, text);
-  return [f.leading ? mode("leading", "good") : mode("standby", "busy"), ...(f.dryRun ? [mode("dry run: nothing is written", "busy")] : [])];
+  const dry = f.dryRun ? [mode("dry run: nothing is written", "busy")] : [];
+  return [f.leading ? mode("leading", "good") : mode("standby", "busy"), ...dry];
 }
 
 /** @param {Figures} f */
@@ -45,17 +45,18 @@ function plots({plots: p, queue}) {
   const per = `in ${p.stepSeconds} s`;
   const now = (/** @type {number[]} */ values) => values.at(-2) ?? 0; // the last step isn't over
   const text = (/** @type {number[]} */ values) => `${now(values)} ${per}, at most ${Math.max(0, ...values)}`;
+  const total = (/** @type {string} */ verb) => `${verb} ${p.writes[verb].reduce((a, b) => a + b, 0)}`;
   const verbs = Object.keys(p.writes);
   const writes = p.passes.map((_, i) => verbs.reduce((all, verb) => all + p.writes[verb][i], 0));
-  const kinds = verbs.map((verb) => `${verb} ${p.writes[verb].reduce((a, b) => a + b, 0)}`).join(", ");
-  const latest = (/** @type {number[]} */ values) => millis(values.findLast((value) => value > 0) ?? 0);
+  const latest = (/** @type {number[]} */ values) => millis([...values].reverse().find((value) => value > 0) ?? 0);
   return [
     plot("Passes", text(p.passes), [{values: p.passes, class: "ink"}]),
     plot("Errors", text(p.errors), [{values: p.errors, class: "bad"}]),
-    plot("Writes", `${text(writes)}; in all ${kinds}`, verbs.map((verb) => ({values: p.writes[verb], class: `verb-${verb}`}))),
+    plot("Writes", text(writes), verbs.map((verb) => ({values: p.writes[verb], class: `verb-${verb}`, label: total(verb)}))),
     plot("Queue", `${queue} now, at most ${Math.max(queue, ...p.queue)}`, [{values: p.queue, class: "ink"}]),
-    plot("From event to first write", `p50 ${latest(p.p50)}, p95 ${latest(p.p95)}, at most ${millis(Math.max(0, ...p.p95))}`,
-      [{values: p.p95, class: "line faint-line"}, {values: p.p50, class: "line"}], true),
+    plot("Event to first write", `at most ${millis(Math.max(0, ...p.p95))}`, [
+      {values: p.p50, class: "ink line", label: `p50 ${latest(p.p50)}`}, {values: p.p95, class: "busy line", label: `p95 ${latest(p.p95)}`},
+    ], true),
   ];
 }
 
@@ -63,11 +64,12 @@ function plots({plots: p, queue}) {
 function watches(all) {
   const troubled = all.filter((watch) => watch.problem);
   const objects = all.reduce((n, watch) => n + watch.objects, 0);
-  const title = `${all.length} watches, ${objects} objects${troubled.length ? `, ${troubled.length} with a problem` : ""}`;
   return h("details", {class: "watches", open: troubled.length > 0},
-    h("summary", {}, title, " ", troubled.length ? badge("Warning") : ""),
-    h("ul", {}, all.map((watch) => h("li", {key: `${watch.role} ${watch.type}`}, h("b", {}, watch.type), ` ${watch.role}, ${watch.objects} objects`,
-      watch.bytes ? `, ${bytes(watch.bytes)}` : "", watch.heard ? ", heard " : "", watch.heard ? when(watch.heard) : "",
+    h("summary", {}, `${all.length} watches, ${counted(objects, "object")}`,
+      troubled.length ? h("span", {class: "error"}, `, ${troubled.length} with a problem`) : ""),
+    h("ul", {}, all.map((watch) => h("li", {key: `${watch.role} ${watch.type}`}, h("b", {}, watch.type),
+      ` ${watch.role}, ${counted(watch.objects, "object")}`, watch.bytes ? `, ${bytes(watch.bytes)}` : "",
+      watch.heard ? ", heard " : "", watch.heard ? when(watch.heard) : "",
       watch.problem ? h("span", {class: "error"}, `: ${watch.problem}`) : ""))));
 }
 

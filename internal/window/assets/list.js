@@ -29,7 +29,7 @@ export class List {
       this.draw();
     };
     element.onkeydown = (event) => this.#press(event);
-    element.onfocus = () => this.draw();
+    new ResizeObserver(() => this.draw()).observe(element);
   }
 
   /** Shows other items, or the same ones changed. @param {Item[]} items */
@@ -66,7 +66,7 @@ export class List {
       h("div", {role: "gridcell", class: name}, piece);
     return h("div", {
       key: item.key, id: idOf(item), role: "row", class: active ? "row active" : "row", "aria-rowindex": i + 2, "aria-selected": active,
-      style: {transform: `translateY(${i * height}px)`}, onclick: () => this.#choose(i),
+      style: {transform: `translateY(${i * height}px)`}, title: item.reason, onclick: () => this.#choose(i),
     }, cell("state", badge(item.state)), cell("name", h("a", {href: this.#link(item), tabindex: -1}, nameOf(item))),
     cell("reason", item.reason), cell("since", item.since ? when(item.since) : ""), cell("children", item.children),
     cell("last", item.lastPass ? when(item.lastPass) : ""));

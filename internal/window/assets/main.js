@@ -24,17 +24,17 @@ function go() {
   root.className = route.view;
   byID("view").replaceChildren(root);
   name(route.operator);
-  document.title = `${route.parent.name || route.view} · ${route.operator || "operator"}`;
   if (route.view === "plan") view = planView(root, route.operator);
   else if (route.view === "parent") view = parentView(root, route.operator, route.parent);
   else view = overview(root, route.operator, begun);
   if (!first) view.focus();
 }
 
-/** Names the operator in the links to its views. @param {string} operator */
+/** Names the operator in the title, and in the links to its views. @param {string} operator */
 function name(operator) {
-  const {view} = routeOf(location.hash);
-  for (const [id, hash, current] of /** @type {const} */ ([["to-overview", overviewHash(operator), "overview"], ["to-plan", planHash(operator), "plan"]])) {
+  const {view, parent} = routeOf(location.hash);
+  document.title = [view === "parent" ? parent.name : view === "plan" ? "plan" : "parents", operator].filter(Boolean).join(" · ");
+  for (const [id, hash, current] of [["to-overview", overviewHash(operator), "overview"], ["to-plan", planHash(operator), "plan"]]) {
     byID(id).setAttribute("href", hash);
     byID(id).ariaCurrent = view === current ? "page" : null;
   }

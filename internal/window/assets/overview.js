@@ -1,6 +1,6 @@
 // @ts-check
 // The view of all parents of an operator.
-import {announce, byID, eachFrame, h, patch} from "./dom.js";
+import {announce, byID, counted, eachFrame, h, patch} from "./dom.js";
 import {figures, notice} from "./figures.js";
 import {List} from "./list.js";
 import {filtered, Parents} from "./parents.js";
@@ -34,7 +34,7 @@ export function overview(root, operator, begun) {
     patch(byID("figures"), now.running && now.figures ? figures(now.figures) : []);
     patch(byID("chips"), chips(parents.counts(), all.length, draw));
     patch(byID("words"), words(now, all.length, shown.length));
-    byID("count").textContent = shown.length === all.length ? `${all.length} parents` : `${shown.length} of ${all.length} parents`;
+    byID("count").textContent = (shown.length === all.length ? "" : `${shown.length} of `) + counted(all.length, "parent");
     byID("parents").hidden = !now.running || all.length === 0;
     list.show(shown);
     alarm(all.filter((item) => alarming.has(item.state)).length);
@@ -73,7 +73,8 @@ function frame(draw) {
       h("div", {class: "filters"},
         h("div", {id: "chips", class: "chips", role: "group", "aria-label": "States"}),
         h("label", {class: "search"}, h("span", {}, "Filter"), h("input", {
-          id: "search", type: "search", placeholder: "name or reason ( / )", autocomplete: "off", spellcheck: "false", value: filter.text, oninput: typed,
+          id: "search", type: "search", placeholder: "name or reason ( / )", autocomplete: "off", spellcheck: "false",
+          value: filter.text, oninput: typed,
         })),
         h("span", {id: "count", class: "faint"})),
       h("div", {id: "list", class: "list", role: "grid", "aria-label": "Parents", tabindex: 0})),
@@ -93,10 +94,13 @@ function chips(counts, all, draw) {
     .map((state) => chip(state, filter.states.has(state), badge(state), ` ${counts.get(state) ?? 0}`))];
 }
 
-/** Says why there is nothing to see. @param {{begun: boolean, running: boolean, operator: string}} now @param {number} all @param {number} shown */
+/**
+ * Says why there is nothing to see.
+ * @param {{begun: boolean, running: boolean, operator: string}} now @param {number} all @param {number} shown
+ */
 function words(now, all, shown) {
   if (!now.begun) return [notice("Connecting to the operator.")];
-  if (!now.running) return [notice(`The operator ${now.operator} does not run in this process at the moment. This page goes on by itself when it does.`)];
+  if (!now.running) return [notice(`The operator ${now.operator} does not run in this process now. This page goes on when it does.`)];
   if (all === 0) return [notice("There are no parents: no object of the type exists where the operator looks.")];
   return shown === 0 ? [notice("No parent matches the filter.")] : [];
 }
@@ -105,7 +109,8 @@ function words(now, all, shown) {
 function alarms() {
   let told = 0;
   return (/** @type {number} */ count) => {
-    if (count !== told) announce(count ? `${count} parents need a person` : "No parent needs a person any more");
+    const some = `${counted(count, "parent")} ${count === 1 ? "needs" : "need"} a person`;
+    if (count !== told) announce(count ? some : "No parent needs a person any more");
     told = count;
   };
 }

@@ -14,7 +14,8 @@ import {events, timeline} from "./timeline.js";
 /** @import {Piece} from "./dom.js" */
 /** @import {View} from "./main.js" */
 
-/** What is known of the parent. @typedef {{unknown: boolean, problem: string, family: Family | null, explanation: Explanation | null}} Known */
+/** What is known of the parent. */
+/** @typedef {{unknown: boolean, problem: string, family: Family | null, explanation: Explanation | null}} Known */
 
 /** Shows a parent. @param {HTMLElement} root @param {string} operator @param {Key} parent @returns {View} */
 export function parentView(root, operator, parent) {
@@ -50,23 +51,27 @@ export function parentView(root, operator, parent) {
 function about({problem, family, explanation: e}, opened, draw) {
   const process = family?.process ?? e?.process;
   const found = process?.loop ?? e?.process.loop;
+  const no = `There is no explanation at the moment${e ? ", and the one below is older" : ""}: ${problem}`;
   return [
-    h("div", {class: "head"}, e ? badge(e.parent.state) : h("span", {class: "faint"}, "Waiting for an explanation."), e ? parentFacts(e.parent) : ""),
-    problem ? h("p", {class: "notice bad", role: "status"}, `There is no explanation at the moment${e ? ", and the one below is older" : ""}: ${problem}`) : "",
+    h("div", {class: "head"}, e ? [badge(e.parent.state), ...parentFacts(e.parent)] : faint("Waiting for an explanation.")),
+    problem ? h("p", {class: "notice bad", role: "status"}, no) : "",
     found ? loop(found) : "",
     process ? part(`Process ${process.from ?? ""}`, ...processFacts(process, e)) : "",
     e?.parent.conditions?.length ? part("Conditions", conditions(e.parent.conditions)) : "",
-    e ? part("Children", e.children?.length ? children(e.children, opened, draw) : h("p", {class: "faint"}, "There is no child, and none is desired.")) : "",
+    e ? part("Children", e.children?.length ? children(e.children, opened, draw) : faint("There is no child, and none is desired.")) : "",
     e?.related?.length ? part("Related objects", related(e.related)) : "",
     family ? part("Last passes", timeline(family.passes)) : "",
     family ? part("Events", events(family.events)) : "",
   ];
 }
 
+/** @param {string} text */
+const faint = (text) => h("p", {class: "faint"}, text);
+
 /** Describes a part of the view. @param {string} title @param {Piece[]} below */
 const part = (title, ...below) => h("section", {class: "part"}, h("h2", {}, title), ...below);
 
-/** Describes a link to a recording. A browser sends no token with a link, so with one the file is fetched. @param {Record<string, string>} query */
+/** Describes a link to a recording. With a token, which no link sends, the file is fetched. @param {Record<string, string>} query */
 function recording(query) {
   const href = address("recording", query);
   const fetched = (/** @type {MouseEvent} */ event) => {

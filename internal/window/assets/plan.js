@@ -1,8 +1,7 @@
 // @ts-check
 // The view of what one pass over every parent would change.
-import {announce, byID, eachFrame, h, patch} from "./dom.js";
-import {fields, title} from "./explanation.js";
-import {notice} from "./figures.js";
+import {announce, byID, counted, eachFrame, h, patch} from "./dom.js";
+import {fields, keyOf, title} from "./explanation.js";
 import {nameOf} from "./parents.js";
 import {parentHash} from "./route.js";
 import {badge} from "./state.js";
@@ -41,8 +40,9 @@ export function planView(root, operator) {
     h("h1", {id: "title", tabindex: -1}, `Plan of ${operator || "the operator"}`),
     h("p", {}, "What would one pass over every parent change? The handler is called for each of them, the objects are read, and the API ",
       "server is asked by dry runs. Nothing is written."),
-    h("p", {class: "buttons"}, h("button", {type: "button", class: "main", disabled: plan?.stop ? true : null, onclick: start}, "Plan all parents"),
-      " ", h("button", {type: "button", disabled: plan?.stop ? null : true, onclick: () => plan?.stop?.abort()}, "Stop")),
+    h("p", {class: "buttons"},
+      h("button", {type: "button", class: "main", disabled: Boolean(plan?.stop), onclick: start}, "Plan all parents"), " ",
+      h("button", {type: "button", disabled: !plan?.stop, onclick: () => plan?.stop?.abort()}, "Stop")),
     ...(plan ? results(plan) : []),
   ];
   patch(root, page());
@@ -59,7 +59,8 @@ async function run(plan, operator, draw) {
       if (plan.shown.length < maxShown) plan.shown.push(planned(one, operator));
     },
     end(/** @type {{parents: number, changes: number, errors: number}} */ {parents, changes, errors}) {
-      Object.assign(plan, {done: parents, parents, text: `Planned ${parents} parents: ${changes} changes, ${errors} errors.`});
+      const text = `Planned ${counted(parents, "parent")}: ${counted(changes, "change")}, ${counted(errors, "error")}.`;
+      Object.assign(plan, {done: parents, parents, text});
     },
     problem: (/** @type {{error: string}} */ {error}) => void (plan.problem = error),
   };
@@ -76,33 +77,27 @@ async function run(plan, operator, draw) {
 function results(plan) {
   const rest = plan.found - plan.shown.length;
   return [
-    h("div", {class: "progress"}, h("progress", {max: plan.parents || 1, value: 0, key: "bar", "aria-label": "parents planned"}), progressed(plan)),
+    h("div", {class: "progress"}, h("progress", {max: plan.parents || 1, value: plan.done, "aria-label": "parents planned"}),
+      ` ${plan.done} of ${counted(plan.parents, "parent")}, ${plan.found} of them would change or fail`),
     plan.problem ? h("p", {class: "notice bad"}, `There is no complete plan: ${plan.problem}`) : "",
-    plan.text ? notice(plan.text) : "",
+    plan.text ? h("p", {class: "notice plain"}, plan.text) : "",
     h("ul", {class: "tree"}, plan.shown),
-    rest > 0 ? h("p", {class: "faint"}, `and ${rest} more parents, which the subcommand plan prints`) : "",
+    rest > 0 ? h("p", {class: "faint"}, `and ${counted(rest, "more parent")}, which the subcommand plan prints`) : "",
   ];
-}
-
-/** @param {Plan} plan */
-function progressed(plan) {
-  const bar = document.querySelector("progress");
-  if (bar) bar.value = plan.done;
-  return ` ${plan.done} of ${plan.parents} parents, ${plan.found} of them would change or fail`;
 }
 
 /** Describes what would become of a parent. @param {Planned} one @param {string} operator */
 function planned(one, operator) {
   const changes = one.changes ?? [];
   return h("li", {key: nameOf(one)}, h("details", {open: true},
-    h("summary", {}, h("b", {}, nameOf(one)), ` ${changes.length} changes`),
-    h("a", {href: parentHash(operator, one)}, "look at the parent"),
-    one.error ? h("p", {class: "error"}, `error: ${one.error}`) : "",
-    h("ul", {class: "plain"}, changes.map((c) => h("li", {key: `${c.verb} ${title({...c.type, ...c.object})}`}, change(c))))));
+    h("summary", {}, h("b", {}, nameOf(one)), ` ${counted(changes.length, "change")} `, one.error ? badge("failed") : ""),
+    h("div", {class: "below"}, h("a", {href: parentHash(operator, one)}, "look at the parent"),
+      one.error ? h("p", {class: "error"}, `error: ${one.error}`) : "", h("ul", {class: "plain"}, changes.map(change)))));
 }
 
 /** @param {Change} c */
 function change(c) {
-  return h("div", {}, badge(c.verb), " ", h("b", {}, title({...c.type, ...c.object})), c.waits ? h("span", {class: "faint"}, ` ${c.waits}`) : "",
-    c.unsure ? h("span", {class: "faint"}, " (no dry run could tell)") : "", fields(c.fields));
+  const object = {...c.type, ...c.object};
+  return h("li", {key: `${c.verb} ${keyOf(object)}`}, badge(c.verb), " ", h("b", {}, title(object)),
+    h("span", {class: "faint"}, c.waits && ` ${c.waits}`, c.unsure && " (no dry run could tell)"), fields(c.fields));
 }

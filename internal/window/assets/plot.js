@@ -2,7 +2,8 @@
 // Small plots of the last minutes, and bars of the parts of a pass.
 import {h} from "./dom.js";
 
-/** One series of a plot: its values by step, and a class for its colour. @typedef {{values: number[], class: string}} Series */
+/** One series of a plot: its values by step, a class for its colour, and what stands beside it. */
+/** @typedef {{values: number[], class: string, label?: string}} Series */
 
 const height = 32;
 
@@ -16,9 +17,11 @@ export function plot(title, text, series, lines) {
   const top = Math.max(1, ...sums);
   const base = new Array(steps).fill(height);
   const draw = lines ? line : bars;
+  const said = [`${title}: ${text}`, ...series.flatMap((s) => s.label ?? [])].join(", ");
   return h("figure", {key: title, class: "plot"},
-    h("figcaption", {}, h("b", {}, title), h("span", {}, text)),
-    h("svg", {role: "img", "aria-label": `${title}: ${text}`, viewBox: `0 0 ${steps} ${height}`, preserveAspectRatio: "none"},
+    h("figcaption", {}, h("b", {}, title), h("span", {}, text), h("span", {}, series.map((s) => s.label
+      && h("span", {key: s.class, class: `label ${s.class}`}, s.label)))),
+    h("svg", {role: "img", "aria-label": said, viewBox: `0 0 ${steps} ${height}`, preserveAspectRatio: "none"},
       series.map((s) => h("path", {key: s.class, class: s.class, d: draw(s.values, (height - 1) / top, base)}))));
 }
 
@@ -59,7 +62,8 @@ export function bar(text, ms, longest, above, below) {
     return parts.map((part, i) => {
       const width = Math.max(part.ms * scale, 0.7);
       x += width;
-      return h("rect", {key: `${y}-${i}`, class: part.class, x: (x - width).toFixed(2), y, width: Math.max(width - 0.3, 0.4).toFixed(2), height: 5});
+      const [left, wide] = [(x - width).toFixed(2), Math.max(width - 0.3, 0.4).toFixed(2)];
+      return h("rect", {key: `${y} ${i}`, class: part.class, x: left, y, width: wide, height: 5});
     });
   };
   return h("svg", {class: "bar", role: "img", "aria-label": text, viewBox: "0 0 100 12", preserveAspectRatio: "none"},

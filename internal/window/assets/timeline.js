@@ -17,14 +17,16 @@ export function timeline(passes) {
 
 /** @param {Pass} p @param {number} longest */
 function pass(p, longest) {
-  const took = [p.call && `${p.call} ${millis(p.callMs)}`, p.writes.length > 0 && `writes ${millis(p.writes.reduce((all, w) => all + w.ms, 0))}`,
-    p.waitedMs >= 1 && `waited ${millis(p.waitedMs)} before`].filter(Boolean).join(", ");
+  const written = p.writes.reduce((all, w) => all + w.ms, 0);
+  const took = [p.call && `${p.call} ${millis(p.callMs)}`, p.writes.length > 0 && `writes ${millis(written)}`,
+    p.waitedMs >= 1 && `waited ${millis(p.waitedMs)} before`, p.id && `syncID ${p.id}`].filter(Boolean).join(", ");
   const text = `pass of ${millis(p.ms)}${took ? `: ${took}` : ""}`;
   const writes = p.writes.map((w) => ({class: w.result === "failed" ? "bad" : "write", ms: w.ms}));
   return h("li", {key: p.number, class: p.error ? "pass bad" : "pass"},
-    h("div", {class: "what"}, when(p.start), h("span", {}, p.trigger || "unknown trigger", p.more ? h("span", {class: "faint"}, ` (+${p.more} more)`) : "")),
+    h("div", {class: "what"}, when(p.start),
+      h("span", {}, p.trigger || "unknown trigger", p.more ? h("span", {class: "faint"}, ` (+${p.more} more)`) : "")),
     bar(text, p.ms, longest, p.call ? [{class: "call", ms: p.callMs}] : [], writes),
-    h("div", {class: "took"}, h("b", {}, millis(p.ms)), h("span", {class: "faint"}, took ? ` ${took}` : "", p.id ? `, syncID ${p.id}` : "")),
+    h("div", {class: "took"}, h("b", {}, millis(p.ms)), h("span", {class: "faint"}, ` ${took}`)),
     h("div", {class: "result"}, p.throttled ? badge("throttled") : "", p.error ? h("p", {class: "error"}, p.error) : "",
       h("ul", {class: "plain", hidden: p.writes.length === 0}, p.writes.map(write),
         p.moreWrites ? h("li", {key: "more", class: "faint"}, `and ${p.moreWrites} more writes`) : "")));
@@ -40,5 +42,6 @@ function write(w, i) {
 /** Describes Events, the newest first. @param {Event[]} all */
 export function events(all) {
   if (all.length === 0) return h("p", {class: "faint"}, "The operator has recorded no Event about the parent.");
-  return few(all, (e) => h("li", {key: `${e.time} ${e.reason} ${e.message}`}, badge(e.type), " ", when(e.time), " ", h("b", {}, e.reason), ` ${e.message}`));
+  return few(all, (e) => h("li", {key: `${e.time} ${e.reason} ${e.message}`}, badge(e.type), " ", when(e.time), " ",
+    h("b", {}, e.reason), ` ${e.message}`));
 }
