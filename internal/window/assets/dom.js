@@ -112,13 +112,10 @@ export const counted = (n, one) => `${n} ${one}${n === 1 ? "" : "s"}`;
 
 /** Returns a function that has draw called once in the next frame, however often it is called. @param {() => void} draw */
 export function eachFrame(draw) {
-  let due = false;
-  return () => {
-    if (due) return;
-    due = true;
-    requestAnimationFrame(() => {
-      due = false;
-      draw();
-    });
+  let due = 0;
+  const frame = () => {
+    due = 0;
+    draw();
   };
+  return () => void (due ||= requestAnimationFrame(frame));
 }

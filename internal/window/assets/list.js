@@ -24,10 +24,7 @@ export class List {
     this.element = element;
     this.#place = place;
     this.#link = link;
-    element.onscroll = () => {
-      place.top = element.scrollTop;
-      this.draw();
-    };
+    element.onscroll = () => ((place.top = element.scrollTop), this.draw());
     element.onkeydown = (event) => this.#press(event);
     new ResizeObserver(() => this.draw()).observe(element);
   }
@@ -46,26 +43,21 @@ export class List {
     const row = this.#rowHeight();
     const from = Math.max(0, Math.floor(element.scrollTop / row) - margin);
     const to = Math.min(this.#items.length, Math.ceil((element.scrollTop + element.clientHeight) / row) + margin);
-    const rows = [];
-    let active = null;
-    for (let i = from; i < to; i++) {
-      rows.push(this.#row(i, row));
-      if (this.#items[i].key === this.#place.active) active = idOf(this.#items[i]);
-    }
+    const rows = this.#items.slice(from, to).map((item, i) => this.#row(item, from + i, row));
+    const active = rows.find(({props}) => props["aria-selected"]);
     element.setAttribute("aria-rowcount", String(this.#items.length + 1));
-    if (active) element.setAttribute("aria-activedescendant", active);
+    if (active) element.setAttribute("aria-activedescendant", String(active.props.id));
     else element.removeAttribute("aria-activedescendant");
     patch(element, [head(), h("div", {role: "rowgroup", class: "rows", style: {height: `${this.#items.length * row}px`}}, rows)]);
   }
 
-  /** @param {number} i @param {number} height */
-  #row(i, height) {
-    const item = this.#items[i];
+  /** @param {Item} item @param {number} i its place @param {number} height */
+  #row(item, i, height) {
     const active = item.key === this.#place.active;
     const cell = (/** @type {string} */ name, /** @type {import("./dom.js").Piece} */ piece) =>
       h("div", {role: "gridcell", class: name}, piece);
     return h("div", {
-      key: item.key, id: idOf(item), role: "row", class: active ? "row active" : "row", "aria-rowindex": i + 2, "aria-selected": active,
+      key: item.key, id: `row-${item.key}`, role: "row", class: active ? "row active" : "row", "aria-rowindex": i + 2, "aria-selected": active,
       style: {transform: `translateY(${i * height}px)`}, title: item.reason, onclick: () => this.#choose(i),
     }, cell("state", badge(item.state)), cell("name", h("a", {href: this.#link(item), tabindex: -1}, nameOf(item))),
     cell("reason", item.reason), cell("since", item.since ? when(item.since) : ""), cell("children", item.children),
@@ -106,9 +98,6 @@ export class List {
     else if (top + height > this.element.scrollTop + room) this.element.scrollTop = top + height - room;
   }
 }
-
-/** @param {Item} item */
-const idOf = (item) => `row-${item.key}`;
 
 const head = () => h("div", {role: "rowgroup", class: "head"}, h("div", {role: "row", class: "row", "aria-rowindex": 1},
   columns.map((name) => h("div", {key: name, role: "columnheader"}, name))));

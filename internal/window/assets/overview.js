@@ -47,14 +47,8 @@ export function overview(root, operator, begun) {
       begun(data.operators, data.operator);
       draw();
     },
-    parents(/** @type {any} */ data) {
-      parents.take(data);
-      draw();
-    },
-    figures(/** @type {Figures} */ data) {
-      now.figures = data;
-      draw();
-    },
+    parents: (/** @type {any} */ data) => (parents.take(data), draw()),
+    figures: (/** @type {Figures} */ data) => ((now.figures = data), draw()),
   });
   return {stop, focus: () => (place.active ? byID("list") : byID("title")).focus(), search: () => byID("search").focus()};
 }

@@ -63,10 +63,7 @@ function deliver(on, name, data) {
 export function follow(url, on) {
   const stop = new AbortController();
   void keepReading(url, on, stop.signal);
-  return () => {
-    stop.abort();
-    say("");
-  };
+  return () => (stop.abort(), say(""));
 }
 
 /** @param {string} url @param {Listeners} on @param {AbortSignal} signal */

@@ -214,7 +214,7 @@ func planAll(t *testing.T, b *browser.Browser) {
 	tab := b.Open(t, serve(t, s, nil)+"/#/shops/plan")
 	tab.See("main", "Nothing is written")
 	tab.Click("button", "Plan all parents")
-	for _, text := range []string{"shop/one", "spec.replicas", "update", "delete", "shop/two", "no such plan", "Planned 3 parents: 2 changes, 1 errors", "3 of 3 parents"} {
+	for _, text := range []string{"shop/one", "spec.replicas", "update", "delete", "shop/two", "no such plan", "Planned 3 parents: 2 changes, 1 error.", "3 of 3 parents"} {
 		tab.See("main", text)
 	}
 	tab.SeeNot("main", "quiet")
