@@ -66,8 +66,8 @@ func inWatchAndClient() []mutant {
 		unit("half a certificate authority changes nothing", "client", "client/credential_files.go",
 			"	if !whole ||", "	if false && !whole ||"),
 		unit("a watch is soon tried again", "watch", "watch/watch.go",
-			"		Backoff: &wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1},\n",
-			"		Backoff: &wait.Backoff{Duration: firstRetry, Cap: 2 * time.Minute, Steps: 2 * retrySteps, Factor: 2, Jitter: 1},\n"),
+			"	backoff := wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1}\n",
+			"	backoff := wait.Backoff{Duration: firstRetry, Cap: 2 * time.Minute, Steps: 2 * retrySteps, Factor: 2, Jitter: 1}\n"),
 	}
 }
 

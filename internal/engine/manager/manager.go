@@ -19,11 +19,13 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
+	"github.com/roperator/roperator/resource"
 )
 
 // Options are runner.Options, whose documentation says what each field means,
-// LogLinesDropped, NamespacesExist, KeepHistory, KeepJournal, NewWindow, TakeOver and FinalizeOnly. The zero value is usable.
+// LogLinesDropped, NamespacesExist, KeepHistory, KeepJournal, NewWindow, TakeOver, FinalizeOnly and BuiltIn. The zero value is usable.
 type Options struct {
 	RESTConfig                    *rest.Config         // nil: in-cluster, else that of a kubeconfig
 	Logger                        *slog.Logger         // nil: slog.Default()
@@ -53,6 +55,8 @@ type Options struct {
 	// NamespacesExist says that the namespaces to which operators are restricted are
 	// known to exist: the API server isn't asked for them.
 	NamespacesExist bool
+	// BuiltIn is as in catalog.Finder; nil: as NewFinder has it.
+	BuiltIn func(t resource.Type) *listkeys.Node
 	// KeepJournal keeps what a window would show, for tests without one.
 	KeepJournal bool
 	// KeepHistory keeps errors and conflict loops for tests: see

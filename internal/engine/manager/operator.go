@@ -95,6 +95,9 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	if err != nil {
 		return nil, err
 	}
+	if o.opts.BuiltIn != nil {
+		finder.BuiltIn = o.opts.BuiltIn
+	}
 	types, err := finder.Discover(ctx, o.cfg)
 	switch {
 	case ctx.Err() != nil:

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
@@ -29,6 +30,9 @@ import (
 // as long each time, up to lastRetry. Each wait is longer by up to as much again, at
 // random.
 const firstRetry, lastRetry = 800 * time.Millisecond, 15 * time.Second
+
+// calmAfter is how long nothing must fail until the next wait is firstRetry again.
+const calmAfter = 2 * time.Minute
 
 // retrySteps is how often the wait is doubled: until it is lastRetry.
 const retrySteps = 6
@@ -134,14 +138,17 @@ func (w *Watcher) Run(ctx context.Context) {
 	// The watcher itself logs, once, what a user needs to know. The Reflector's
 	// own log would quote whole objects.
 	logger := logr.Discard()
+	// client-go's own backoff waits for up to a minute.
+	backoff := wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1}
 	reflector := cache.NewReflectorWithOptions(lw, nil, w, cache.ReflectorOptions{
-		Logger:          &logger,
-		Name:            w.Kind.Type.String(),
-		TypeDescription: w.Kind.Type.String(),
-		// client-go's own backoff waits for up to a minute.
-		Backoff: &wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1},
+		Logger: &logger, Name: w.Kind.Type.String(), TypeDescription: w.Kind.Type.String(), Backoff: &backoff,
 	})
-	reflector.RunWithContext(klog.NewContext(ctx, logger))
+	// The Reflector's own loop hands errors to client-go's error handlers. They are one for
+	// the whole program, and let everybody wait who meets an error soon after another one.
+	_ = backoff.DelayWithReset(clock.RealClock{}, calmAfter).Until(klog.NewContext(ctx, logger), true, true, func(ctx context.Context) (bool, error) {
+		_ = reflector.ListAndWatchWithContext(ctx) // list and watch have told of it
+		return false, nil
+	})
 }
 
 // list serves the Reflector if the API server can't stream a list.

@@ -67,7 +67,7 @@ func (k *Kind) builtIn() bool {
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
-// Hooks let a test take part in requests. Each but Changed is called without a
+// Hooks let a test take part in requests. Each but Changed and Touched is called without a
 // lock held, so that it may block, and use the server. Nil hooks do nothing.
 type Hooks struct {
 	// Before is called before a request is carried out, After before it is
@@ -78,6 +78,8 @@ type Hooks struct {
 	// created) and after (nil: it is gone), under the server's lock: it must not
 	// use the server.
 	Changed func(was, is map[string]any)
+	// Touched is called as Changed is, with no more than which object has changed.
+	Touched func(t resource.Type, key types.NamespacedName)
 	// Admit may change the object of a create or update, as an admission
 	// webhook would, or refuse it with an error.
 	Admit func(r Request, object map[string]any) error

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -31,6 +32,13 @@ func (s *Server) logLocked(e event) {
 	s.mu.log = append(s.mu.log, e)
 	if s.mu.hooks.Changed != nil {
 		s.mu.hooks.Changed(e.was.tree(), e.is.tree())
+	}
+	if s.mu.hooks.Touched != nil {
+		of := e.is
+		if of == nil {
+			of = e.last
+		}
+		s.mu.hooks.Touched(e.kind.Type, types.NamespacedName{Namespace: of.namespace, Name: of.name})
 	}
 	s.wake.all()
 }

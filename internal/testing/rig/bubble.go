@@ -10,17 +10,13 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
 // Main is the TestMain of a package whose tests meet many errors in bubbles. It runs the
 // tests, and fails if they leave a goroutine behind.
 func Main(m *testing.M) {
-	// client-go slows down who meets errors, by the time of the last one that
-	// anybody in the program has met, which bubbles can't share.
-	utilruntime.ErrorHandlers = nil //nolint:reassign // there is no other way
-	klog.SetLogger(logr.Discard())  // of client-go, which logs what it makes of broken answers
+	klog.SetLogger(logr.Discard()) // of client-go, which logs what it makes of broken answers
 	goleak.VerifyTestMain(m)
 }
 

@@ -1,0 +1,93 @@
+package storm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/crd"
+	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// kindsOf returns what the API server serves: the types of the operator and of the scenario.
+func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kind, error) {
+	planner, err := reconcile.NewOfflinePlanner(defaults.Apply(cfg), h)
+	if err != nil {
+		return nil, err
+	}
+	all := []resource.Type{k8s.Lease, cfg.Parent}
+	for _, c := range cfg.Children {
+		all = append(all, c.Type)
+	}
+	for _, r := range cfg.Related {
+		all = append(all, r.Type)
+	}
+	all = append(all, s.types()...)
+	var out []fakeapi.Kind
+	for i, t := range all {
+		if slices.Contains(all[:i], t) || t == fakeapi.Events().Type {
+			continue
+		}
+		k := fakeapi.Kind{Type: t, Status: hasStatus(t), Generation: hasStatus(t) && t != k8s.Namespace && t != k8s.Service}
+		namespaced, _ := planner.Namespaced(t)
+		plural, _ := meta.UnsafeGuessKindToResource(t.GroupVersionKind())
+		k.Plural, k.ClusterScoped = plural.Resource, !namespaced
+		for _, m := range cfg.Mappings {
+			if m.Type == t && m.Plural != "" {
+				k.Plural = m.Plural
+			}
+		}
+		if err := define(&k, cfg.CRDs); err != nil {
+			return nil, err
+		}
+		out = append(out, k)
+	}
+	return out, nil
+}
+
+// define takes over what a CustomResourceDefinition says of a kind.
+func define(k *fakeapi.Kind, texts [][]byte) error {
+	gvk := k.Type.GroupVersionKind()
+	for _, text := range texts {
+		definitions, err := crd.Parse(text)
+		if err != nil {
+			return fmt.Errorf("config.Operator: CRDs: %w", err)
+		}
+		for _, d := range definitions {
+			if d.Group != gvk.Group || d.Kind != gvk.Kind || d.Version(gvk.Version) == nil {
+				continue
+			}
+			k.Plural, k.ClusterScoped = d.Plural, d.ClusterScoped
+			k.Status = d.Version(gvk.Version).HasStatus
+		}
+	}
+	return nil
+}
+
+// hasStatus says whether a type has a status subresource. Custom ones are taken to have it.
+func hasStatus(t resource.Type) bool {
+	switch t {
+	case k8s.ConfigMap, k8s.Secret, k8s.ServiceAccount, k8s.Role, k8s.RoleBinding, k8s.ClusterRole, k8s.ClusterRoleBinding,
+		k8s.Lease, k8s.EndpointSlice, k8s.Endpoints, k8s.ControllerRevision:
+		return false
+	}
+	return true
+}
+
+// kindOf returns the kind of a plural.
+func (w *world) kindOf(plural string) string {
+	for _, k := range w.kinds {
+		if k.Plural == plural {
+			return k.Type.Kind
+		}
+	}
+	return strings.TrimSuffix(plural, "s")
+}

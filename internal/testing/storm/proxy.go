@@ -1,0 +1,249 @@
+package storm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/recording"
+	"github.com/roperator/roperator/resource"
+)
+
+// A proxy is between the engine and the handler of a process. It makes faults, and it checks
+// that the handler is what it has to be.
+type proxy struct {
+	process *process
+	inner   handler.Handler
+
+	mu struct {
+		sync.Mutex
+		last map[types.NamespacedName]*answered // of each parent
+	}
+}
+
+// An answered call is one of Sync that has succeeded.
+type answered struct {
+	request *handler.SyncRequest
+	answer  *recording.Answer
+	desired []any // the children as the handler has returned them
+	timed   bool  // the handler wants to be called again: time may change its answer
+}
+
+// Finalizes passes the engine's question on.
+func (x *proxy) Finalizes() bool { return handler.Finalizes(x.inner) }
+
+// Relates passes the engine's question on.
+func (x *proxy) Relates() bool { return handler.Relates(x.inner) }
+
+// Relate passes the engine's question on.
+func (x *proxy) Relate(parent *resource.Resource) ([]handler.Ref, error) {
+	return handler.Relate(x.inner, parent)
+}
+
+// Sync is handler.Handler's.
+func (x *proxy) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	p := x.process
+	f, ctx, err := x.begin(ctx, "Sync of ", req.Parent)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.inner.Sync(ctx, req)
+	if err == nil && resp != nil && !handler.IsPlan(ctx) {
+		x.judge(ctx, req, resp)
+	}
+	if f.Outcome == killAfter {
+		p.kill()
+		return nil, errDead
+	}
+	return resp, err
+}
+
+// Finalize is handler.Handler's.
+func (x *proxy) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	p := x.process
+	f, ctx, err := x.begin(ctx, "Finalize of ", req.Parent)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := x.inner.Finalize(ctx, req)
+	if err == nil && resp != nil && resp.Finalized && !p.killed.Load() && p.world.checksCall("again "+req.Parent.Key().String()) {
+		x.finalizeAgain(ctx, req)
+	}
+	if f.Outcome == killAfter {
+		p.kill()
+		return nil, errDead
+	}
+	return resp, err
+}
+
+// begin makes the fault that comes before a call.
+func (x *proxy) begin(ctx context.Context, what string, parent *resource.Resource) (fault, context.Context, error) {
+	p, w := x.process, x.process.world
+	w.calls.Add(1)
+	name := what + named(parent.Type(), parent.Key())
+	f := w.dice.next(name, calls)
+	w.met(p, name, f)
+	ctx = context.WithValue(ctx, processKey{}, p)
+	if f.Outcome == killBefore {
+		p.kill()
+		return f, ctx, errDead
+	}
+	return f, ctx, p.sleep(ctx, f.Delay/10)
+}
+
+// judge holds an answer against others for the same snapshot.
+func (x *proxy) judge(ctx context.Context, req *handler.SyncRequest, resp *handler.SyncResponse) {
+	w := x.process.world
+	answer, err := x.answerOf(recording.KindSync, resp)
+	if err != nil || x.process.killed.Load() {
+		return // the engine refuses it
+	}
+	x.mu.Lock()
+	x.mu.last[req.Parent.Key()] = &answered{request: req, answer: answer, desired: resp.Children, timed: resp.Resync > 0}
+	x.mu.Unlock()
+	if len(w.scenario.externals) > 0 || !w.checksCall("again "+req.Parent.Key().String()) {
+		return // what an outside system answers the second time may be something else
+	}
+	x.compare(ctx, x.inner, req, answer, "called twice for the same snapshot, the handler answers differently")
+	x.compare(ctx, w.freshHandler(), req, answer, "another process answers differently for the same snapshot")
+}
+
+// compare calls a handler for a snapshot, and says in which field it answers something else.
+func (x *proxy) compare(ctx context.Context, h handler.Handler, req *handler.SyncRequest, ought *recording.Answer, text string) {
+	w := x.process.world
+	where := "Sync of " + named(req.Parent.Type(), req.Parent.Key())
+	resp, err := syncAgain(ctx, h, req)
+	if err != nil || resp == nil {
+		if ctx.Err() == nil {
+			w.violated("function", where, "%s: %s: the error %v, after none", where, text, err)
+		}
+		return
+	}
+	is, err := x.answerOf(recording.KindSync, resp)
+	if err != nil {
+		w.violated("function", where, "%s: %s: %v", where, text, err)
+		return
+	}
+	if field := firstDifference(is, ought); field != "" {
+		w.violated("function", where, "%s: %s: %s", where, text, field)
+	}
+}
+
+// syncAgain calls a handler to check it. A panic is an error.
+func syncAgain(ctx context.Context, h handler.Handler, req *handler.SyncRequest) (resp *handler.SyncResponse, err error) {
+	defer recoverInto(&err)
+	return h.Sync(context.WithValue(ctx, checkKey{}, true), req)
+}
+
+func recoverInto(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("panic: %v", v)
+	}
+}
+
+func (x *proxy) answerOf(kind recording.Kind, resp any) (*recording.Answer, error) {
+	return recording.AnswerOf(recording.Call{Kind: kind, Response: resp}, x.process.world.hide)
+}
+
+// firstDifference says in which field two answers differ, "" if in none.
+func firstDifference(is, ought *recording.Answer) string {
+	if reflect.DeepEqual(is, ought) {
+		return ""
+	}
+	if len(is.Children) == len(ought.Children) {
+		for i := range is.Children {
+			if text := differing(is.Children[i], ought.Children[i], nameOfObject(is.Children[i])+": "); text != "" {
+				return text
+			}
+		}
+	}
+	return differing(is, ought, "")
+}
+
+func differing(is, ought any, what string) (out string) {
+	compare(plainValue(is), plainValue(ought), "", func(path string, have, want any) {
+		if out == "" {
+			is, was := shown(have, want)
+			out = fmt.Sprintf("%s%s is %s, and was %s", what, path, is, was)
+		}
+	})
+	return out
+}
+
+// plainValue returns a value as JSON has it.
+func plainValue(v any) (out any) {
+	text, err := json.Marshal(v)
+	if err != nil || json.Unmarshal(text, &out) != nil {
+		return fmt.Sprint(v)
+	}
+	return out
+}
+
+func nameOfObject(object map[string]any) string {
+	meta, _ := object["metadata"].(map[string]any)
+	return fmt.Sprintf("%v %v", object["kind"], meta["name"])
+}
+
+// finalizeAgain holds that Finalize can be repeated.
+func (x *proxy) finalizeAgain(ctx context.Context, req *handler.SyncRequest) {
+	ctx, cancel := context.WithTimeout(context.WithValue(ctx, checkKey{}, true), time.Minute)
+	defer cancel()
+	resp, err := func() (resp *handler.FinalizeResponse, err error) {
+		defer recoverInto(&err)
+		return x.inner.Finalize(ctx, req)
+	}()
+	where := "Finalize of " + named(req.Parent.Type(), req.Parent.Key())
+	switch {
+	case x.process.killed.Load():
+	case err != nil:
+		x.process.world.violated("finalize", where, "%s can't be repeated: called again for the snapshot for which it has returned Finalized, it returns the error %v", where, err)
+	case resp == nil || !resp.Finalized:
+		x.process.world.violated("finalize", where, "%s can't be repeated: called again for the snapshot for which it has returned Finalized, it doesn't", where)
+	}
+}
+
+// recheck holds what the handler answers at the end against what it has answered before.
+func (x *proxy) recheck(ctx context.Context) {
+	w := x.process.world
+	x.mu.Lock()
+	last := maps.Clone(x.mu.last)
+	x.mu.Unlock()
+	ctx = context.WithValue(ctx, processKey{}, x.process)
+	for _, parent := range w.server.List(w.operator.Parent) {
+		a := last[parent.Key()]
+		if a == nil || a.request.Parent.ResourceVersion() != parent.ResourceVersion() || parent.IsDeleting() {
+			continue
+		}
+		if len(w.scenario.externals) == 0 && !a.timed {
+			x.compare(ctx, x.inner, a.request, a.answer, "the same snapshot gets another answer minutes later")
+			x.compare(ctx, w.freshHandler(), a.request, a.answer, "another process answers differently for the same snapshot")
+			continue
+		}
+		resp, err := syncAgain(ctx, x.inner, a.request)
+		if err != nil || resp == nil {
+			continue
+		}
+		if answer, err := x.answerOf(recording.KindSync, resp); err == nil {
+			x.compare(ctx, w.freshHandler(), a.request, answer, "another process answers differently for the same snapshot")
+		}
+	}
+}
+
+// desired returns what the last answer about a parent wants of a child, nil if it says nothing
+// or more than what the child's fields are to be.
+func (x *proxy) desired(parent types.NamespacedName, child *resource.Resource) map[string]any {
+	x.mu.Lock()
+	a := x.mu.last[parent]
+	x.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	return wanted(a.desired, child)
+}

@@ -1,0 +1,133 @@
+package storm
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	maxPlays = 300 // of scripts, to make one shorter
+	tries    = 2   // of a script: in which order goroutines run isn't the script's to decide
+)
+
+// A shrinker leaves out of a script what a failure doesn't need.
+type shrinker struct {
+	storm  *storm
+	t      *testing.T
+	kinds  map[string]bool // of the violations
+	ought  *outcome        // of the steps that are left
+	best   *finding
+	plays  int
+	end    time.Time
+	script script
+}
+
+// shrink leaves out of a finding what it doesn't need.
+func (s *storm) shrink(t *testing.T, f *finding, ought *outcome) {
+	k := &shrinker{storm: s, t: t, kinds: kindsOfViolations(f.violations), ought: ought, best: f, end: time.Now().Add(s.pace.shrinking), script: f.outcome.script}
+	if !k.fails(k.script, ought) {
+		return // it is a matter of the order in which goroutines run
+	}
+	for before := -1; before != k.size(); {
+		before = k.size()
+		reduce(len(k.script.Acts), func(from, to int) bool {
+			sc := k.script
+			sc.Acts = without(sc.Acts, from, to)
+			return k.take(sc)
+		})
+		reduce(len(k.script.Faults), func(from, to int) bool {
+			sc := k.script
+			sc.Faults = without(sc.Faults, from, to)
+			return k.take(sc)
+		})
+		k.fewerSteps()
+		k.calmer()
+	}
+}
+
+func (k *shrinker) size() int {
+	return len(k.script.Acts) + len(k.script.Faults) + len(k.script.Order) + k.script.Replicas
+}
+
+// reduce calls without with parts of a list that has n items, larger ones first, which says whether
+// the list can do without the part.
+func reduce(n int, without func(from, to int) bool) {
+	for size := n; size > 0; size /= 2 {
+		for from := 0; from < n; {
+			to := min(from+size, n)
+			if without(from, to) {
+				n -= to - from
+			} else {
+				from += size
+			}
+		}
+	}
+}
+
+// fewerSteps leaves out steps, as long as the others do without faults what they ought to.
+func (k *shrinker) fewerSteps() {
+	for i := len(k.script.Order) - 1; i >= 0 && len(k.script.Order) > 1; i-- {
+		sc := k.script
+		sc.Order = without(sc.Order, i, i+1)
+		steps := slices.Sorted(slices.Values(sc.Order))
+		if k.spent() {
+			return
+		}
+		ought := k.storm.calmly(k.t, steps)
+		if len(ought.violations) == 0 && k.fails(sc, ought) {
+			k.ought, k.script = ought, sc
+		}
+	}
+}
+
+// calmer tries one process, and steps that come as slowly as without faults.
+func (k *shrinker) calmer() {
+	if k.script.Replicas > 1 {
+		sc := k.script
+		sc.Replicas = 1
+		k.take(sc)
+	}
+	for i, gap := range k.script.Gaps {
+		if gap == k.storm.pace.calmGap || !slices.Contains(k.script.Order, i) {
+			continue
+		}
+		sc := k.script
+		sc.Gaps = slices.Clone(sc.Gaps)
+		sc.Gaps[i] = k.storm.pace.calmGap
+		k.take(sc)
+	}
+}
+
+func (k *shrinker) spent() bool { return k.plays >= maxPlays || time.Now().After(k.end) }
+
+// take makes a script the one that is left, if it fails.
+func (k *shrinker) take(sc script) bool {
+	if !k.fails(sc, k.ought) {
+		return false
+	}
+	k.script = sc
+	return true
+}
+
+// fails says whether a script fails as the one does that was found.
+func (k *shrinker) fails(sc script, ought *outcome) bool {
+	for range tries {
+		if k.spent() {
+			return false
+		}
+		k.plays++
+		faults := sc.Faults
+		if faults == nil {
+			faults = []fault{}
+		}
+		out := k.storm.play(k.t, sc, k.storm.dice(k.best.seed, faults), false)
+		violations := out.against(ought)
+		if overlaps(kindsOfViolations(violations), k.kinds) {
+			k.best.outcome, k.best.violations = out, violations
+			k.best.outcome.script.Order = sc.Order
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,432 @@
+package storm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/defaults"
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/recording"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/resource"
+)
+
+// A Config is what testkit.Storm is given.
+type Config struct {
+	Operator config.Operator
+	Handler  handler.Handler // may be nil if Scenario.Handler is set
+	Kinds    Kinds
+	Seeds    int // 0: 200
+	Scenario func(*Scenario)
+	Live     *Live // nil: an API server in the process
+}
+
+const (
+	defaultSeeds = 200
+	liveSeeds    = 8
+	liveWorkers  = 4
+	seedEnv      = "ROPERATOR_STORM_SEED"
+	seedsEnv     = "ROPERATOR_STORM_SEEDS"
+)
+
+// Run does what testkit.Storm says.
+func Run(t testing.TB, cfg Config) {
+	t.Helper()
+	parent, ok := t.(interface {
+		Run(name string, f func(t *testing.T)) bool
+	})
+	if !ok {
+		t.Fatalf("testkit: storm: it needs a *testing.T, not a %T", t)
+		return
+	}
+	s, err := newStorm(cfg)
+	if err != nil {
+		t.Fatalf("testkit: storm: %v", err)
+		return
+	}
+	begin := time.Now()
+	ballast := make([]byte, 64<<20) // of which no page is ever touched; without it garbage is collected all the time
+	found := s.search(parent.Run)
+	runtime.KeepAlive(ballast)
+	if found == nil {
+		t.Logf("testkit: storm: %s, %s, nothing found, in %v", counted(int(s.ran.Load()), "seed"), counted(int(s.faults.Load()), "fault"), time.Since(begin).Round(time.Millisecond))
+		if s.alone != nil {
+			t.Logf("What has happened:\n  %s", strings.Join(shorten(s.alone.history), "\n  "))
+		}
+		return
+	}
+	t.Errorf("testkit: storm: %s", found.text(t.Name()))
+}
+
+// A storm is a scenario that is run under many seeds.
+type storm struct {
+	cfg        Config
+	operator   config.Operator // with defaults
+	pace       pace
+	only       uint64 // the seed that is run alone; 0: all are
+	seeds      uint64
+	kinds      []fakeapi.Kind
+	steps      int
+	late       []int
+	newHandler func(s *Scenario) func() handler.Handler
+	systems    []kept   // that are put back before each run
+	builtIn    sync.Map // of schemas, by type
+	ran        atomic.Int64
+	faults     atomic.Int64
+	alone      *outcome // of the seed that is run alone
+}
+
+// A kept system is an outside one, and what it was at first.
+type kept struct{ system, was any }
+
+func newStorm(cfg Config) (*storm, error) {
+	s := &storm{cfg: cfg, operator: defaults.Apply(cfg.Operator), pace: bubblePace()}
+	if cfg.Live != nil {
+		s.pace = livePace()
+	}
+	if err := cfg.Operator.Validate(); err != nil {
+		return nil, err
+	}
+	s.operator.MaxErrorBackoff = min(s.operator.MaxErrorBackoff, s.pace.maxBackoff)
+	if err := s.readEnv(); err != nil {
+		return nil, err
+	}
+	first, err := s.scenario()
+	if err != nil {
+		return nil, err
+	}
+	if len(first.steps) == 0 {
+		return nil, errors.New("scenario: it has no step: begin with Create")
+	}
+	if first.newHandler == nil && cfg.Handler == nil {
+		return nil, errors.New("the handler is nil")
+	}
+	s.steps, s.late = len(first.steps), first.late(cfg.Operator.Parent)
+	for _, system := range first.systems {
+		s.systems = append(s.systems, kept{system, copyOf(newCopier(), system)})
+	}
+	pristine := copyOf(newCopier(first.systems...), cfg.Handler)
+	s.newHandler = func(of *Scenario) func() handler.Handler {
+		if of.newHandler != nil {
+			return of.newHandler
+		}
+		return func() handler.Handler { return copyOf(newCopier(of.systems...), pristine) }
+	}
+	s.kinds, err = kindsOf(cfg.Operator, s.newHandler(first)(), first)
+	if err == nil && cfg.Live != nil {
+		s.kinds, err = cfg.Live.serve(s.kinds)
+	}
+	return s, err
+}
+
+// readEnv reads which seeds are run.
+func (s *storm) readEnv() (err error) {
+	read := func(name string, otherwise uint64) uint64 {
+		text := os.Getenv(name)
+		if text == "" || err != nil {
+			return otherwise
+		}
+		n, parseErr := strconv.ParseUint(text, 10, 32)
+		if parseErr != nil || n == 0 {
+			err = fmt.Errorf("%s: %q isn't a number above 0", name, text)
+		}
+		return n
+	}
+	seeds := uint64(defaultSeeds)
+	if s.cfg.Live != nil {
+		seeds = liveSeeds
+	}
+	if s.cfg.Seeds > 0 {
+		seeds = uint64(s.cfg.Seeds)
+	}
+	s.only, s.seeds = read(seedEnv, 0), read(seedsEnv, seeds)
+	return err
+}
+
+func (s *storm) scenario() (*Scenario, error) {
+	out := &Scenario{}
+	s.cfg.Scenario(out)
+	return out, out.err
+}
+
+// reset puts the outside systems back to what they were at first.
+func (s *storm) reset() {
+	for _, k := range s.systems {
+		was := copyOf(newCopier(), k.was)
+		reflect.ValueOf(k.system).Elem().Set(reflect.ValueOf(was).Elem())
+	}
+}
+
+// play lets a script happen in a bubble of its own.
+func (s *storm) play(t *testing.T, sc script, d *dice, calm bool) *outcome {
+	s.reset()
+	scenario, err := s.scenario()
+	if err == nil && len(scenario.steps) != s.steps {
+		err = fmt.Errorf("scenario: it had %s when it was first called, and %d now", counted(s.steps, "step"), len(scenario.steps))
+	}
+	if err != nil {
+		return &outcome{script: sc, violations: []Violation{{Kind: "scenario", Text: err.Error()}}}
+	}
+	w := &world{
+		scenario: scenario, operator: s.operator, namespace: "default", pace: s.pace, script: sc, dice: d, calm: calm, kinds: s.kinds,
+		newHandler: s.newHandler(scenario), builtIn: s.builtInSchema, hide: recording.ByKey("storm"),
+	}
+	if s.cfg.Live != nil {
+		return s.playLive(t, w)
+	}
+	var out *outcome
+	synctest.Test(t, func(*testing.T) {
+		w.server = newInProcess(s.kinds)
+		out = w.run()
+	})
+	return out
+}
+
+// playLive runs a world on the real API server, in a namespace of its own.
+func (s *storm) playLive(t *testing.T, w *world) *outcome {
+	server, err := s.cfg.Live.open(t.Context(), s.kinds)
+	if err != nil {
+		return &outcome{script: w.script, violations: []Violation{{Kind: "scenario", Text: err.Error()}}}
+	}
+	defer server.close()
+	w.server, w.namespace, w.managed = server, server.namespace, s.cfg.Live.Managed
+	w.operator.Namespaces = []string{server.namespace}
+	return w.run()
+}
+
+// builtInSchema is listkeys.For, which takes its time.
+func (s *storm) builtInSchema(t resource.Type) *listkeys.Node {
+	known, ok := s.builtIn.Load(t)
+	if !ok {
+		known, _ = s.builtIn.LoadOrStore(t, listkeys.For(t))
+	}
+	return known.(*listkeys.Node) //nolint:forcetypeassert // it is what was stored
+}
+
+// calmly runs some steps without faults.
+func (s *storm) calmly(t *testing.T, steps []int) *outcome {
+	sc := script{Replicas: 1, Order: steps, Gaps: make([]time.Duration, s.steps)}
+	for i := range sc.Gaps {
+		sc.Gaps[i] = s.pace.calmGap
+	}
+	return s.play(t, sc, calm(), true)
+}
+
+func (s *storm) allSteps() []int {
+	out := make([]int, s.steps)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// A finding is a run that has failed.
+type finding struct {
+	seed       uint64 // 0: without faults
+	seeds      int64  // how many were run
+	began      script // the script before it was made shorter
+	outcome    *outcome
+	violations []Violation
+}
+
+// search runs the seeds, and returns what it has found, nil if nothing.
+func (s *storm) search(run func(name string, f func(t *testing.T)) bool) (found *finding) {
+	var ought *outcome
+	run("without faults", func(t *testing.T) {
+		ought = s.calmly(t, s.allSteps())
+		found = s.judgeCalm(t, ought)
+	})
+	if found != nil || ought == nil {
+		return found
+	}
+	workers := runtime.GOMAXPROCS(0)
+	if s.cfg.Live != nil {
+		workers = liveWorkers // they wait most of the time
+	}
+	if len(s.systems) > 0 || s.only > 0 {
+		workers = 1
+	}
+	var next atomic.Uint64
+	var mu sync.Mutex // guards found
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			run(fmt.Sprint("seeds ", i+1), func(t *testing.T) {
+				for seed := s.next(&next); seed > 0; seed = s.next(&next) {
+					if one := s.try(t, seed, ought); one != nil {
+						next.Store(s.seeds)
+						mu.Lock()
+						if found == nil || one.seed < found.seed {
+							found = one
+						}
+						mu.Unlock()
+					}
+				}
+			})
+		})
+	}
+	wg.Wait()
+	if found != nil {
+		run("shorter", func(t *testing.T) { s.shrink(t, found, ought) })
+	}
+	return found
+}
+
+// next returns the next seed, 0 if there is none.
+func (s *storm) next(count *atomic.Uint64) uint64 {
+	n := count.Add(1)
+	switch {
+	case s.only > 0 && n == 1:
+		return s.only
+	case s.only > 0 || n > s.seeds:
+		return 0
+	}
+	return n
+}
+
+// judgeCalm looks at a run without faults, and whether another one ends in the same way.
+func (s *storm) judgeCalm(t *testing.T, ought *outcome) *finding {
+	out := &finding{outcome: ought, violations: ought.violations}
+	if len(out.violations) > 0 {
+		return out
+	}
+	again := s.calmly(t, s.allSteps())
+	for _, v := range again.against(ought) {
+		if v.Kind == "state" {
+			v.Text = strings.NewReplacer("and without faults it isn't", "and in another run it isn't", "and without faults it is", "and in another run it is", "and without faults", "and in another run").Replace(v.Text)
+		}
+		out.violations = append(out.violations, v)
+	}
+	if len(out.violations) == 0 {
+		return nil
+	}
+	out.outcome = again
+	return out
+}
+
+// try runs a seed.
+func (s *storm) try(t *testing.T, seed uint64, ought *outcome) *finding {
+	sc := s.pace.at(write(seed, s.cfg.Kinds, s.late, len(s.systems) > 0))
+	out := s.play(t, sc, s.dice(seed, nil), false)
+	n := s.ran.Add(1)
+	s.faults.Add(int64(len(out.script.Faults) + len(out.script.Acts)))
+	if s.only > 0 {
+		s.alone = out
+	}
+	violations := out.against(ought)
+	if len(violations) == 0 {
+		return nil
+	}
+	return &finding{seed: seed, seeds: n, began: out.script, outcome: out, violations: violations}
+}
+
+// dice returns the dice of a seed, at the storm's pace.
+func (s *storm) dice(seed uint64, script []fault) *dice {
+	d := newDice(seed, s.cfg.Kinds, script)
+	d.faster = s.pace.divisor
+	return d
+}
+
+// text tells of a finding.
+func (f *finding) text(test string) string {
+	var out strings.Builder
+	if f.seed == 0 {
+		fmt.Fprintf(&out, "without any fault:\n")
+	} else {
+		fmt.Fprintf(&out, "seed %d:\n", f.seed)
+	}
+	for _, v := range f.violations {
+		fmt.Fprintf(&out, "  %s\n", v.Text)
+	}
+	if f.seed > 0 {
+		is, was := f.outcome.script, f.began
+		if is.disturbances() == 0 {
+			fmt.Fprintf(&out, "It needs no fault, only that what happens comes at these times.\n")
+		}
+		fmt.Fprintf(&out, "What has happened (%s left of %s, %s of %s):\n", counted(is.disturbances(), "fault"), counted(was.disturbances(), "fault"), counted(len(is.Order), "step"), counted(len(was.Order), "step"))
+	} else {
+		fmt.Fprintf(&out, "What has happened:\n")
+	}
+	for _, line := range shorten(f.outcome.history) {
+		fmt.Fprintf(&out, "  %s\n", line)
+	}
+	if f.seed > 0 {
+		fmt.Fprintf(&out, "Once more: %s=%d go test -run '^%s$'", seedEnv, f.seed, strings.ReplaceAll(test, "/", "$/^"))
+	}
+	return strings.TrimRight(out.String(), "\n")
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// disturbances is how many faults a script has that do more than delay.
+func (sc script) disturbances() int { return len(sc.Acts) + len(sc.Faults) }
+
+// maxLines is how many lines of a history are told.
+const maxLines = 60
+
+// shorten returns the lines of a history, without those that tell least.
+func shorten(history []event) (lines []string) {
+	drop := map[int]bool{}
+	for weight := 0; weight < 3 && len(history)-len(drop) > maxLines; weight++ {
+		for i, e := range history {
+			if e.weight == weight && len(history)-len(drop) > maxLines {
+				drop[i] = true
+			}
+		}
+	}
+	for i, e := range history {
+		if drop[i] {
+			continue
+		}
+		who := ""
+		if e.process != "" {
+			who = e.process + ": "
+		}
+		lines = append(lines, fmt.Sprintf("%10s  %s%s", e.at.Round(time.Millisecond), who, e.text))
+	}
+	if n := len(drop); n > 0 {
+		lines = append(lines, fmt.Sprintf("and %s that tell less", counted(n, "event")))
+	}
+	return lines
+}
+
+// kindsOfViolations returns the kinds of violations.
+func kindsOfViolations(all []Violation) map[string]bool {
+	out := map[string]bool{}
+	for _, v := range all {
+		out[v.Kind] = true
+	}
+	return out
+}
+
+func overlaps(a, b map[string]bool) bool {
+	for kind := range maps.Keys(a) {
+		if b[kind] {
+			return true
+		}
+	}
+	return false
+}
+
+func without[T any](list []T, from, to int) []T {
+	return slices.Concat(list[:from], list[to:])
+}

@@ -1,0 +1,507 @@
+package storm
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/recording"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/resource"
+)
+
+// A world is one run.
+type world struct {
+	scenario   *Scenario
+	operator   config.Operator // with defaults
+	script     script
+	dice       *dice
+	calm       bool // there are no faults: everything is checked
+	newHandler func() handler.Handler
+	builtIn    func(t resource.Type) *listkeys.Node
+	hide       recording.Hider
+	kinds      []fakeapi.Kind
+	server     server
+	namespace  string // of objects that name none
+	managed    bool   // the cluster has controllers of its own
+	pace       pace
+	begin      time.Time
+	calls      atomic.Int64 // of handlers
+	checked    atomic.Int64 // calls that may be checked
+	env        environment
+	healed     chan struct{}  // closed when the faults end
+	undone     sync.WaitGroup // what others put back
+	looking    sync.Mutex     // one check at a time
+
+	mu struct {
+		sync.Mutex
+		history    []event
+		violations []Violation
+		processes  map[int]*process // running ones, by replica
+		failing    map[string]string
+		down       time.Time       // the API server can't be reached before
+		silent     time.Time       // outside systems don't answer before
+		disturbed  map[string]bool // related objects that others will put back as they were
+		writes     []string
+	}
+}
+
+// An event is something that has happened.
+type event struct {
+	at      time.Duration
+	text    string
+	process string // who has done it; empty: somebody else
+	weight  int    // how much it tells: 0 is left out first
+}
+
+// A Violation is something that must not be. Of one kind and subject only the first is told.
+type Violation struct{ Kind, Subject, Text string }
+
+// An outcome is what has become of a run.
+type outcome struct {
+	script     script
+	violations []Violation
+	history    []event
+	state      state
+	failing    map[string]string // parents, with their last error
+}
+
+// run lets a script happen. Without a real API server it must be called in a bubble.
+func (w *world) run() *outcome {
+	w.begin, w.healed = time.Now(), make(chan struct{})
+	w.mu.processes = map[int]*process{}
+	w.mu.failing, w.mu.disturbed = map[string]string{}, map[string]bool{}
+	w.env.start(w)
+	for _, e := range w.scenario.externals {
+		e.world.Store(w)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { w.env.run(ctx) })
+	wg.Go(func() { w.server.run(ctx) })
+	for i := range w.script.Replicas {
+		wg.Go(func() { w.replica(ctx, i) })
+	}
+	acting := make(chan struct{})
+	go func() { defer close(acting); w.act() }()
+	for _, i := range w.script.Order {
+		w.pauseBefore(i)
+		w.take(w.scenario.steps[i])
+	}
+	<-acting
+	<-time.After(w.pace.lastFaults)
+	w.heal()
+	w.settle()
+	out := &outcome{state: w.stateOf()}
+	w.check(ctx)
+	stop()
+	wg.Wait()
+	for _, e := range w.scenario.externals {
+		e.world.Store(nil)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out.script, out.violations, out.history, out.failing = w.script, w.mu.violations, w.mu.history, w.mu.failing
+	out.script.Faults = w.dice.met()
+	return out
+}
+
+// pauseBefore waits for the time of a step.
+func (w *world) pauseBefore(step int) {
+	gap := w.script.Gaps[step]
+	if gap > 0 {
+		<-time.After(gap)
+	}
+}
+
+// act does what others do, each at its time.
+func (w *world) act() {
+	for _, a := range w.script.Acts {
+		<-time.After(time.Until(w.begin.Add(a.At)))
+		switch a.Verb {
+		case "kill", "stop", "outage", "silence", "cut-lease", "compact", "break-watches":
+			w.note("%s", map[string]string{
+				"kill": "a process is killed", "stop": "a process is told to stop", "outage": "the API server can't be reached for " + a.For.String(),
+				"silence":   "no outside system answers for " + a.For.String(),
+				"cut-lease": "a process can't reach the lease for " + a.For.String(), "compact": "the API server forgets what was before",
+				"break-watches": "all watches end",
+			}[a.Verb])
+		}
+		w.perform(a)
+	}
+}
+
+func (w *world) heal() {
+	w.dice.heal()
+	close(w.healed)
+	w.undone.Wait()
+	w.mu.Lock()
+	w.mu.down, w.mu.silent = time.Time{}, time.Time{}
+	w.mu.Unlock()
+	for _, p := range w.running() {
+		p.cutUntil.Store(0)
+	}
+	if !w.calm {
+		w.note("the faults end")
+	}
+}
+
+// settle waits until nobody writes any more.
+func (w *world) settle() {
+	window := w.pace.window
+	if w.calm {
+		window = w.pace.calmWindow
+	}
+	for range w.pace.maxWindows {
+		w.mu.Lock()
+		w.mu.writes = nil
+		w.mu.Unlock()
+		<-time.After(window)
+		w.mu.Lock()
+		writes := w.mu.writes
+		w.mu.Unlock()
+		if len(writes) == 0 {
+			return
+		}
+	}
+	w.mu.Lock()
+	writes := slices.Clone(w.mu.writes)
+	w.mu.Unlock()
+	w.violated("silence", "", "the operator doesn't fall silent: in the last %v it has written %d times: %s", window, len(writes), some(writes))
+}
+
+// some names the different ones of some texts, the first of them.
+func some(texts []string) string {
+	var out []string
+	for _, text := range texts {
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if len(out) > 3 {
+		out = append(out[:3], "…")
+	}
+	return strings.Join(out, ", ")
+}
+
+// take takes a step.
+func (w *world) take(s step) {
+	w.say(event{text: s.String(), weight: 3})
+	object, err := encode.Map(s.object) // a copy: a run may change it
+	if err == nil {
+		err = w.carryOut(s, object)
+	}
+	if err != nil {
+		w.note("which fails: %v", err)
+	}
+	w.changed()
+	w.look("always", w.scenario.always)
+}
+
+func (w *world) carryOut(s step, object map[string]any) error {
+	key := s.key
+	if (key.Namespace == "" || key.Namespace == "default") && !w.clusterScoped(s.t) {
+		key.Namespace = w.namespace
+	}
+	if s.verb == "create" {
+		meta, _ := object["metadata"].(map[string]any)
+		if key.Namespace != "" {
+			meta["namespace"] = key.Namespace
+		}
+		return w.create(object)
+	}
+	for end := time.Now().Add(w.pace.awaited); w.server.Get(s.t, key) == nil && time.Now().Before(end); {
+		<-time.After(100 * time.Millisecond)
+	}
+	var err error
+	switch {
+	case s.verb == "delete":
+		err = w.server.Delete(s.t, key)
+	case s.change != nil:
+		_, err = w.server.Change(s.t, key, s.change)
+	default:
+		_, err = w.server.Change(s.t, key, func(o map[string]any) { overlay(o, object) })
+	}
+	return err
+}
+
+// create creates an object, and gives it the status that it has.
+func (w *world) create(object map[string]any) error {
+	status := object["status"]
+	r, err := w.server.Create(object)
+	if err == nil && status != nil {
+		_, err = w.server.Change(r.Type(), r.Key(), func(o map[string]any) { o["status"] = status })
+	}
+	return err
+}
+
+// overlay sets what an update has.
+func overlay(o, update map[string]any) {
+	for name, value := range update {
+		switch name {
+		case "apiVersion", "kind":
+		case "metadata":
+			meta, _ := o["metadata"].(map[string]any)
+			news, _ := value.(map[string]any)
+			for _, field := range []string{"labels", "annotations"} {
+				set, _ := news[field].(map[string]any)
+				held, _ := meta[field].(map[string]any)
+				if held == nil {
+					held = map[string]any{}
+				}
+				if maps.Copy(held, set); len(held) > 0 {
+					meta[field] = held
+				}
+			}
+		default:
+			o[name] = value
+		}
+	}
+}
+
+func (w *world) clusterScoped(t resource.Type) bool {
+	at := slices.IndexFunc(w.kinds, func(k fakeapi.Kind) bool { return k.Type == t })
+	return at >= 0 && w.kinds[at].ClusterScoped
+}
+
+// leaseName is the name of the lease that the operator's processes compete for.
+const leaseName = "storm"
+
+// A process is one run of the operator's program.
+type process struct {
+	world    *world
+	name     string
+	cancel   context.CancelFunc
+	dead     chan struct{} // closed when it was killed
+	killed   atomic.Bool
+	cutUntil atomic.Int64 // ns since 1970: until when it can't reach the lease
+	manager  *manager.Manager
+	proxy    *proxy
+}
+
+// kill ends the process: nothing that it still tries has an effect.
+func (p *process) kill() {
+	if p != nil && p.killed.CompareAndSwap(false, true) {
+		close(p.dead)
+		p.cancel()
+	}
+}
+
+func (p *process) cut(d time.Duration) { p.cutUntil.Store(time.Now().Add(d).UnixNano()) }
+
+func (p *process) isCut() bool { return time.Now().UnixNano() < p.cutUntil.Load() }
+
+// replica runs one process after the other.
+func (w *world) replica(ctx context.Context, i int) {
+	for n := 1; ; n++ {
+		name := fmt.Sprint("process ", n)
+		if w.script.Replicas > 1 {
+			name = fmt.Sprintf("process %c%d", 'A'+i, n)
+		}
+		pctx, cancel := context.WithCancel(ctx)
+		p := &process{world: w, name: name, cancel: cancel, dead: make(chan struct{})}
+		err := w.start(pctx, i, p)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case p.killed.Load():
+			w.say(event{text: "dies", process: name, weight: 2})
+		case err != nil && !w.mayEnd(pctx):
+			w.violated("start", "", "the operator ends: %v", err)
+		default:
+			w.say(event{text: "ends", process: name, weight: 1})
+		}
+		cancel()
+		p.kill()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(w.pace.restarting):
+		}
+	}
+}
+
+// mayEnd says whether a process may end with an error: it was told to, or it may have lost the
+// lease.
+func (w *world) mayEnd(ctx context.Context) bool {
+	return ctx.Err() != nil || w.script.Replicas > 1 || !w.calm
+}
+
+// start runs a process until it ends.
+func (w *world) start(ctx context.Context, i int, p *process) error {
+	rc := w.server.RESTConfig()
+	rc.Transport = p
+	opts := manager.Options{
+		RESTConfig: rc, ShutdownTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler), KeepHistory: true, NamespacesExist: true,
+		BuiltIn: w.builtIn,
+	}
+	if w.script.Replicas > 1 {
+		election := w.pace.lease
+		election.Namespace, election.Name, election.Identity = w.namespace, leaseName, p.name
+		opts.LeaderElection = &election
+	}
+	p.proxy = &proxy{process: p, inner: w.newHandler()}
+	p.proxy.mu.last = map[types.NamespacedName]*answered{}
+	var err error
+	if p.manager, err = manager.New(opts, manager.Spec{Config: w.operator, Handler: p.proxy}); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.mu.processes[i] = p
+	w.mu.Unlock()
+	w.say(event{text: "starts", process: p.name, weight: 1})
+	return p.manager.Start(klog.NewContext(ctx, logr.Discard())) // client-go tells of each answer that is cut
+}
+
+// running returns the processes, by replica.
+func (w *world) running() (out []*process) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, i := range slices.Sorted(maps.Keys(w.mu.processes)) {
+		out = append(out, w.mu.processes[i])
+	}
+	return out
+}
+
+func (w *world) pick(n int) *process {
+	all := w.running()
+	if len(all) == 0 {
+		return nil
+	}
+	return all[n%len(all)]
+}
+
+func (w *world) freshHandler() handler.Handler { return w.newHandler() }
+
+// checksCall says whether a call is to be made again.
+func (w *world) checksCall(string) bool {
+	return w.calm || w.checked.Add(1)%4 == 0
+}
+
+// ownership is the label that tells whose child an object is.
+func (w *world) ownership() string { return w.operator.OwnershipLabel }
+
+func (w *world) setDown(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.down = time.Now().Add(d)
+}
+
+func (w *world) isDown() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Before(w.mu.down)
+}
+
+func (w *world) setSilent(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.silent = time.Now().Add(d)
+}
+
+// areSilent says whether the outside systems answer nothing.
+func (w *world) areSilent() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return time.Now().Before(w.mu.silent)
+}
+
+// changed lets the controllers of the cluster look.
+func (w *world) changed() { w.env.wake() }
+
+// asked notes a request.
+func (w *world) asked(p *process, x *exchange, f fault) {
+	switch {
+	case f.Outcome != "":
+		w.met(p, x.name, f)
+	case x.write && !x.lease:
+		w.say(event{text: x.name, process: p.name})
+	}
+}
+
+// told notes a call of an outside system.
+func (w *world) told(p *process, what string, f fault) {
+	if f.Outcome != "" {
+		what += ": " + f.String()
+	}
+	w.say(event{text: what, process: p.name, weight: weightOf(f)})
+}
+
+// met notes what something has met.
+func (w *world) met(p *process, what string, f fault) {
+	if f.Outcome != "" {
+		w.say(event{text: what + ": " + f.String(), process: p.name, weight: weightOf(f)})
+	}
+}
+
+func weightOf(f fault) int {
+	if f.Outcome == "" || f.Outcome == only {
+		return 0
+	}
+	return 2
+}
+
+// wrote notes that the operator has written.
+func (w *world) wrote(p *process, x *exchange) {
+	if x.lease {
+		return
+	}
+	w.mu.Lock()
+	w.mu.writes = append(w.mu.writes, x.name)
+	w.mu.Unlock()
+	if len(w.scenario.always) > 0 && !p.killed.Load() {
+		w.look("always", w.scenario.always)
+	}
+}
+
+// look makes checks of the scenario's.
+func (w *world) look(kind string, checks []func(World) error) {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	for _, check := range checks {
+		if err := check(World{w}); err != nil {
+			w.violated(kind, "", "%v", err)
+		}
+	}
+}
+
+func (w *world) note(format string, args ...any) {
+	w.say(event{text: fmt.Sprintf(format, args...), weight: 2})
+}
+
+func (w *world) say(e event) {
+	e.at = time.Since(w.begin)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.history = append(w.mu.history, e)
+}
+
+// violated notes a violation. An empty subject stands for the text.
+func (w *world) violated(kind, subject, format string, args ...any) {
+	v := Violation{kind, subject, fmt.Sprintf(format, args...)}
+	if subject == "" {
+		v.Subject = v.Text
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := func(other Violation) bool { return other.Kind == v.Kind && other.Subject == v.Subject }
+	if !slices.ContainsFunc(w.mu.violations, known) {
+		w.mu.violations = append(w.mu.violations, v)
+		w.mu.history = append(w.mu.history, event{at: time.Since(w.begin), text: "FOUND: " + v.Text, weight: 3})
+	}
+}
