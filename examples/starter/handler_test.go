@@ -63,3 +63,16 @@ func TestAvailable(t *testing.T) {
 	testkit.Sync(t, operator, sites, example(1), live, service(example(1))).
 		WantStatus(with(metav1.ConditionTrue, "Serving"))
 }
+
+// Whatever goes wrong on the way (processes die, answers are lost, people interfere), a Site ends as it
+// should. It runs 200 times, each time under other faults.
+func TestStorm(t *testing.T) {
+	another := example(1)
+	another.Name = "blog"
+	testkit.Storm(t, operator, sites, testkit.Faults{}, func(s *testkit.Scenario) {
+		s.Create(example(2))
+		s.Create(another)
+		s.Update(example(3))
+		s.Delete(another)
+	})
+}

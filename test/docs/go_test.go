@@ -24,7 +24,7 @@ const self = "github.com/roperator/roperator"
 var packages = map[string]string{
 	"config": self + "/config", "handler": self + "/handler", "failable": self + "/handler/failable", "readiness": self + "/handler/readiness",
 	"resource": self + "/resource", "k8s": self + "/resource/k8s", "runner": self + "/runner", "testkit": self + "/testkit",
-	"context": "context", "errors": "errors", "fmt": "fmt", "slog": "log/slog", "http": "net/http", "io": "io", "os": "os", "slices": "slices",
+	"context": "context", "errors": "errors", "fmt": "fmt", "slog": "log/slog", "http": "net/http", "io": "io", "os": "os", "slices": "slices", "sync": "sync",
 	"strings": "strings", "testing": "testing", "time": "time",
 	"require":        "github.com/stretchr/testify/require",
 	"prometheus":     "github.com/prometheus/client_golang/prometheus",

@@ -21,7 +21,7 @@ import (
 // requests get the same answers from both.
 func TestServerIsLikeARealOne(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
-		server := fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Namespaces())
+		server := fakeapi.New(append(appliedKinds(), fakeapi.Custom(parentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Namespaces())...)
 		behaves(t, server.RESTConfig())
 	})
 	t.Run("real", func(t *testing.T) {
@@ -54,6 +54,7 @@ type answer struct {
 		Generation          int64
 		Labels, Annotations map[string]string
 		Finalizers          []string
+		ManagedFields       []struct{ Manager, Operation string }
 	} `json:"metadata"`
 	Spec, Status any
 	Items        []any
@@ -113,6 +114,7 @@ func behaves(t *testing.T, cfg *rest.Config) {
 		"creates": creates, "updates": updates, "statuses": statuses, "patches": patches, "deletes": deletes,
 		"finalizers": finalizers, "dry-runs": dryRuns, "watches": watches, "streams": streams, "built-in": builtIn,
 		"pages": pages, "preconditions": preconditions,
+		"applies": applies, "applies-to": appliesTo,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c, name) })
 	}

@@ -132,7 +132,7 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 		return nil, apierrors.NewMethodNotSupported(k.groupResource(), r.Verb)
 	case !k.ClusterScoped && r.Key.Namespace == "" && (r.Key.Name != "" || r.Verb == "create"):
 		return nil, apierrors.NewBadRequest("an empty namespace may not be set here")
-	case r.Verb == "apply":
+	case r.Verb == "apply" && k.fields == nil:
 		return nil, unsupported(k, r)
 	}
 	switch r.Verb {

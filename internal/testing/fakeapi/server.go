@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/resource"
@@ -28,6 +29,10 @@ type Kind struct {
 	Generation    bool // metadata.generation counts changes of the rest
 	// NewStatus is the status of a new object, as a schema's default says it. May be nil.
 	NewStatus map[string]any
+	// Applies: objects may be applied, and have managedFields. It takes its time.
+	Applies bool
+
+	fields *managedfields.FieldManager // nil unless Applies
 }
 
 // Custom returns the namespaced kind of a CustomResourceDefinition with a
@@ -126,6 +131,9 @@ func New(kinds ...Kind) *Server {
 	s.mu.held = map[resource.Type]bool{}
 	s.mu.withdrawn, s.mu.hidden = map[resource.Type]bool{}, map[resource.Type]bool{}
 	for _, k := range append(slices.Clone(kinds), Events()) {
+		if k.Applies {
+			k.fields, _ = k.fieldManager() // without one, what is applied is unsupported
+		}
 		s.mu.kinds = append(s.mu.kinds, &k)
 		s.mu.objects[&k] = map[types.NamespacedName]*stored{}
 	}
@@ -254,7 +262,7 @@ func (s *Server) Create(object map[string]any) (*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrap(s.createLocked(k, key.Namespace, clone(object), false))
+	return wrap(s.createLocked(k, key.Namespace, clone(object), somebody, false))
 }
 
 // Change changes an object for somebody who is no client, status included.
@@ -267,7 +275,7 @@ func (s *Server) Change(t resource.Type, key types.NamespacedName, change func(o
 	}
 	object := s.mu.objects[k][key].tree()
 	change(object)
-	return wrap(s.storeLocked(k, key, object, writeAll, false))
+	return wrap(s.storeLocked(k, key, object, writeAll, somebody, false))
 }
 
 // Delete deletes an object for somebody who is no client.

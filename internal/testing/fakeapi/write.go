@@ -31,6 +31,10 @@ const (
 
 // write carries out a create, update or patch.
 func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) error) (*stored, error) {
+	patches, by := r.Verb == "patch" || r.Verb == "apply", managerOf(r)
+	if r.Verb == "apply" {
+		by = "" // what was applied knows by whom
+	}
 	for {
 		object, version, err := s.intended(k, r)
 		if err != nil {
@@ -43,11 +47,11 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 			object = clone(object) // numbers as in JSON, whatever the hook has set
 		}
 		s.mu.Lock()
-		if r.Verb == "patch" && s.versionLocked(k, r.Key) != version {
+		if patches && s.versionLocked(k, r.Key) != version {
 			s.mu.Unlock() // a patch applies to what is there
 			continue
 		}
-		if r.Verb == "patch" {
+		if patches {
 			err = s.sameLocked(k, r.Key, metaOf(object))
 		}
 		if err != nil {
@@ -56,9 +60,9 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 		}
 		var is *stored
 		if r.Verb == "create" {
-			is, err = s.createLocked(k, r.Key.Namespace, object, r.DryRun)
+			is, err = s.createLocked(k, r.Key.Namespace, object, by, r.DryRun)
 		} else {
-			is, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), r.DryRun)
+			is, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), by, r.DryRun)
 		}
 		s.mu.Unlock()
 		return is, err
@@ -73,6 +77,10 @@ func (s *Server) sameLocked(k *Kind, key types.NamespacedName, meta map[string]a
 	if err != nil || uid == was.uid || text(meta, "resourceVersion") != was.version {
 		return err
 	}
+	return anotherUID(k, key, uid)
+}
+
+func anotherUID(k *Kind, key types.NamespacedName, uid string) error {
 	return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
 		field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
 	})
@@ -91,15 +99,21 @@ func (k *Kind) scope(subresource string) scope {
 // intended returns the object that a request is about to write, and of which
 // version it was computed.
 func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
-	if r.Verb != "patch" {
+	if r.Verb != "patch" && r.Verb != "apply" {
 		object, err := decode(k, r.Body)
 		return object, "", err
 	}
 	s.mu.Lock()
 	was, err := s.getLocked(k, r.Key)
 	s.mu.Unlock()
-	if err != nil {
+	switch {
+	case err != nil && r.Verb == "apply":
+		return nil, "", mustExist(k, r)
+	case err != nil:
 		return nil, "", err
+	case r.Verb == "apply":
+		object, err := k.applied(was, r)
+		return object, was.version, err
 	}
 	raw := was.raw
 	switch types.PatchType(r.ContentType) {
@@ -154,7 +168,7 @@ func (s *Server) versionLocked(k *Kind, key types.NamespacedName) string {
 	return ""
 }
 
-func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, dryRun bool) (*stored, error) {
+func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, by string, dryRun bool) (*stored, error) {
 	meta := metaOf(object)
 	object["metadata"] = meta
 	name := text(meta, "name")
@@ -183,12 +197,13 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	meta["uid"] = fmt.Sprintf("uid-%d", s.mu.uids)
 	meta["creationTimestamp"] = now()
 	delete(meta, "resourceVersion")
-	return s.putLocked(k, key, object, dryRun), nil
+	return s.putLocked(k, key, k.noted(nil, object, by), dryRun), nil
 }
 
-// storeLocked takes a new state of an object. One that is being deleted goes
+// storeLocked takes a new state of an object by a field manager, empty if its managedFields are as they
+// shall be. One that is being deleted goes
 // with its last finalizer: the answer then has the resourceVersion from before.
-func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, dryRun bool) (*stored, error) {
+func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, by string, dryRun bool) (*stored, error) {
 	is, err := s.getLocked(k, key)
 	if err != nil {
 		return nil, err
@@ -197,6 +212,9 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	object, err = merged(k, key, was, object, what)
 	if err != nil {
 		return nil, err
+	}
+	if by != "" {
+		object = k.noted(was, object, by)
 	}
 	meta := metaOf(object)
 	if meta["deletionTimestamp"] != nil && len(finalizers(meta)) == 0 {

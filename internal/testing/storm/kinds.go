@@ -36,7 +36,8 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 		if slices.Contains(all[:i], t) || t == fakeapi.Events().Type {
 			continue
 		}
-		k := fakeapi.Kind{Type: t, Status: hasStatus(t), Generation: hasStatus(t) && t != k8s.Namespace && t != k8s.Service}
+		applies := slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Type == t && c.Strategy == config.Apply })
+		k := fakeapi.Kind{Type: t, Applies: applies, Status: hasStatus(t), Generation: hasStatus(t) && t != k8s.Namespace && t != k8s.Service}
 		namespaced, _ := planner.Namespaced(t)
 		plural, _ := meta.UnsafeGuessKindToResource(t.GroupVersionKind())
 		k.Plural, k.ClusterScoped = plural.Resource, !namespaced

@@ -68,17 +68,49 @@ func reduce(n int, without func(from, to int) bool) {
 // fewerSteps leaves out steps, as long as the others do without faults what they ought to.
 func (k *shrinker) fewerSteps() {
 	for i := len(k.script.Order) - 1; i >= 0 && len(k.script.Order) > 1; i-- {
-		sc := k.script
-		sc.Order = without(sc.Order, i, i+1)
-		steps := slices.Sorted(slices.Values(sc.Order))
+		steps := slices.Sorted(slices.Values(without(k.script.Order, i, i+1)))
 		if k.spent() {
 			return
 		}
 		ought := k.storm.calmly(k.t, steps)
-		if len(ought.violations) == 0 && k.fails(sc, ought) {
-			k.ought, k.script = ought, sc
+		if len(ought.violations) > 0 {
+			continue
+		}
+		for _, sc := range k.script.withoutStep(i) {
+			if k.fails(sc, ought) {
+				k.ought, k.script = ought, sc
+				break
+			}
 		}
 	}
+}
+
+// withoutStep returns a script without the step at a place: one in which all others come at their
+// time, and one in which those after it come earlier.
+func (sc script) withoutStep(i int) []script {
+	dropped := sc.Order[i]
+	sooner := sc
+	sooner.Order = without(sc.Order, i, i+1)
+	if i == len(sooner.Order) {
+		return []script{sooner}
+	}
+	sameTime := sooner
+	sameTime.Gaps = slices.Clone(sc.Gaps)
+	sameTime.Gaps[sooner.Order[i]] += sc.Gaps[dropped]
+	return []script{sameTime, sooner}
+}
+
+// shrinkCalm leaves out steps of a finding that needs no fault.
+func (s *storm) shrinkCalm(t *testing.T, f *finding) *finding {
+	steps := s.allSteps()
+	for i := len(steps) - 1; i >= 0 && len(steps) > 1 && s.cfg.Live == nil; i-- {
+		fewer := without(steps, i, i+1)
+		less := s.judgeCalm(t, s.calmly(t, fewer), fewer)
+		if less != nil && overlaps(kindsOfViolations(less.violations), kindsOfViolations(f.violations)) {
+			f, steps = less, fewer
+		}
+	}
+	return f
 }
 
 // calmer tries one process, and steps that come as slowly as without faults.

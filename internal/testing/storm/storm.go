@@ -248,7 +248,9 @@ func (s *storm) search(run func(name string, f func(t *testing.T)) bool) (found 
 	var ought *outcome
 	run("without faults", func(t *testing.T) {
 		ought = s.calmly(t, s.allSteps())
-		found = s.judgeCalm(t, ought)
+		if found = s.judgeCalm(t, ought, s.allSteps()); found != nil {
+			found = s.shrinkCalm(t, found)
+		}
 	})
 	if found != nil || ought == nil {
 		return found
@@ -299,12 +301,12 @@ func (s *storm) next(count *atomic.Uint64) uint64 {
 }
 
 // judgeCalm looks at a run without faults, and whether another one ends in the same way.
-func (s *storm) judgeCalm(t *testing.T, ought *outcome) *finding {
+func (s *storm) judgeCalm(t *testing.T, ought *outcome, steps []int) *finding {
 	out := &finding{outcome: ought, violations: ought.violations}
 	if len(out.violations) > 0 {
 		return out
 	}
-	again := s.calmly(t, s.allSteps())
+	again := s.calmly(t, steps)
 	for _, v := range again.against(ought) {
 		if v.Kind == "state" {
 			v.Text = strings.NewReplacer("and without faults it isn't", "and in another run it isn't", "and without faults it is", "and in another run it is", "and without faults", "and in another run").Replace(v.Text)
@@ -385,6 +387,7 @@ const maxLines = 60
 
 // shorten returns the lines of a history, without those that tell least.
 func shorten(history []event) (lines []string) {
+	history = collapse(history)
 	drop := map[int]bool{}
 	for weight := 0; weight < 3 && len(history)-len(drop) > maxLines; weight++ {
 		for i, e := range history {
@@ -407,6 +410,22 @@ func shorten(history []event) (lines []string) {
 		lines = append(lines, fmt.Sprintf("and %s that tell less", counted(n, "event")))
 	}
 	return lines
+}
+
+// collapse makes one event of several that follow each other and say the same.
+func collapse(history []event) (out []event) {
+	for i := 0; i < len(history); {
+		n := i + 1
+		for n < len(history) && history[n].text == history[i].text && history[n].process == history[i].process {
+			n++
+		}
+		e := history[i]
+		if n > i+1 {
+			e.text += fmt.Sprintf(" (%d times until %s)", n-i, history[n-1].at.Round(time.Millisecond))
+		}
+		out, i = append(out, e), n
+	}
+	return out
 }
 
 // kindsOfViolations returns the kinds of violations.

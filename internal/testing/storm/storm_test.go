@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -252,4 +253,21 @@ func TestOthersLeaveIgnoredFieldsAlone(t *testing.T) {
 	} {
 		require.Equal(t, want, isIgnored(child, strings.Split(text, "/")), text)
 	}
+}
+
+func TestHistoriesAreShort(t *testing.T) {
+	var history []event
+	for i := range 100 {
+		history = append(history, event{at: time.Duration(i) * time.Second, text: fmt.Sprint("request ", i)})
+		if i == 50 {
+			history = append(history, event{at: 50 * time.Second, text: "a step", weight: 3})
+		}
+	}
+	lines := shorten(history)
+	require.Len(t, lines, maxLines+1)
+	require.Contains(t, lines, "       50s  a step", "what tells most is never left out")
+	require.Equal(t, "and 41 events that tell less", lines[maxLines])
+
+	same := []event{{at: time.Second, text: "again", process: "process 1"}, {at: 2 * time.Second, text: "again", process: "process 1"}, {at: 3 * time.Second, text: "again"}}
+	require.Equal(t, []string{"        1s  process 1: again (2 times until 2s)", "        3s  again"}, shorten(same))
 }

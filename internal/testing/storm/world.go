@@ -46,6 +46,7 @@ type world struct {
 	env        environment
 	healed     chan struct{}  // closed when the faults end
 	undone     sync.WaitGroup // what others put back
+	started    sync.WaitGroup // processes
 	looking    sync.Mutex     // one check at a time
 
 	mu struct {
@@ -111,6 +112,7 @@ func (w *world) run() *outcome {
 	w.check(ctx)
 	stop()
 	wg.Wait()
+	w.started.Wait()
 	for _, e := range w.scenario.externals {
 		e.world.Store(nil)
 	}
@@ -315,9 +317,16 @@ func (w *world) replica(ctx context.Context, i int) {
 		}
 		pctx, cancel := context.WithCancel(ctx)
 		p := &process{world: w, name: name, cancel: cancel, dead: make(chan struct{})}
-		err := w.start(pctx, i, p)
+		var err error
+		ended := make(chan struct{})
+		w.started.Go(func() { defer close(ended); err = w.start(pctx, i, p) })
+		select {
+		case <-ended:
+		case <-p.dead: // what is left of it does nothing any more
+		}
 		switch {
 		case ctx.Err() != nil:
+			cancel()
 			return
 		case p.killed.Load():
 			w.say(event{text: "dies", process: name, weight: 2})
