@@ -2,6 +2,8 @@ package testkit
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"testing"
 
 	"github.com/roperator/roperator/config"
@@ -76,8 +78,9 @@ type Faults struct {
 //
 // Several seeds run at the same time, unless there is an outside system: scenario, its
 // checks and functions that h shares must be safe for that. Goroutines that the handler starts
-// must end with the context that it was called with. The API server has no defaults,
-// schemas or admission. Of built-in types it is the controllers, as far as status goes: it
+// must end with the context that it was called with. The API server has no
+// admission, and of built-in types no defaults; custom types have their schemas if [Scenario.CRDs]
+// or config.Operator.CRDs tell them. Of built-in types it is the controllers, as far as status goes: it
 // lets Pods run and Deployments become available. Other types have those of
 // [Scenario.Controller].
 //
@@ -127,9 +130,18 @@ func (f Faults) kinds() storm.Kinds {
 // The function is called for each seed. Its methods must be called by that function's goroutine.
 type Scenario struct{ s *storm.Scenario }
 
+// CRDs names files of CustomResourceDefinitions: objects of these types are pruned, defaulted and
+// validated as an API server does, but for CEL rules. config.Operator.CRDs needn't be named.
+func (s *Scenario) CRDs(paths ...string) { s.s.CRDs(paths...) }
+
 // Create creates an object: a parent, or something that a parent refers to. With a status it
 // has that status.
 func (s *Scenario) Create(obj any) { s.s.Create(obj) }
+
+// Recorded adds steps that create what was recorded of a live operator: the parents as they last were,
+// with their status, and what they referred to. The values of Secrets are texts that stand for
+// them. Children aren't among them: the operator makes its own.
+func (s *Scenario) Recorded(r *Recording) { s.s.Recorded((*storm.Recording)(r)) }
 
 // Update sets what obj has of an object: labels and annotations that obj has, and each
 // other field beside metadata as a whole. What a typed object encodes it has: fields without
@@ -175,6 +187,19 @@ func (s *Scenario) Always(check func(World) error) {
 // Finally adds a check that must hold when the faults are over and the operator is silent.
 func (s *Scenario) Finally(check func(World) error) {
 	s.s.Finally(func(w storm.World) error { return check(World{w}) })
+}
+
+// A Recording is what [ReadRecording] has read.
+type Recording storm.Recording
+
+// ReadRecording reads a recording that [Record], or the package handler/recorder, has made, so that
+// scenarios can begin with it. An error names the line.
+func ReadRecording(r io.Reader) (*Recording, error) {
+	out, err := storm.ReadRecording(r)
+	if err != nil {
+		return nil, fmt.Errorf("testkit: %w", err)
+	}
+	return (*Recording)(out), nil
 }
 
 // A World is what there is in the cluster of a [Storm] at the moment.

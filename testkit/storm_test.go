@@ -1,14 +1,17 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -234,4 +237,69 @@ func TestStormOnNeedsNamespacedTypes(t *testing.T) {
 		s.Create(map[string]any{"apiVersion": "example.com/v1", "kind": "None", "metadata": map[string]any{"name": "a"}})
 	})
 	require.Contains(t, notes.said, "is its CustomResourceDefinition among ClusterOptions.CRDPaths?")
+}
+
+// TestRecorded begins a Storm with what a live operator was asked.
+func TestRecorded(t *testing.T) {
+	cfg := widgets("storm")
+	cfg.Related = []config.Related{{Type: k8s.Pod}}
+	owned := func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		resp, err := children(ctx, req)
+		pods := 0
+		for pod := range req.Related.OfType(k8s.Pod).All() {
+			for _, owner := range pod.OwnerReferences() {
+				if owner.UID == req.Parent.UID() {
+					pods++
+				}
+			}
+		}
+		if err == nil {
+			resp.Status = map[string]any{"pods": pods}
+		}
+		return resp, err
+	}
+	h := handler.Funcs{SyncFunc: owned, RelateFunc: func(*resource.Resource) ([]handler.Ref, error) {
+		return []handler.Ref{{Type: k8s.Pod, Selector: "app=web"}}, nil
+	}}
+	var file bytes.Buffer
+	recorded := Record(&file, h)
+	record := func(value, deleted string) {
+		parent := widget("one", map[string]any{"value": value})
+		meta := parent["metadata"].(map[string]any)
+		meta["namespace"], meta["uid"], meta["resourceVersion"] = "live", "11111111-2222-3333-4444-555555555555", "7"
+		if deleted != "" {
+			meta["name"], meta["uid"], meta["deletionTimestamp"] = "two", "another", deleted
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "live", UID: "of-pod", ResourceVersion: "8", Labels: map[string]string{"app": "web"}}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: widgetType.APIVersion, Kind: widgetType.Kind, Name: "one", UID: "11111111-2222-3333-4444-555555555555"}}
+		req := Request(t, cfg, parent, Related(pod))
+		_, err := recorded.Sync(t.Context(), req)
+		require.NoError(t, err)
+	}
+	record("a", "")
+	record("b", "")
+	record("c", "2026-01-01T00:00:00Z")
+	start, err := ReadRecording(&file)
+	require.NoError(t, err)
+	Storm(t, cfg, h, Faults{Seeds: 40}, func(s *Scenario) {
+		s.Recorded(start)
+		s.Finally(func(w World) error {
+			live := w.List(widgetType)
+			if len(live) != 1 || live[0].Key().String() != "live/one" {
+				return fmt.Errorf("there are %d", len(live))
+			}
+			value, _ := live[0].Field("spec", "value")
+			pods, _ := live[0].Field("status", "pods")
+			if value != "b" || pods != int64(1) {
+				return fmt.Errorf("value %v, pods %v", value, pods)
+			}
+			return nil
+		})
+	})
+
+	_, err = ReadRecording(strings.NewReader("nonsense"))
+	require.ErrorContains(t, err, "testkit: recording: line 1: ")
+	notes := &stormNotes{T: t}
+	Storm(notes, cfg, h, Faults{}, func(s *Scenario) { s.Recorded(nil) })
+	require.Contains(t, notes.said, "scenario: the recording is nil")
 }

@@ -11,6 +11,7 @@ import (
 // way.
 func TestStorm(t *testing.T) {
 	testkit.Storm(t, operator, appStacks, testkit.Faults{}, func(s *testkit.Scenario) {
+		s.CRDs("crd.yaml")
 		s.Controller(k8s.Service, func(service map[string]any) {
 			service["status"] = map[string]any{"loadBalancer": map[string]any{"ingress": []any{map[string]any{"ip": "192.0.2.1"}}}}
 		})

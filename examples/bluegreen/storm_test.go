@@ -13,6 +13,7 @@ import (
 // TestStorm holds that the last version serves in the end, in whichever colour, and alone.
 func TestStorm(t *testing.T) {
 	testkit.Storm(t, operator, blueGreens, testkit.Faults{}, func(s *testkit.Scenario) {
+		s.CRDs("crd.yaml")
 		s.Create(object(web("1")))
 		s.Update(object(web("2")))
 		s.Update(object(web("3")))

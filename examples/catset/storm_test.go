@@ -13,6 +13,7 @@ func TestStorm(t *testing.T) {
 	kittens := cats(t, 2, "example.com/cat:1")
 	kittens.Name = "kittens"
 	testkit.Storm(t, operator, catSets, testkit.Faults{}, func(s *testkit.Scenario) {
+		s.CRDs("crd.yaml")
 		s.Create(cats(t, 3, "example.com/cat:1"))
 		s.Create(kittens)
 		s.Update(cats(t, 2, "example.com/cat:2"))

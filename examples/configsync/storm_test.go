@@ -23,6 +23,7 @@ func TestStorm(t *testing.T) {
 		"namespaceSelector": map[string]any{"matchLabels": map[string]any{"copies": "yes"}},
 	})
 	testkit.Storm(t, operator, configSyncs, testkit.Faults{}, func(s *testkit.Scenario) {
+		s.CRDs("crd.yaml")
 		s.Create(namespace("platform", "no"))
 		s.Create(source("one.example.com"))
 		s.Create(namespace("first", "yes"))

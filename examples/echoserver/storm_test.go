@@ -24,6 +24,7 @@ func twoServers(t *testing.T) func(s *testkit.Scenario) {
 	another := sample(t, map[string]any{"serviceName": "another", "servicePort": 80})
 	another["metadata"] = map[string]any{"name": "another"}
 	return func(s *testkit.Scenario) {
+		s.CRDs("crd.yaml")
 		s.Create(sample(t, nil))
 		s.Update(sample(t, map[string]any{"serviceName": "renamed", "servicePort": 8080}))
 		s.Create(another)

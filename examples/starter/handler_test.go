@@ -70,6 +70,7 @@ func TestStorm(t *testing.T) {
 	another := example(1)
 	another.Name = "blog"
 	testkit.Storm(t, operator, sites, testkit.Faults{}, func(s *testkit.Scenario) {
+		s.CRDs("deploy/example.com_sites.yaml")
 		s.Create(example(2))
 		s.Create(another)
 		s.Update(example(3))

@@ -11,6 +11,7 @@ import (
 // the way.
 func TestStorm(t *testing.T) {
 	testkit.Storm(t, operator, failable.Wrap(tempNamespaces{}, options), testkit.Faults{}, func(s *testkit.Scenario) {
+		s.CRDs("crd.yaml")
 		s.Create(object("short", map[string]any{"deleteAfter": "30s"}))
 		s.Create(object("long", map[string]any{"deleteAfter": "24h"}))
 		s.Create(object("dropped", map[string]any{"deleteAfter": "24h"}))

@@ -21,14 +21,14 @@ import (
 // requests get the same answers from both.
 func TestServerIsLikeARealOne(t *testing.T) {
 	t.Run("simulated", func(t *testing.T) {
-		server := fakeapi.New(append(appliedKinds(), fakeapi.Custom(parentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Namespaces())...)
+		server := fakeapi.New(append(appliedKinds(), shapeKind(t), fakeapi.Custom(parentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Namespaces())...)
 		behaves(t, server.RESTConfig())
 	})
 	t.Run("real", func(t *testing.T) {
 		if os.Getenv("KUBEBUILDER_ASSETS") == "" || testing.Short() {
 			t.Skip("needs the binaries of KUBEBUILDER_ASSETS")
 		}
-		cluster, err := testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"testdata/crd.yaml"}})
+		cluster, err := testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"testdata/crd.yaml", "testdata/shapes.yaml"}})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, cluster.Stop()) }()
 		behaves(t, cluster.RESTConfig())
@@ -114,7 +114,7 @@ func behaves(t *testing.T, cfg *rest.Config) {
 		"creates": creates, "updates": updates, "statuses": statuses, "patches": patches, "deletes": deletes,
 		"finalizers": finalizers, "dry-runs": dryRuns, "watches": watches, "streams": streams, "built-in": builtIn,
 		"pages": pages, "preconditions": preconditions,
-		"applies": applies, "applies-to": appliesTo,
+		"applies": applies, "applies-to": appliesTo, "schemas": schemas, "changes-of-shapes": changesOfShapes,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c, name) })
 	}

@@ -29,6 +29,8 @@ type Kind struct {
 	Generation    bool // metadata.generation counts changes of the rest
 	// NewStatus is the status of a new object, as a schema's default says it. May be nil.
 	NewStatus map[string]any
+	// Schema is that of a custom resource; nil: anything is taken as it is.
+	Schema *Schema
 	// Applies: objects may be applied, and have managedFields. It takes its time.
 	Applies bool
 
@@ -105,6 +107,7 @@ type Server struct {
 		hooks     Hooks
 		version   int64
 		uids      int64
+		names     int64 // that were made of generateName
 		objects   map[*Kind]map[types.NamespacedName]*stored
 		log       []event // oldest first
 		compacted int64   // what is older has left the log

@@ -172,6 +172,11 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	meta := metaOf(object)
 	object["metadata"] = meta
 	name := text(meta, "name")
+	if prefix := text(meta, "generateName"); name == "" && prefix != "" {
+		s.mu.names++
+		name = fmt.Sprintf("%s%05d", prefix, s.mu.names)
+		meta["name"] = name
+	}
 	if msgs := content.IsPathSegmentName(name); name == "" || len(msgs) > 0 {
 		return nil, apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), name, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), name, fmt.Sprint(msgs))})
 	}
@@ -197,6 +202,10 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	meta["uid"] = fmt.Sprintf("uid-%d", s.mu.uids)
 	meta["creationTimestamp"] = now()
 	delete(meta, "resourceVersion")
+	k.Schema.complete(object)
+	if err := k.Schema.check(k, name, object); err != nil {
+		return nil, err
+	}
 	return s.putLocked(k, key, k.noted(nil, object, by), dryRun), nil
 }
 
@@ -212,6 +221,12 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	object, err = merged(k, key, was, object, what)
 	if err != nil {
 		return nil, err
+	}
+	k.Schema.complete(object)
+	if !reflect.DeepEqual(was, object) { // what was stored passes, whatever the schema has become
+		if err := k.Schema.check(k, key.Name, object); err != nil {
+			return nil, err
+		}
 	}
 	if by != "" {
 		object = k.noted(was, object, by)

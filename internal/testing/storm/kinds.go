@@ -23,6 +23,14 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 	if err != nil {
 		return nil, err
 	}
+	bundled, err := definitionsOf(cfg.CRDs, "config.Operator")
+	if err != nil {
+		return nil, err
+	}
+	given, err := definitionsOf(s.definitions, "scenario")
+	if err != nil {
+		return nil, err
+	}
 	all := []resource.Type{k8s.Lease, cfg.Parent}
 	for _, c := range cfg.Children {
 		all = append(all, c.Type)
@@ -46,7 +54,7 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 				k.Plural = m.Plural
 			}
 		}
-		if err := define(&k, cfg.CRDs); err != nil {
+		if err := define(&k, append(bundled, given...)); err != nil {
 			return nil, err
 		}
 		out = append(out, k)
@@ -54,20 +62,29 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 	return out, nil
 }
 
-// define takes over what a CustomResourceDefinition says of a kind.
-func define(k *fakeapi.Kind, texts [][]byte) error {
-	gvk := k.Type.GroupVersionKind()
+// definitionsOf reads CustomResourceDefinitions. where says where they are, for errors.
+func definitionsOf(texts [][]byte, where string) (out []*crd.Definition, err error) {
 	for _, text := range texts {
-		definitions, err := crd.Parse(text)
+		some, err := crd.Parse(text)
 		if err != nil {
-			return fmt.Errorf("config.Operator: CRDs: %w", err)
+			return nil, fmt.Errorf("%s: CRDs: %w", where, err)
 		}
-		for _, d := range definitions {
-			if d.Group != gvk.Group || d.Kind != gvk.Kind || d.Version(gvk.Version) == nil {
-				continue
-			}
-			k.Plural, k.ClusterScoped = d.Plural, d.ClusterScoped
-			k.Status = d.Version(gvk.Version).HasStatus
+		out = append(out, some...)
+	}
+	return out, nil
+}
+
+// define takes over what a CustomResourceDefinition says of a kind.
+func define(k *fakeapi.Kind, definitions []*crd.Definition) (err error) {
+	gvk := k.Type.GroupVersionKind()
+	for _, d := range definitions {
+		version := d.Version(gvk.Version)
+		if d.Group != gvk.Group || d.Kind != gvk.Kind || version == nil {
+			continue
+		}
+		k.Plural, k.ClusterScoped, k.Status = d.Plural, d.ClusterScoped, version.HasStatus
+		if k.Schema, err = fakeapi.NewSchema(version.Schema); err != nil {
+			return fmt.Errorf("CustomResourceDefinition %s: %w", d.Name, err)
 		}
 	}
 	return nil

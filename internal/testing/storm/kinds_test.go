@@ -1,6 +1,8 @@
 package storm
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -99,9 +101,16 @@ func TestKindsOfOthers(t *testing.T) {
 		"Child": {
 			"children are served",
 			func(c *config.Operator) {
-				c.Children = []config.Child{{Type: k8s.Deployment, Strategy: config.Apply}}
+				c.Children = []config.Child{{Type: k8s.Deployment, Strategy: config.Replace}}
 			}, func(*Scenario) {},
 			fakeapi.Kind{Type: k8s.Deployment, Plural: "deployments", Status: true, Generation: true},
+		},
+		"Applied": {
+			"what is applied has managedFields",
+			func(c *config.Operator) {
+				c.Children = []config.Child{{Type: k8s.Deployment, Strategy: config.Apply}}
+			}, func(*Scenario) {},
+			fakeapi.Kind{Type: k8s.Deployment, Plural: "deployments", Status: true, Generation: true, Applies: true},
 		},
 		"Related": {
 			"what the handler looks at is, and a ConfigMap has neither status nor generation",
@@ -134,9 +143,30 @@ func holdsKinds(t *testing.T, cases map[string]kindCase) {
 			tc.steps(s)
 			all, err := kindsOf(sitesWith(tc.cfg), handler.Funcs{}, s)
 			require.NoError(t, err)
-			require.Equal(t, tc.want, served(t, all, tc.want.Type), tc.reason)
+			is := served(t, all, tc.want.Type)
+			require.Equal(t, tc.want.Plural == "webs", is.Schema != nil, "what a definition says has its schema")
+			is.Schema = nil
+			require.Equal(t, tc.want, is, tc.reason)
 		})
 	}
+}
+
+// TestKindsOfScenarios holds that a scenario may bring definitions, too.
+func TestKindsOfScenarios(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "crd.yaml")
+	require.NoError(t, os.WriteFile(path, []byte(siteDefinition), 0o600))
+	s := &Scenario{}
+	s.CRDs(path)
+	all, err := kindsOf(sitesWith(func(*config.Operator) {}), handler.Funcs{}, s)
+	require.NoError(t, err)
+	require.Equal(t, "webs", served(t, all, site()).Plural)
+
+	s.definitions = append(s.definitions, []byte("kind: Pod"))
+	_, err = kindsOf(sitesWith(func(*config.Operator) {}), handler.Funcs{}, s)
+	require.ErrorContains(t, err, "scenario: CRDs: ")
+
+	s.CRDs(path + ".missing")
+	require.ErrorContains(t, s.err, "scenario: CRDs: open ")
 }
 
 func TestKindsOfServesEachOnce(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -27,6 +28,7 @@ type Scenario struct {
 	newHandler  func() handler.Handler
 	ignored     [][]string
 	untold      []resource.Type // whose objects aren't compared
+	definitions [][]byte        // CustomResourceDefinitions
 	err         error           // the first mistake
 }
 
@@ -113,6 +115,17 @@ func (s *Scenario) Ignore(path ...string) { s.ignored = append(s.ignored, path) 
 
 // IgnoreType says that objects of a type may end otherwise than without faults.
 func (s *Scenario) IgnoreType(t resource.Type) { s.untold = append(s.untold, t) }
+
+// CRDs adds files of CustomResourceDefinitions.
+func (s *Scenario) CRDs(paths ...string) {
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			s.fail(fmt.Errorf("CRDs: %w", err))
+		}
+		s.definitions = append(s.definitions, text)
+	}
+}
 
 // types returns the types of the objects in the steps.
 func (s *Scenario) types() []resource.Type {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -59,6 +60,7 @@ type world struct {
 		silent     time.Time       // outside systems don't answer before
 		disturbed  map[string]bool // related objects that others will put back as they were
 		writes     []string
+		uids       map[types.UID]types.UID // of objects, by those that they had where they were recorded
 	}
 }
 
@@ -86,7 +88,7 @@ type outcome struct {
 func (w *world) run() *outcome {
 	w.begin, w.healed = time.Now(), make(chan struct{})
 	w.mu.processes = map[int]*process{}
-	w.mu.failing, w.mu.disturbed = map[string]string{}, map[string]bool{}
+	w.mu.failing, w.mu.disturbed, w.mu.uids = map[string]string{}, map[string]bool{}, map[types.UID]types.UID{}
 	w.env.start(w)
 	for _, e := range w.scenario.externals {
 		e.world.Store(w)
@@ -242,10 +244,28 @@ func (w *world) carryOut(s step, object map[string]any) error {
 	return err
 }
 
-// create creates an object, and gives it the status that it has.
+// create creates an object, and gives it the status that it has. Its UID is another one than it may have
+// had where it was recorded, so those whose owner it is get to know it.
 func (w *world) create(object map[string]any) error {
 	status := object["status"]
+	of := &unstructured.Unstructured{Object: object}
+	was, owners := of.GetUID(), of.GetOwnerReferences()
+	w.mu.Lock()
+	for i, owner := range owners {
+		if uid, ok := w.mu.uids[owner.UID]; ok {
+			owners[i].UID = uid
+		}
+	}
+	w.mu.Unlock()
+	if len(owners) > 0 {
+		of.SetOwnerReferences(owners)
+	}
 	r, err := w.server.Create(object)
+	if err == nil && was != "" {
+		w.mu.Lock()
+		w.mu.uids[was] = r.UID()
+		w.mu.Unlock()
+	}
 	if err == nil && status != nil {
 		_, err = w.server.Change(r.Type(), r.Key(), func(o map[string]any) { o["status"] = status })
 	}
