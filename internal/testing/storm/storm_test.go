@@ -106,7 +106,7 @@ func TestRunFinds(t *testing.T) {
 		"Always": {
 			"a check of every write",
 			Config{Handler: handler.SyncFunc(syncSite), Scenario: func(s *Scenario) {
-				oneSite(s)
+				s.Create(siteWith("a", "one")) // after which there are the operator's writes alone
 				s.Always(func(w World) error {
 					for _, one := range w.List(k8s.ConfigMap) {
 						if text, _ := one.Field("data", "text"); text == "one" {

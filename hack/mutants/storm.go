@@ -1,0 +1,29 @@
+package main
+
+// inStorm returns the mutants of what testkit.Storm looks for. Those that say so by their bugs must be
+// noticed by examples/buggy.
+func inStorm() []mutant {
+	by := func(tests, name, file, was, is string) mutant {
+		return mutant{name, []edit{{"internal/testing/storm/" + file, was, is}}, tests}
+	}
+	bugs := func(name, file, was, is string) mutant { return by("examples/buggy", name, file, was, is) }
+	room := func(name, file, was, is string) mutant { return by("internal/testing/storm", name, file, was, is) }
+	return []mutant{
+		bugs("another process has no memory of this one", "storm.go", "return copyOf(newCopier(of.systems...), pristine)", "return pristine"),
+		bugs("an answer is asked for minutes later", "proxy.go", "			x.compare(ctx, x.inner, a.request, a.answer, \"the same snapshot gets another answer minutes later\")\n", ""),
+		bugs("Finalize is called again", "proxy.go", "		x.finalizeAgain(ctx, req)\n", ""),
+		bugs("a parent that keeps failing is told of", "check.go", "!reconcile.HandlerFailed(errs[len(errs)-1])", "false"),
+		bugs("an end is held against that without faults", "check.go", "		for _, text := range differences(o.state, ought.state) {\n", "		for _, text := range []string(nil) {\n"),
+		bugs("the end is checked", "check.go", "	w.look(\"finally\", w.scenario.finally)", "	_ = w.scenario.finally"),
+		bugs("the end is checked before systems are called again", "check.go", "	w.look(\"finally\", w.scenario.finally)", "	defer w.look(\"finally\", w.scenario.finally)"),
+		bugs("outside systems are as they were", "storm.go", "	s.reset()\n", ""),
+		bugs("children are deleted", "others.go", "			_ = w.server.Delete(child.Type(), child.Key())\n", ""),
+		bugs("outside systems fall silent", "external.go", "	if w.areSilent() {\n", "	if false {\n"),
+		room("silence is waited for", "world.go", "		if len(writes) == 0 {\n			return\n", "		if len(writes) >= 0 {\n			return\n"),
+		room("each write is checked", "world.go", "	if len(w.scenario.always) > 0 && !p.killed.Load() {\n", "	if false {\n"),
+		room("what isn't needed is left out", "shrink.go", "	k.script = sc\n	return true\n", "	return false\n"),
+		room("a Secret's values aren't told", "state.go", "		if secret && (", "		if secret && false && ("),
+		room("a pointer to a part leads into the copy", "copy.go", "	if c.parts[at] {\n", "	if false {\n"),
+		room("slices of one array stay so", "survey.go", "n < c.arrays[whole] {\n", "n < 0 {\n"),
+	}
+}
