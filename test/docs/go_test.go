@@ -22,7 +22,7 @@ const self = "github.com/roperator/roperator"
 
 // packages are what fragments may use without importing it.
 var packages = map[string]string{
-	"config": self + "/config", "handler": self + "/handler", "failable": self + "/handler/failable", "readiness": self + "/handler/readiness",
+	"config": self + "/config", "handler": self + "/handler", "failable": self + "/handler/failable", "readiness": self + "/handler/readiness", "recorder": self + "/handler/recorder",
 	"resource": self + "/resource", "k8s": self + "/resource/k8s", "runner": self + "/runner", "testkit": self + "/testkit",
 	"context": "context", "errors": "errors", "fmt": "fmt", "slog": "log/slog", "http": "net/http", "io": "io", "os": "os", "slices": "slices", "sync": "sync",
 	"strings": "strings", "testing": "testing", "time": "time",
