@@ -73,12 +73,14 @@ type Faults struct {
 // that h's pointers, maps, slices and interfaces lead to, as far as its types are those of the
 // module under test, of k8s.io/api and k8s.io/apimachinery, and plain ones. The variables of
 // functions, channels, types of other modules and outside systems (see [Scenario.External])
-// are shared. [Scenario.Handler] is for handlers of which that is no use. What a process
+// are shared, and so is the receiver of a method value, such as that of
+// handler.Funcs{SyncFunc: h.sync}. [Scenario.Handler] is for handlers of which that is no use. What a process
 // remembers ends with it, so that an operator which needs its memory fails.
 //
 // Several seeds run at the same time, unless there is an outside system: scenario, its
 // checks and functions that h shares must be safe for that. Goroutines that the handler starts
-// must end with the context that it was called with. The API server has no
+// must end with the context that it was called with. Time stands still while something waits for the
+// network: a handler's own HTTP client has to be a double. The API server has no
 // admission, and of built-in types no defaults; custom types have their schemas if [Scenario.CRDs]
 // or config.Operator.CRDs tell them. Of built-in types it is the controllers, as far as status goes: it
 // lets Pods run and Deployments become available. Other types have those of
@@ -177,6 +179,10 @@ func (s *Scenario) Ignore(path ...string) { s.s.Ignore(path...) }
 // there at all. It is for operators of which the way decides where they arrive. Say with Finally
 // what must be so.
 func (s *Scenario) IgnoreType(t resource.Type) { s.s.IgnoreType(t) }
+
+// Fails says that a parent fails without faults, too: its spec is invalid, say. Without it a
+// parent that fails in the end is a finding.
+func (s *Scenario) Fails(obj any) { s.s.Fails(obj) }
 
 // Always adds a check that must hold after every write, the operator's and others'. It must
 // return soon, and must not wait.

@@ -1,6 +1,7 @@
 package buggy
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -91,6 +92,15 @@ func TestStormFinds(t *testing.T) {
 			require.Contains(t, findings(t, tc.operator, tc.handler, tc.scenario), tc.want, tc.reason)
 		})
 	}
+}
+
+// TestStormSaysWhatDoesntEnd holds that a handler is found that leaves goroutines behind.
+func TestStormSaysWhatDoesntEnd(t *testing.T) {
+	waiting := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+		go func() { <-make(chan struct{}) }()
+		return &handler.SyncResponse{}, nil
+	})
+	require.Contains(t, findings(t, workspaceOperator, waiting, workspaceBegins), "a goroutine that the handler has started doesn't end when the process does")
 }
 
 // findings returns what Storm says of an operator, "" if it says nothing.

@@ -107,7 +107,8 @@ type Server struct {
 		hooks     Hooks
 		version   int64
 		uids      int64
-		names     int64 // that were made of generateName
+		lives     map[string]int64 // of objects by their names, if these make the UIDs
+		names     int64            // that were made of generateName
 		objects   map[*Kind]map[types.NamespacedName]*stored
 		log       []event // oldest first
 		compacted int64   // what is older has left the log
@@ -153,6 +154,14 @@ func (s *Server) SetHooks(h Hooks) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mu.hooks = h
+}
+
+// NameUIDs has the UID of an object follow from its type, its name, and how many of that name there
+// were before. So it doesn't depend on the order of creations.
+func (s *Server) NameUIDs() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.lives = map[string]int64{}
 }
 
 // Requests returns what clients have asked for so far, discovery and reviews of rights

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"maps"
 	"net/http"
 	"reflect"
@@ -198,8 +199,7 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	if k.Generation {
 		meta["generation"] = int64(1)
 	}
-	s.mu.uids++
-	meta["uid"] = fmt.Sprintf("uid-%d", s.mu.uids)
+	meta["uid"] = s.newUIDLocked(k, key)
 	meta["creationTimestamp"] = now()
 	delete(meta, "resourceVersion")
 	k.Schema.complete(object)
@@ -207,6 +207,18 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 		return nil, err
 	}
 	return s.putLocked(k, key, k.noted(nil, object, by), dryRun), nil
+}
+
+func (s *Server) newUIDLocked(k *Kind, key types.NamespacedName) string {
+	if s.mu.lives == nil {
+		s.mu.uids++
+		return fmt.Sprintf("uid-%d", s.mu.uids)
+	}
+	id := k.Type.String() + " " + key.String()
+	s.mu.lives[id]++
+	h := fnv.New64a()
+	_, _ = fmt.Fprint(h, id, s.mu.lives[id])
+	return fmt.Sprintf("uid-%d", h.Sum64())
 }
 
 // storeLocked takes a new state of an object by a field manager, empty if its managedFields are as they

@@ -93,7 +93,7 @@ func (w *world) checkFailing() {
 			key := keyIn(row.Namespace, row.Name)
 			name := named(w.operator.Parent, key)
 			failing[name] = row.Reason
-			if errs := e.Errors(key); len(errs) > 0 && !reconcile.HandlerFailed(errs[len(errs)-1]) {
+			if errs := e.Errors(key); row.State == explain.Failing && len(errs) > 0 && !reconcile.HandlerFailed(errs[len(errs)-1]) {
 				w.violated("failing", name, "%s keeps failing, though its handler succeeds: %v", name, errs[len(errs)-1])
 			}
 		}

@@ -14,16 +14,17 @@ import (
 // stay slices of one. So it goes through everything twice: first to know what is part of what
 // (survey.go), then to copy.
 type copier struct {
-	module string
-	shared map[place]bool          // what is never copied
-	met    map[place]bool          // pointers and maps that the survey has met
-	parts  map[place]bool          // of structs and arrays
-	arrays map[place]int           // of slices: how many items they have
-	whole  map[place]place         // the array that another one is a part of, or itself
-	copies map[place]reflect.Value // pointers to the copies
-	temps  []reflect.Value         // which keep their addresses until all is copied
-	late   []func()                // sets pointers to parts
-	last   []func()                // sets what holds values, such as maps, when all pointers are set
+	module  string
+	shared  map[place]bool          // what is never copied
+	met     map[place]bool          // pointers and maps that the survey has met
+	parts   map[place]bool          // of structs and arrays
+	arrays  map[place]int           // of slices: how many items they have
+	whole   map[place]place         // the array that another one is a part of, or itself
+	copies  map[place]reflect.Value // pointers to the copies
+	methods []string                // method values, by name
+	temps   []reflect.Value         // which keep their addresses until all is copied
+	late    []func()                // sets pointers to parts
+	last    []func()                // sets what holds values, such as maps, when all pointers are set
 }
 
 // A place is where something is. A struct and its first field are at one address.

@@ -12,7 +12,10 @@ import (
 var ErrExternal = errors.New("the outside system doesn't answer")
 
 // An External makes the calls of an outside system meet faults. The zero value makes none.
-type External struct{ world atomic.Pointer[world] }
+type External struct {
+	world atomic.Pointer[world]
+	busy  atomic.Bool // it is part of a Storm
+}
 
 // Call does what testkit.External.Call says.
 func (e *External) Call(ctx context.Context, name string, do func() error) error {
@@ -45,8 +48,9 @@ func (e *External) Call(ctx context.Context, name string, do func() error) error
 	err := p.alive(do)
 	switch f.Outcome {
 	case killAfter:
-		p.kill()
-		return errDead
+		if p.killNow() {
+			return errDead
+		}
 	case breakAfter:
 		return lost
 	}

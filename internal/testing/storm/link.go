@@ -196,7 +196,7 @@ func (p *process) answer(x *exchange, outcome string, resp *http.Response) (*htt
 	opened := x.watch && resp.StatusCode == http.StatusOK
 	switch {
 	case outcome == killAfter:
-		p.kill()
+		p.killNow()
 	case outcome == breakAfter, outcome == cutAnswer && opened:
 		resp.Body.Close()
 		return nil, broken("connection reset by peer")

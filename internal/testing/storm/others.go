@@ -52,13 +52,21 @@ func (w *world) perform(a act) {
 	w.changed()
 }
 
-// child returns one of the objects that are children of the operator's.
+// child returns one of the objects that are children of the operator's, but for those that steps are
+// about.
 func (w *world) child(n int) *resource.Resource {
-	all := w.children()
+	all := slices.DeleteFunc(w.children(), func(r *resource.Resource) bool { return w.inSteps(r) })
 	if len(all) == 0 {
 		return nil
 	}
 	return all[n%len(all)]
+}
+
+// inSteps says whether a step is about an object. What it sets would be lost with that.
+func (w *world) inSteps(r *resource.Resource) bool {
+	return slices.ContainsFunc(w.scenario.steps, func(s step) bool {
+		return s.t == r.Type() && s.key.Name == r.Name() && (s.key.Namespace == r.Namespace() || s.key.Namespace == "" || r.Namespace() == w.namespace)
+	})
 }
 
 func (w *world) children() (out []*resource.Resource) {
@@ -301,7 +309,7 @@ func (w *world) changeRelated(r *resource.Resource, name string, n int) (restore
 	if r.Type().Kind == "Secret" {
 		other = "Y2hhbmdlZA==" // in base64
 	} else if n, err := strconv.Atoi(text); err == nil {
-		other = strconv.Itoa(n + 1)
+		other = strconv.Itoa(n + 7919) // the scenario's next one is likelier to be n+1
 	}
 	w.note("somebody changes %s of %s", strings.Join(path, "."), name)
 	_, _ = w.server.Change(r.Type(), r.Key(), func(o map[string]any) { setText(o, path, other) })

@@ -13,6 +13,8 @@ type pace struct {
 	lastFaults time.Duration // how long faults go on after the last step
 	window     time.Duration // in which nobody may write; a watch that has failed may have to wait before it is tried again
 	calmWindow time.Duration // the same where nothing fails
+	maxResync  time.Duration // that is waited for
+	leftovers  time.Duration // for goroutines that a handler has started, in the end
 	maxWindows int           // how many there are at most until one is silent
 	maxBackoff time.Duration // of a parent that fails
 	restarting time.Duration // until another process starts
@@ -26,8 +28,8 @@ type pace struct {
 
 func bubblePace() pace {
 	return pace{
-		divisor: 1, calmGap: time.Minute, lastFaults: 5 * time.Second, window: time.Minute, calmWindow: time.Minute, maxWindows: 30, maxBackoff: 20 * time.Second,
-		shrinking: 20 * time.Second, restarting: 2 * time.Second, awaited: time.Minute, hang: 45 * time.Second, undo: 5 * time.Second, delay: time.Second,
+		divisor: 1, calmGap: time.Minute, lastFaults: 5 * time.Second, window: time.Minute, calmWindow: time.Minute, maxResync: 2 * time.Hour, leftovers: 24 * time.Hour, maxWindows: 30, maxBackoff: 20 * time.Second,
+		shrinking: 20 * time.Second, restarting: 2 * time.Second, awaited: 5 * time.Minute, hang: 45 * time.Second, undo: 5 * time.Second, delay: time.Second,
 		lease: lead.Config{LeaseDuration: 20 * time.Second, RenewDeadline: 15 * time.Second, RetryPeriod: 5 * time.Second},
 	}
 }

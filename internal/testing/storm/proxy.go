@@ -2,10 +2,9 @@ package storm
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +23,8 @@ type proxy struct {
 
 	mu struct {
 		sync.Mutex
-		last map[types.NamespacedName]*answered // of each parent
+		last  map[types.NamespacedName]*answered // of each parent
+		calls map[string]int                     // under way, by what they are about
 	}
 }
 
@@ -32,8 +32,8 @@ type proxy struct {
 type answered struct {
 	request *handler.SyncRequest
 	answer  *recording.Answer
-	desired []any // the children as the handler has returned them
-	timed   bool  // the handler wants to be called again: time may change its answer
+	desired []any         // the children as the handler has returned them
+	resync  time.Duration // after which the handler wants to be called again, since time may change its answer; 0: never
 }
 
 // Finalizes passes the engine's question on.
@@ -54,12 +54,12 @@ func (x *proxy) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.Sy
 	if err != nil {
 		return nil, err
 	}
+	defer x.enter("Sync of ", req.Parent)()
 	resp, err := x.inner.Sync(ctx, req)
 	if err == nil && resp != nil && !handler.IsPlan(ctx) {
 		x.judge(ctx, req, resp)
 	}
-	if f.Outcome == killAfter {
-		p.kill()
+	if f.Outcome == killAfter && p.killNow() {
 		return nil, errDead
 	}
 	return resp, err
@@ -72,15 +72,40 @@ func (x *proxy) Finalize(ctx context.Context, req *handler.SyncRequest) (*handle
 	if err != nil {
 		return nil, err
 	}
+	defer x.enter("Finalize of ", req.Parent)()
 	resp, err := x.inner.Finalize(ctx, req)
 	if err == nil && resp != nil && resp.Finalized && !p.killed.Load() && p.world.checksCall("again "+req.Parent.Key().String()) {
 		x.finalizeAgain(ctx, req)
 	}
-	if f.Outcome == killAfter {
-		p.kill()
+	if f.Outcome == killAfter && p.killNow() {
 		return nil, errDead
 	}
 	return resp, err
+}
+
+// enter notes that a call is under way, until what it returns is called.
+func (x *proxy) enter(what string, parent *resource.Resource) (leave func()) {
+	name := what + named(parent.Type(), parent.Key())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.mu.calls[name]++
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if x.mu.calls[name]--; x.mu.calls[name] == 0 {
+			delete(x.mu.calls, name)
+		}
+	}
+}
+
+// underWay returns which calls are under way, and the longest Resync of an answer.
+func (x *proxy) underWay() (calls []string, resync time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, a := range x.mu.last {
+		resync = max(resync, a.resync)
+	}
+	return slices.Sorted(maps.Keys(x.mu.calls)), resync
 }
 
 // begin makes the fault that comes before a call.
@@ -106,7 +131,7 @@ func (x *proxy) judge(ctx context.Context, req *handler.SyncRequest, resp *handl
 		return // the engine refuses it
 	}
 	x.mu.Lock()
-	x.mu.last[req.Parent.Key()] = &answered{request: req, answer: answer, desired: resp.Children, timed: resp.Resync > 0}
+	x.mu.last[req.Parent.Key()] = &answered{request: req, answer: answer, desired: resp.Children, resync: resp.Resync}
 	x.mu.Unlock()
 	if len(w.scenario.externals) > 0 || !w.checksCall("again "+req.Parent.Key().String()) {
 		return // what an outside system answers the second time may be something else
@@ -131,7 +156,7 @@ func (x *proxy) compare(ctx context.Context, h handler.Handler, req *handler.Syn
 		w.violated("function", where, "%s: %s: %v", where, text, err)
 		return
 	}
-	if field := firstDifference(is, ought); field != "" {
+	if field := w.firstDifference(is, ought); field != "" {
 		w.violated("function", where, "%s: %s: %s", where, text, field)
 	}
 }
@@ -144,51 +169,17 @@ func syncAgain(ctx context.Context, h handler.Handler, req *handler.SyncRequest)
 
 func recoverInto(err *error) {
 	if v := recover(); v != nil {
-		*err = fmt.Errorf("panic: %v", v)
+		*err = panicError{v}
 	}
 }
+
+// A panicError is what somebody has panicked with.
+type panicError struct{ value any }
+
+func (e panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 func (x *proxy) answerOf(kind recording.Kind, resp any) (*recording.Answer, error) {
 	return recording.AnswerOf(recording.Call{Kind: kind, Response: resp}, x.process.world.hide)
-}
-
-// firstDifference says in which field two answers differ, "" if in none.
-func firstDifference(is, ought *recording.Answer) string {
-	if reflect.DeepEqual(is, ought) {
-		return ""
-	}
-	if len(is.Children) == len(ought.Children) {
-		for i := range is.Children {
-			if text := differing(is.Children[i], ought.Children[i], nameOfObject(is.Children[i])+": "); text != "" {
-				return text
-			}
-		}
-	}
-	return differing(is, ought, "")
-}
-
-func differing(is, ought any, what string) (out string) {
-	compare(plainValue(is), plainValue(ought), "", func(path string, have, want any) {
-		if out == "" {
-			is, was := shown(have, want)
-			out = fmt.Sprintf("%s%s is %s, and was %s", what, path, is, was)
-		}
-	})
-	return out
-}
-
-// plainValue returns a value as JSON has it.
-func plainValue(v any) (out any) {
-	text, err := json.Marshal(v)
-	if err != nil || json.Unmarshal(text, &out) != nil {
-		return fmt.Sprint(v)
-	}
-	return out
-}
-
-func nameOfObject(object map[string]any) string {
-	meta, _ := object["metadata"].(map[string]any)
-	return fmt.Sprintf("%v %v", object["kind"], meta["name"])
 }
 
 // finalizeAgain holds that Finalize can be repeated.
@@ -221,7 +212,7 @@ func (x *proxy) recheck(ctx context.Context) {
 		if a == nil || a.request.Parent.ResourceVersion() != parent.ResourceVersion() || parent.IsDeleting() {
 			continue
 		}
-		if len(w.scenario.externals) == 0 && !a.timed {
+		if len(w.scenario.externals) == 0 && a.resync == 0 {
 			x.compare(ctx, x.inner, a.request, a.answer, "the same snapshot gets another answer minutes later")
 			x.compare(ctx, w.freshHandler(), a.request, a.answer, "another process answers differently for the same snapshot")
 			continue

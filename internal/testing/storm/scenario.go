@@ -27,6 +27,7 @@ type Scenario struct {
 	controllers map[resource.Type][]func(object map[string]any)
 	newHandler  func() handler.Handler
 	ignored     [][]string
+	failing     []string        // parents that end so, by name
 	untold      []resource.Type // whose objects aren't compared
 	definitions [][]byte        // CustomResourceDefinitions
 	err         error           // the first mistake
@@ -112,6 +113,16 @@ func (s *Scenario) Handler(newHandler func() handler.Handler) { s.newHandler = n
 
 // Ignore adds the path of a field that may end otherwise than without faults.
 func (s *Scenario) Ignore(path ...string) { s.ignored = append(s.ignored, path) }
+
+// Fails says that a parent fails in the end.
+func (s *Scenario) Fails(obj any) {
+	t, key, err := encode.Identity(obj)
+	if err != nil {
+		s.fail(fmt.Errorf("fails: %w", err))
+		return
+	}
+	s.failing = append(s.failing, named(t, key), named(t, types.NamespacedName{Namespace: cmp.Or(key.Namespace, "default"), Name: key.Name}))
+}
 
 // IgnoreType says that objects of a type may end otherwise than without faults.
 func (s *Scenario) IgnoreType(t resource.Type) { s.untold = append(s.untold, t) }

@@ -40,6 +40,7 @@ type inProcess struct{ *fakeapi.Server }
 func newInProcess(kinds []fakeapi.Kind) inProcess {
 	s := fakeapi.New(kinds...)
 	s.NoteRequests(false)
+	s.NameUIDs()
 	return inProcess{s}
 }
 

@@ -106,7 +106,7 @@ func (s *storm) shrinkCalm(t *testing.T, f *finding) *finding {
 	for i := len(steps) - 1; i >= 0 && len(steps) > 1 && s.cfg.Live == nil; i-- {
 		fewer := without(steps, i, i+1)
 		less := s.judgeCalm(t, s.calmly(t, fewer), fewer)
-		if less != nil && overlaps(kindsOfViolations(less.violations), kindsOfViolations(f.violations)) {
+		if less != nil && overlaps(subjectsOfViolations(less.violations), subjectsOfViolations(f.violations)) {
 			f, steps = less, fewer
 		}
 	}

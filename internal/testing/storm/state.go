@@ -45,12 +45,13 @@ func (w *world) stateOf() state {
 			}
 			delete(meta, field)
 		}
+		withoutHashes(meta, w.operator.AppliedAnnotation())
 		if w.namespace != "default" {
-			drop(tree, []string{"metadata", "annotations", w.operator.AppliedAnnotation()}) // a hash of UID and namespace, too
 			dropAllocated(objects[name].Type(), tree)
 		}
 		plain := plainer{names: names, generation: generation, namespace: w.namespace}
 		out[name], _ = plain.value(tree, nil).(map[string]any)
+		ordered(out[name], w.builtIn(r.Type()))
 		for _, path := range w.scenario.ignored {
 			drop(out[name], path)
 		}
@@ -72,6 +73,17 @@ func (w *world) plainName(r *resource.Resource) string {
 		key.Namespace = "default"
 	}
 	return named(r.Type(), key)
+}
+
+// withoutHashes takes the hashes out of the engine's note of what it has applied: they depend on UIDs.
+func withoutHashes(meta map[string]any, annotation string) {
+	held, _ := meta["annotations"].(map[string]any)
+	if text, ok := held[annotation].(string); ok {
+		parts := strings.SplitN(text, ":", 5)
+		if len(parts) == 5 {
+			held[annotation] = parts[0] + ":" + parts[1] + ":…:" + parts[4]
+		}
+	}
 }
 
 // dropAllocated takes out of an object what a real API server and its controllers choose, or

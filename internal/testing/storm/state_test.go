@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -205,7 +206,7 @@ func TestStateOf(t *testing.T) {
 	}
 	run := func(detours int) state {
 		kinds := []fakeapi.Kind{fakeapi.Custom(site(), "sites"), fakeapi.Secrets(), fakeapi.ConfigMaps(), fakeapi.Leases()}
-		w := &world{scenario: &Scenario{}, kinds: kinds, server: newInProcess(kinds)}
+		w := &world{scenario: &Scenario{}, kinds: kinds, server: newInProcess(kinds), builtIn: listkeys.For}
 		w.scenario.Ignore("spec", "detours")
 		w.scenario.IgnoreType(k8s.ConfigMap)
 		for i := range detours { // each has another UID, and another resourceVersion

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"reflect"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -58,6 +59,16 @@ func Run(t testing.TB, cfg Config) {
 		t.Fatalf("testkit: storm: %v", err)
 		return
 	}
+	for _, e := range s.externals {
+		if e.busy.Swap(true) {
+			t.Fatalf("testkit: storm: an outside system is part of another Storm at the same time; give each its own")
+			return
+		}
+		defer e.busy.Store(false)
+	}
+	if len(s.methods) > 0 {
+		t.Logf("testkit: storm: all processes share the receiver of %s: a method value can't be copied. If it has state, have Scenario.Handler make the handler", some(s.methods))
+	}
 	begin := time.Now()
 	ballast := make([]byte, 64<<20) // of which no page is ever touched; without it garbage is collected all the time
 	found := s.search(parent.Run)
@@ -81,10 +92,13 @@ type storm struct {
 	seeds      uint64
 	kinds      []fakeapi.Kind
 	steps      int
+	fails      []string // parents that are meant to
 	late       []int
 	newHandler func(s *Scenario) func() handler.Handler
+	externals  []*External
 	systems    []kept   // that are put back before each run
 	builtIn    sync.Map // of schemas, by type
+	methods    []string // method values of the handler, whose receivers all processes share
 	ran        atomic.Int64
 	faults     atomic.Int64
 	alone      *outcome // of the seed that is run alone
@@ -105,6 +119,9 @@ func newStorm(cfg Config) (*storm, error) {
 	if err := s.readEnv(); err != nil {
 		return nil, err
 	}
+	if cfg.Scenario == nil {
+		return nil, errors.New("the scenario is nil")
+	}
 	first, err := s.scenario()
 	if err != nil {
 		return nil, err
@@ -115,11 +132,17 @@ func newStorm(cfg Config) (*storm, error) {
 	if first.newHandler == nil && cfg.Handler == nil {
 		return nil, errors.New("the handler is nil")
 	}
+	s.fails = first.failing
 	s.steps, s.late = len(first.steps), first.late(cfg.Operator.Parent)
+	s.externals = first.externals
 	for _, system := range first.systems {
 		s.systems = append(s.systems, kept{system, copyOf(newCopier(), system)})
 	}
-	pristine := copyOf(newCopier(first.systems...), cfg.Handler)
+	c := newCopier(first.systems...)
+	pristine := copyOf(c, cfg.Handler)
+	if first.newHandler == nil {
+		s.methods = c.methods
+	}
 	s.newHandler = func(of *Scenario) func() handler.Handler {
 		if of.newHandler != nil {
 			return of.newHandler
@@ -169,6 +192,9 @@ func (s *storm) reset() {
 		was := copyOf(newCopier(), k.was)
 		reflect.ValueOf(k.system).Elem().Set(reflect.ValueOf(was).Elem())
 	}
+	for _, e := range s.externals {
+		e.busy.Store(true) // it still is
+	}
 }
 
 // play lets a script happen in a bubble of its own.
@@ -188,7 +214,16 @@ func (s *storm) play(t *testing.T, sc script, d *dice, calm bool) *outcome {
 	if s.cfg.Live != nil {
 		return s.playLive(t, w)
 	}
-	var out *outcome
+	return s.playInBubble(t, w)
+}
+
+// playInBubble runs a world in a bubble. A bubble that can't end panics.
+func (s *storm) playInBubble(t *testing.T, w *world) (out *outcome) {
+	defer func() {
+		if v := recover(); v != nil {
+			out = &outcome{script: w.script, violations: []Violation{{Kind: "goroutines", Text: fmt.Sprintf("a goroutine that the handler has started doesn't end when the process does: %v", v)}}}
+		}
+	}()
 	synctest.Test(t, func(*testing.T) {
 		w.server = newInProcess(s.kinds)
 		out = w.run()
@@ -206,6 +241,11 @@ func (s *storm) playLive(t *testing.T, w *world) *outcome {
 	w.server, w.namespace, w.managed = server, server.namespace, s.cfg.Live.Managed
 	w.operator.Namespaces = []string{server.namespace}
 	return w.run()
+}
+
+// mayFail says whether a parent is meant to fail.
+func (s *storm) mayFail(name string) bool {
+	return slices.Contains(s.fails, name)
 }
 
 // builtInSchema is listkeys.For, which takes its time.
@@ -302,7 +342,12 @@ func (s *storm) next(count *atomic.Uint64) uint64 {
 
 // judgeCalm looks at a run without faults, and whether another one ends in the same way.
 func (s *storm) judgeCalm(t *testing.T, ought *outcome, steps []int) *finding {
-	out := &finding{outcome: ought, violations: ought.violations}
+	out := &finding{outcome: ought, violations: slices.Clone(ought.violations)}
+	for _, name := range slices.Sorted(maps.Keys(ought.failing)) {
+		if !s.mayFail(name) {
+			out.violations = append(out.violations, Violation{Kind: "failing", Subject: name, Text: name + " fails: " + ought.failing[name] + "; say so by Scenario.Fails, if it is meant to"})
+		}
+	}
 	if len(out.violations) > 0 {
 		return out
 	}
@@ -357,7 +402,7 @@ func (f *finding) text(test string) string {
 	if f.seed > 0 {
 		is, was := f.outcome.script, f.began
 		if is.disturbances() == 0 {
-			fmt.Fprintf(&out, "It needs no fault, only that what happens comes at these times.\n")
+			fmt.Fprintf(&out, "It needs no fault, only that what happens comes at these times. If the way may decide where the operator arrives, say so by Scenario.Ignore or IgnoreType.\n")
 		}
 		fmt.Fprintf(&out, "What has happened (%s left of %s, %s of %s):\n", counted(is.disturbances(), "fault"), counted(was.disturbances(), "fault"), counted(len(is.Order), "step"), counted(len(was.Order), "step"))
 	} else {
@@ -367,9 +412,18 @@ func (f *finding) text(test string) string {
 		fmt.Fprintf(&out, "  %s\n", line)
 	}
 	if f.seed > 0 {
-		fmt.Fprintf(&out, "Once more: %s=%d go test -run '^%s$'", seedEnv, f.seed, strings.ReplaceAll(test, "/", "$/^"))
+		fmt.Fprintf(&out, "Once more: %s=%d go test -run %s", seedEnv, f.seed, pattern(test))
 	}
 	return strings.TrimRight(out.String(), "\n")
+}
+
+// pattern returns what go test is told to run a test alone, as a shell wants it.
+func pattern(test string) string {
+	parts := strings.Split(test, "/")
+	for i, part := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+	}
+	return "'" + strings.ReplaceAll(strings.Join(parts, "/"), "'", `'\''`) + "'"
 }
 
 func counted(n int, what string) string {
@@ -433,6 +487,15 @@ func kindsOfViolations(all []Violation) map[string]bool {
 	out := map[string]bool{}
 	for _, v := range all {
 		out[v.Kind] = true
+	}
+	return out
+}
+
+// subjectsOfViolations returns the kinds of violations, each with what it is about.
+func subjectsOfViolations(all []Violation) map[string]bool {
+	out := map[string]bool{}
+	for _, v := range all {
+		out[v.Kind+" "+v.Subject] = true
 	}
 	return out
 }

@@ -3,7 +3,9 @@ package storm
 import (
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -27,6 +29,13 @@ func (c *copier) survey(from reflect.Value) {
 		}
 	case reflect.Slice:
 		c.surveySlice(from)
+	case reflect.Func:
+		if !from.IsNil() {
+			name := runtime.FuncForPC(from.Pointer()).Name()
+			if method, ok := strings.CutSuffix(name, "-fm"); ok {
+				c.methods = append(c.methods, method[strings.LastIndex(method, "/")+1:])
+			}
+		}
 	case reflect.Map:
 		if from.IsNil() || !c.meets(place{from.UnsafePointer(), from.Type()}) {
 			return

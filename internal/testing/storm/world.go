@@ -2,6 +2,7 @@ package storm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -19,7 +20,9 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/encode"
+	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/view"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
@@ -115,6 +118,7 @@ func (w *world) run() *outcome {
 	stop()
 	wg.Wait()
 	w.started.Wait()
+	<-time.After(w.pace.leftovers)
 	for _, e := range w.scenario.externals {
 		e.world.Store(nil)
 	}
@@ -165,28 +169,56 @@ func (w *world) heal() {
 	}
 }
 
-// settle waits until nobody writes any more.
+// settle waits until nobody writes any more, and no call of the handler is under way.
 func (w *world) settle() {
 	window := w.pace.window
 	if w.calm {
 		window = w.pace.calmWindow
 	}
+	var writes, calls []string
 	for range w.pace.maxWindows {
 		w.mu.Lock()
 		w.mu.writes = nil
 		w.mu.Unlock()
-		<-time.After(window)
+		_, resync := w.underWay()
+		<-time.After(window + min(resync, w.pace.maxResync))
 		w.mu.Lock()
-		writes := w.mu.writes
+		writes = slices.Clone(w.mu.writes)
 		w.mu.Unlock()
-		if len(writes) == 0 {
+		calls, _ = w.underWay()
+		if len(writes) == 0 && len(calls) == 0 && !w.isThrottled() {
 			return
 		}
 	}
-	w.mu.Lock()
-	writes := slices.Clone(w.mu.writes)
-	w.mu.Unlock()
-	w.violated("silence", "", "the operator doesn't fall silent: in the last %v it has written %d times: %s", window, len(writes), some(writes))
+	if len(calls) > 0 {
+		w.violated("silence", "", "the operator doesn't come to rest: %s doesn't return", some(calls))
+		return
+	}
+	if len(writes) > 0 {
+		w.violated("silence", "", "the operator doesn't fall silent: in the last %v it has written %d times: %s", window, len(writes), some(writes))
+	}
+}
+
+// underWay returns which calls of handlers are under way, and the longest Resync.
+func (w *world) underWay() (calls []string, resync time.Duration) {
+	for _, p := range w.running() {
+		if p.proxy != nil && !p.killed.Load() {
+			some, longest := p.proxy.underWay()
+			calls, resync = append(calls, some...), max(resync, longest)
+		}
+	}
+	return calls, resync
+}
+
+// isThrottled says whether a parent waits since its children were written again and again, which
+// others may have done: that ends by itself.
+func (w *world) isThrottled() bool {
+	for _, p := range w.running() {
+		if e := p.engine(); e != nil && slices.ContainsFunc(e.Survey(), func(row view.Parent) bool { return row.State == explain.Throttled }) {
+			return true
+		}
+	}
+	return false
 }
 
 // some names the different ones of some texts, the first of them.
@@ -213,11 +245,15 @@ func (w *world) take(s step) {
 	if err != nil {
 		w.note("which fails: %v", err)
 	}
+	if _, panicked := errors.AsType[panicError](err); panicked {
+		w.violated("scenario", "", "%s: %v", s, err)
+	}
 	w.changed()
 	w.look("always", w.scenario.always)
 }
 
-func (w *world) carryOut(s step, object map[string]any) error {
+func (w *world) carryOut(s step, object map[string]any) (err error) {
+	defer recoverInto(&err)
 	key := s.key
 	if (key.Namespace == "" || key.Namespace == "default") && !w.clusterScoped(s.t) {
 		key.Namespace = w.namespace
@@ -227,12 +263,10 @@ func (w *world) carryOut(s step, object map[string]any) error {
 		if key.Namespace != "" {
 			meta["namespace"] = key.Namespace
 		}
+		w.await(func() bool { live := w.server.Get(s.t, key); return live == nil || !live.IsDeleting() })
 		return w.create(object)
 	}
-	for end := time.Now().Add(w.pace.awaited); w.server.Get(s.t, key) == nil && time.Now().Before(end); {
-		<-time.After(100 * time.Millisecond)
-	}
-	var err error
+	w.await(func() bool { return w.server.Get(s.t, key) != nil })
 	switch {
 	case s.verb == "delete":
 		err = w.server.Delete(s.t, key)
@@ -242,6 +276,13 @@ func (w *world) carryOut(s step, object map[string]any) error {
 		_, err = w.server.Change(s.t, key, func(o map[string]any) { overlay(o, object) })
 	}
 	return err
+}
+
+// await waits until something is so, for a while.
+func (w *world) await(is func() bool) {
+	for end := time.Now().Add(w.pace.awaited); !is() && time.Now().Before(end); {
+		<-time.After(100 * time.Millisecond)
+	}
 }
 
 // create creates an object, and gives it the status that it has. Its UID is another one than it may have
@@ -324,6 +365,14 @@ func (p *process) kill() {
 	}
 }
 
+// killNow is kill, unless the faults are over by now. It says whether the process is dead.
+func (p *process) killNow() bool {
+	if !p.world.dice.over() {
+		p.kill()
+	}
+	return p.killed.Load()
+}
+
 func (p *process) cut(d time.Duration) { p.cutUntil.Store(time.Now().Add(d).UnixNano()) }
 
 func (p *process) isCut() bool { return time.Now().UnixNano() < p.cutUntil.Load() }
@@ -385,7 +434,7 @@ func (w *world) start(ctx context.Context, i int, p *process) error {
 		opts.LeaderElection = &election
 	}
 	p.proxy = &proxy{process: p, inner: w.newHandler()}
-	p.proxy.mu.last = map[types.NamespacedName]*answered{}
+	p.proxy.mu.last, p.proxy.mu.calls = map[types.NamespacedName]*answered{}, map[string]int{}
 	var err error
 	if p.manager, err = manager.New(opts, manager.Spec{Config: w.operator, Handler: p.proxy}); err != nil {
 		return err
@@ -498,12 +547,23 @@ func (w *world) wrote(p *process, x *exchange) {
 	}
 }
 
-// look makes checks of the scenario's.
+// look makes checks of the scenario's. One that panics, or ends its goroutine as require does, has failed.
 func (w *world) look(kind string, checks []func(World) error) {
 	w.looking.Lock()
 	defer w.looking.Unlock()
 	for _, check := range checks {
-		if err := check(World{w}); err != nil {
+		err := errors.New("the check has ended the test, as t.Fatal and require do; let it return an error instead")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer func() {
+				if v := recover(); v != nil {
+					err = fmt.Errorf("the check panics: %v", v)
+				}
+			}()
+			err = check(World{w})
+		}()
+		if <-done; err != nil {
 			w.violated(kind, "", "%v", err)
 		}
 	}
