@@ -31,9 +31,9 @@ type proxy struct {
 // An answered call is one of Sync that has succeeded.
 type answered struct {
 	request *handler.SyncRequest
-	answer  *recording.Answer
-	desired []any         // the children as the handler has returned them
-	resync  time.Duration // after which the handler wants to be called again, since time may change its answer; 0: never
+	answer  *recording.Answer // nil: the call isn't checked
+	desired []any             // the children as the handler has returned them
+	resync  time.Duration     // after which the handler wants to be called again, since time may change its answer; 0: never
 }
 
 // Finalizes passes the engine's question on.
@@ -74,7 +74,7 @@ func (x *proxy) Finalize(ctx context.Context, req *handler.SyncRequest) (*handle
 	}
 	defer x.enter("Finalize of ", req.Parent)()
 	resp, err := x.inner.Finalize(ctx, req)
-	if err == nil && resp != nil && resp.Finalized && !p.killed.Load() && p.world.checksCall("again "+req.Parent.Key().String()) {
+	if err == nil && resp != nil && resp.Finalized && !p.killed.Load() && p.world.checksCall() {
 		x.finalizeAgain(ctx, req)
 	}
 	if f.Outcome == killAfter && p.killNow() {
@@ -126,16 +126,23 @@ func (x *proxy) begin(ctx context.Context, what string, parent *resource.Resourc
 // judge holds an answer against others for the same snapshot.
 func (x *proxy) judge(ctx context.Context, req *handler.SyncRequest, resp *handler.SyncResponse) {
 	w := x.process.world
+	if x.process.killed.Load() {
+		return
+	}
+	last := &answered{request: req, desired: resp.Children, resync: resp.Resync}
+	x.mu.Lock()
+	x.mu.last[req.Parent.Key()] = last
+	x.mu.Unlock()
+	if len(w.scenario.externals) > 0 || !w.checksCall() {
+		return // what an outside system answers the second time may be something else
+	}
 	answer, err := x.answerOf(recording.KindSync, resp)
-	if err != nil || x.process.killed.Load() {
+	if err != nil {
 		return // the engine refuses it
 	}
 	x.mu.Lock()
-	x.mu.last[req.Parent.Key()] = &answered{request: req, answer: answer, desired: resp.Children, resync: resp.Resync}
+	last.answer = answer
 	x.mu.Unlock()
-	if len(w.scenario.externals) > 0 || !w.checksCall("again "+req.Parent.Key().String()) {
-		return // what an outside system answers the second time may be something else
-	}
 	x.compare(ctx, x.inner, req, answer, "called twice for the same snapshot, the handler answers differently")
 	x.compare(ctx, w.freshHandler(), req, answer, "another process answers differently for the same snapshot")
 }
@@ -213,6 +220,9 @@ func (x *proxy) recheck(ctx context.Context) {
 			continue
 		}
 		if len(w.scenario.externals) == 0 && a.resync == 0 {
+			if a.answer == nil {
+				continue
+			}
 			x.compare(ctx, x.inner, a.request, a.answer, "the same snapshot gets another answer minutes later")
 			x.compare(ctx, w.freshHandler(), a.request, a.answer, "another process answers differently for the same snapshot")
 			continue

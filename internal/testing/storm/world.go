@@ -467,7 +467,7 @@ func (w *world) pick(n int) *process {
 func (w *world) freshHandler() handler.Handler { return w.newHandler() }
 
 // checksCall says whether a call is to be made again.
-func (w *world) checksCall(string) bool {
+func (w *world) checksCall() bool {
 	return w.calm || w.checked.Add(1)%4 == 0
 }
 
