@@ -3,6 +3,12 @@ package main
 // inReconcile returns the mutants of one pass.
 func inReconcile() []mutant {
 	return []mutant{
+		unit("a child that is still to be deleted was ours", "manager", "reconcile/learn.go",
+			"		p.memory.Doom(p.undeleted(planned))\n", ""),
+		unit("what repeats a failed pass was prompted as that was", "plan", "plan/memory_prompts.go",
+			"		if p.failed && p.followUps >= 0 && p.retries < maxRetries {\n", "		if false {\n"),
+		unit("a pass that fails isn't repeated for ever", "plan", "plan/memory_prompts.go",
+			" && p.retries < maxRetries {\n", " {\n"),
 		unit("a restore may give finalizers back", "reconcile", "reconcile/departed.go",
 			"	case e.unsure <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
 		unit("a history that nothing shows may have begun", "reconcile", "watch/history.go",

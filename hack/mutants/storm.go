@@ -19,11 +19,17 @@ func inStorm() []mutant {
 		bugs("outside systems are as they were", "storm.go", "	s.reset()\n", ""),
 		bugs("children are deleted", "others.go", "			_ = w.server.Delete(child.Type(), child.Key())\n", ""),
 		bugs("outside systems fall silent", "external.go", "	if w.areSilent() {\n", "	if false {\n"),
-		room("silence is waited for", "world.go", "		if len(writes) == 0 {\n			return\n", "		if len(writes) >= 0 {\n			return\n"),
+		room("silence is waited for", "world.go", "		if len(writes) == 0 && len(calls) == 0 && !w.isThrottled() {\n", "		if len(writes) >= 0 {\n"),
 		room("each write is checked", "world.go", "	if len(w.scenario.always) > 0 && !p.killed.Load() {\n", "	if false {\n"),
 		room("what isn't needed is left out", "shrink.go", "	k.script = sc\n	return true\n", "	return false\n"),
 		room("a Secret's values aren't told", "state.go", "		if secret && (", "		if secret && false && ("),
 		room("a pointer to a part leads into the copy", "copy.go", "	if c.parts[at] {\n", "	if false {\n"),
 		room("slices of one array stay so", "survey.go", "n < c.arrays[whole] {\n", "n < 0 {\n"),
+		room("a call that doesn't return is no rest", "world.go", "len(writes) == 0 && len(calls) == 0 && ", "len(writes) == 0 && "),
+		room("who always fails is found", "storm.go", "		if !s.mayFail(name) {\n", "		if false {\n"),
+		room("the order of conditions doesn't count", "ordered.go", "ok && name == \"conditions\"", "ok && false && name == \"conditions\""),
+		room("a name that goes is waited for", "world.go", "return live == nil || !live.IsDeleting()", "return true || !live.IsDeleting()"),
+		room("a UID is the same in each run", "server.go", "	s.NameUIDs()\n", ""),
+		room("children that steps are about are left alone", "others.go", "return w.inSteps(r) })", "return false })"),
 	}
 }

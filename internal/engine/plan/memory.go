@@ -113,6 +113,11 @@ type ParentMemory struct {
 	// followUps is how many more passes count as prompted: see the constant. Below
 	// zero, none does.
 	followUps int8
+	// retries is how many passes have followed failed ones since somebody else prompted one,
+	// failed whether the last pass failed, and prompt what set it off.
+	retries int8
+	failed  bool
+	prompt  Prompt
 	// depth is how many answers to the operator's own writes followed one another
 	// up to the last pass: see ByAnswer.
 	depth uint16
@@ -124,6 +129,9 @@ type ParentMemory struct {
 	// leaving are the children that the operator has deleted and that still
 	// existed then, by UID. It is nil if there are none.
 	leaving map[types.UID]leavingChild
+	// doomed are the children, by UID, that the operator has to delete, and hasn't yet: the
+	// API server has refused it, or something else comes first. It is nil if there are none.
+	doomed []types.UID
 	// finalized: the handler has finalized the parent, which is being deleted.
 	finalized bool
 	// recreating are the children that the operator has deleted to create them anew, until

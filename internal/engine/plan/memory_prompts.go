@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	// answerInterval is how soon after a write a change of the child counts as the
 	// child's answer to that write.
 	answerInterval = time.Second
+	// maxRetries is how many passes that only repeat a failed one have its prompt. It bounds what
+	// a handler that returns something new each time can do while something else fails.
+	maxRetries = 8
 	// tickLength is the length of a tick.
 	tickLength = 10 * time.Millisecond
 )
@@ -145,6 +149,10 @@ func (p *ParentMemory) Leave(in Inputs) { p.inputs = in }
 // has changed the parent or a child since.
 func (p *ParentMemory) Left(in Inputs) bool { return in == p.inputs }
 
+// PassFailed remembers whether the last pass failed. If it did, the next one does no more than repeat
+// it, unless it finds other inputs.
+func (p *ParentMemory) PassFailed(failed bool) { p.failed = failed }
+
 // Resync remembers that the handler wants its next call after a delay from now;
 // zero: it doesn't say.
 func (p *ParentMemory) Resync(now time.Time, after time.Duration) {
@@ -159,8 +167,17 @@ func (p *ParentMemory) Resync(now time.Time, after time.Duration) {
 // passes are delayed then, and so are the answers to its writes. Prompted counts
 // the passes, so it must be called once a pass.
 func (p *ParentMemory) Prompted(now time.Time, in Inputs, children []*resource.Resource, looping bool) Prompt {
+	p.prompt = p.prompted(now, in, children, looping)
+	return p.prompt
+}
+
+func (p *ParentMemory) prompted(now time.Time, in Inputs, children []*resource.Resource, looping bool) Prompt {
 	asked := p.resyncAt > 0 && now.UnixNano() >= p.resyncAt
 	if p.Left(in) && !asked {
+		if p.failed && p.followUps >= 0 && p.retries < maxRetries {
+			p.retries++
+			return p.prompt
+		}
 		if p.followUps >= 0 {
 			p.followUps--
 		}
@@ -169,7 +186,7 @@ func (p *ParentMemory) Prompted(now time.Time, in Inputs, children []*resource.R
 		}
 		return ByOwnWrites
 	}
-	p.followUps = followUps
+	p.followUps, p.retries = followUps, 0
 	depth, answer := p.answers(now, in, children, looping)
 	if asked || !answer {
 		p.depth = 0
@@ -279,8 +296,12 @@ func (p *ParentMemory) Ended(ref object.Ref) bool {
 // Made says whether the child with this UID is remembered as one that the handler
 // wanted.
 func (p *ParentMemory) Made(child *resource.Resource) bool {
-	return p.child(object.RefOf(child), child.UID()) != nil
+	return p.child(object.RefOf(child), child.UID()) != nil || slices.Contains(p.doomed, child.UID())
 }
+
+// Doom remembers the children that the handler wanted once and that the operator has yet to delete.
+// They replace those of the last call.
+func (p *ParentMemory) Doom(uids []types.UID) { p.doomed = uids }
 
 // Lost calls lost for each child that somebody else has deleted, or has taken away
 // from the operator, since the last call. children are those that the pass was

@@ -28,6 +28,7 @@ type promptStep struct {
 	behind   bool          // which a finalizer holds
 	resync   time.Duration // what the handler asks for
 	looping  bool          // the parent is in a conflict loop
+	fails    bool          // the pass fails
 	want     Prompt        // of the pass
 	wantLost string        // the names of the children that the pass finds lost
 }
@@ -66,6 +67,11 @@ func TestPrompts(t *testing.T) {
 		"Deleted":            {"our own deletion prompts nothing, nor is it a loss", []promptStep{first, {deletes: "a"}, {}, {want: ByOwnWrites}}},
 		"Deleted behind a finalizer": {"the end is the answer, however late", []promptStep{
 			first, lenient, lenient, {after: 100 * time.Millisecond, changed: "a", deletes: "a", behind: true, want: ByAnswer}, {after: time.Hour, lost: "a", want: ByAnswer}}},
+		"Failed":              {"a pass that repeats a failed one is prompted as that was, and counts for nothing", []promptStep{{edited: true, fails: true}, {writes: "a"}, {}, {}, {want: ByOwnWrites}}},
+		"Failed later":        {"one that follows is repeated as well", []promptStep{first, {fails: true}, {}, {}, {want: ByOwnWrites}}},
+		"Failed late":         {"but nothing prompts one that was not", []promptStep{first, {}, {}, {fails: true, want: ByOwnWrites}, {want: ByOwnWrites}}},
+		"Failing":             {"not for ever", append(append([]promptStep{{edited: true, fails: true}}, again(maxRetries+followUps, promptStep{fails: true, writes: "a"})...), again(3, promptStep{fails: true, writes: "a", want: ByOwnWrites})...)},
+		"Failing anew":        {"an edit begins anew", append(append([]promptStep{first}, again(maxRetries+followUps+1, promptStep{edited: true, fails: true})...), again(maxRetries+followUps, promptStep{fails: true})...)},
 		"Lost":                {"told once", []promptStep{first, {lost: "a", wantLost: "a"}, {}, {}, {want: ByOwnWrites}}},
 		"Lost and made again": {"told each time", []promptStep{first, {lost: "a", wantLost: "a", writes: "a"}, {lost: "ab", wantLost: "ab", writes: "ab"}, {}}},
 	} {
@@ -131,6 +137,7 @@ func runPrompts(t *testing.T, reason string, steps []promptStep) {
 		}
 		p.Leave(p.InputsOf(parent, shown()))
 		p.Resync(now, step.resync)
+		p.PassFailed(step.fails)
 	}
 	require.Empty(t, p.leaving, "what is gone is forgotten")
 }

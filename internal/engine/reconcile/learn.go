@@ -2,7 +2,10 @@ package reconcile
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -27,10 +30,31 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 		p.foreseeWaiting(planned)
 	}
 	if !keptAll {
+		p.memory.Doom(p.undeleted(planned))
 		p.memory.KeepOnly(desired)
 		p.store.ForgetFields(p.judged(planned))
 	}
 	return out
+}
+
+// undeleted returns the children that the handler wanted once and that are still to be deleted.
+func (p *pass) undeleted(planned *plan.Plan) (uids []types.UID) {
+	if len(planned.Deletes) == 0 {
+		return nil
+	}
+	deleted := map[object.Ref]struct{}{}
+	for i := range p.results {
+		if r := &p.results[i]; r.Wrote && r.Action.Verb == plan.VerbDelete {
+			deleted[r.Action.Ref] = struct{}{}
+		}
+	}
+	for i := range planned.Deletes {
+		a := &planned.Deletes[i]
+		if _, done := deleted[a.Ref]; !done && a.Live != nil && p.memory.Made(a.Live) {
+			uids = append(uids, types.UID(strings.Clone(string(a.Live.UID()))))
+		}
+	}
+	return uids
 }
 
 // judged returns the children of which a later pass needn't ask managedFields: all

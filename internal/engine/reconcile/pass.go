@@ -309,6 +309,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	if p.inputs != (plan.Inputs{}) {
 		p.memory.Leave(p.inputsLeft())
 	}
+	p.memory.PassFailed(err != nil)
 	return out
 }
 

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/roperator/roperator/internal/engine/merge"
-	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
 )
@@ -28,7 +26,7 @@ func (w *world) firstDifference(is, ought *recording.Answer) string {
 			return name + " isn't desired, and was"
 		case b == nil:
 			return name + " is desired, and wasn't"
-		case !w.meansTheSame(a, b):
+		default:
 			if text := differing(a, b, name+": "); text != "" {
 				return text
 			}
@@ -70,31 +68,6 @@ func (w *world) rest(a *recording.Answer) any {
 	}
 	ordered(plain, nil)
 	return plain
-}
-
-// meansTheSame says whether two states of a desired child are one to the engine.
-func (w *world) meansTheSame(a, b map[string]any) bool {
-	if reflect.DeepEqual(a, b) {
-		return true
-	}
-	for _, name := range []string{"keep", "leave", "after", "when"} {
-		if !reflect.DeepEqual(a[name], b[name]) {
-			return false
-		}
-	}
-	t := typeIn(a)
-	c := merge.Comparison{Schema: w.builtIn(t)}
-	for _, child := range w.operator.Children {
-		if child.Type != t {
-			continue
-		}
-		for _, text := range child.IgnoreFields {
-			if path, err := fieldpath.Parse(text); err == nil {
-				c.Ignore = append(c.Ignore, path)
-			}
-		}
-	}
-	return len(c.Compare(a, b, nil)) == 0 && len(c.Compare(b, a, nil)) == 0
 }
 
 func typeIn(object map[string]any) resource.Type {
