@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -34,10 +35,23 @@ func TestJournalCostsNoAllocation(t *testing.T) {
 		for range 2 * journal.PassesOfParent {
 			pass()
 		}
-		return testing.AllocsPerRun(200, pass)
+		return mallocsPerRun(2000, pass)
 	}
 	without, with := allocs(nil), allocs(fullJournal())
-	require.InDelta(t, without, with, 0)
+	require.InDelta(t, without, with, 0.5)
+}
+
+// mallocsPerRun is testing.AllocsPerRun with its fraction. A pass takes buffers from pools, of which
+// the race detector drops some by chance, so that whole numbers differ by one now and then.
+func mallocsPerRun(runs int, run func()) float64 {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range runs {
+		run()
+	}
+	runtime.ReadMemStats(&after)
+	return float64(after.Mallocs-before.Mallocs) / float64(runs)
 }
 
 // TestJournalForgets: nothing is kept of a parent that is gone.
