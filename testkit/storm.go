@@ -53,10 +53,11 @@ type Faults struct {
 // testing/synctest, so that hours pass in milliseconds. First the scenario is run without
 // faults. Then each seed draws faults; when they are over, and all is quiet, these must hold:
 //
-//   - the cluster is as it is without faults. UIDs, resourceVersions, generations and times
-//     may differ, and nothing else but what [Scenario.Ignore] says;
+//   - the cluster is as it is without faults. UIDs, resourceVersions, generations, times and
+//     the order of what has none may differ, and nothing else but what [Scenario.Ignore] says;
 //   - the operator has fallen silent: it writes nothing any more;
-//   - no parent fails that doesn't fail without faults, and none whose handler succeeds;
+//   - no parent fails, but for those of which [Scenario.Fails] says so, and none whose handler
+//     succeeds. Calls return, and goroutines that a handler has started end with its process;
 //   - parents that were deleted are gone, and no child has outlived its parent;
 //   - Sync is a function: called again for the same snapshot, in the same process or in
 //     another, it answers the same; minutes later, too, unless its answer has a Resync;
@@ -74,17 +75,18 @@ type Faults struct {
 // module under test, of k8s.io/api and k8s.io/apimachinery, and plain ones. The variables of
 // functions, channels, types of other modules and outside systems (see [Scenario.External])
 // are shared, and so is the receiver of a method value, such as that of
-// handler.Funcs{SyncFunc: h.sync}. [Scenario.Handler] is for handlers of which that is no use. What a process
-// remembers ends with it, so that an operator which needs its memory fails.
+// handler.Funcs{SyncFunc: h.sync}. [Scenario.Handler] is for handlers of which that is no use.
+// What a process remembers ends with it, so that an operator which needs its memory fails.
 //
 // Several seeds run at the same time, unless there is an outside system: scenario, its
 // checks and functions that h shares must be safe for that. Goroutines that the handler starts
-// must end with the context that it was called with. Time stands still while something waits for the
-// network: a handler's own HTTP client has to be a double. The API server has no
-// admission, and of built-in types no defaults; custom types have their schemas if [Scenario.CRDs]
-// or config.Operator.CRDs tell them. Of built-in types it is the controllers, as far as status goes: it
-// lets Pods run and Deployments become available. Other types have those of
-// [Scenario.Controller].
+// must end with the context that it was called with. Time stands still while something waits
+// for the network: a handler's own HTTP client has to be a double.
+//
+// The API server has no admission. Built-in types have no defaults, but the controllers that
+// they need as far as status goes: Pods run, and Deployments become available. Custom types
+// have their schemas if [Scenario.CRDs] or config.Operator.CRDs tell them, and the controllers
+// of [Scenario.Controller].
 //
 // The error backoff is at most 20 s, whatever cfg says. t must be a *testing.T.
 func Storm(t testing.TB, cfg config.Operator, h handler.Handler, faults Faults, scenario func(s *Scenario)) {
@@ -95,15 +97,15 @@ func Storm(t testing.TB, cfg config.Operator, h handler.Handler, faults Faults, 
 	})
 }
 
-// StormOn is Storm on a real API server, so that defaults, schemas, admission and, if it runs there,
-// kube-controller-manager are those of a cluster. Faults are made between the operator and the
-// API server. Time is real, so gaps and outages are a tenth of Storm's, a seed takes some ten
-// seconds, four of them run at a time, and 8 are run if Faults.Seeds is 0. It finds less per
-// minute than Storm: begin with that.
+// StormOn is Storm on a real API server, so that defaults, schemas, admission and, if it runs
+// there, kube-controller-manager are those of a cluster. Faults are made between the operator
+// and the API server. Time is real, so gaps and outages are a tenth of Storm's, a seed takes
+// some fifteen seconds, four of them run at a time, and 8 are run if Faults.Seeds is 0. It finds
+// less per minute than Storm: begin with that.
 //
-// Each run has a namespace of its own, in which all objects are whose namespace the scenario
-// doesn't name, or calls "default"; others can't be there. Types must be namespaced. Where the cluster has no
-// controllers of its own (see [ClusterOptions]), Storm's work.
+// Each run has a namespace of its own. Objects of which the scenario names no namespace, or
+// "default", are there; others can't be, so types must be namespaced. What the cluster has no
+// controllers for (see [ClusterOptions]) is done as in a Storm.
 func StormOn(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler, faults Faults, scenario func(s *Scenario)) {
 	t.Helper()
 	storm.Run(t, storm.Config{

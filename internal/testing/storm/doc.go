@@ -10,6 +10,8 @@
 // do (others.go). Each process of a run has a handler of its own, a copy of the one that the
 // author has given (copy.go), so that what a process remembers ends with it.
 //
+// With a Live cluster a run is on a real API server instead, in real time (live.go).
+//
 // In which order goroutines run isn't the seed's to decide. So a run notes down which faults
 // it has met, as a script that plays the same faults again. From a script that fails, what the
 // failure doesn't need is left out (shrink.go).

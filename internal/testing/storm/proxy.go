@@ -111,7 +111,6 @@ func (x *proxy) underWay() (calls []string, resync time.Duration) {
 // begin makes the fault that comes before a call.
 func (x *proxy) begin(ctx context.Context, what string, parent *resource.Resource) (fault, context.Context, error) {
 	p, w := x.process, x.process.world
-	w.calls.Add(1)
 	name := what + named(parent.Type(), parent.Key())
 	f := w.dice.next(name, calls)
 	w.met(p, name, f)

@@ -45,7 +45,6 @@ type world struct {
 	managed    bool   // the cluster has controllers of its own
 	pace       pace
 	begin      time.Time
-	calls      atomic.Int64 // of handlers
 	checked    atomic.Int64 // calls that may be checked
 	env        environment
 	healed     chan struct{}  // closed when the faults end
