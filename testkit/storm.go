@@ -170,7 +170,7 @@ func (s *Scenario) Controller(t resource.Type, act func(object map[string]any)) 
 func (s *Scenario) External(system ExternalSystem) { s.s.External(system, system.external()) }
 
 // Handler sets what makes the handler of each process, in place of copies of the one that Storm
-// was given.
+// was given. It isn't called concurrently.
 func (s *Scenario) Handler(newHandler func() handler.Handler) { s.s.Handler(newHandler) }
 
 // Ignore says that a field may end otherwise than without faults, in any object. A "*" stands

@@ -134,6 +134,8 @@ func TestScenario(t *testing.T) {
 
 // arrived says what is missing in the end of TestScenario.
 func arrived(w World, outside *keys, one, two any) error {
+	outside.mu.Lock()
+	defer outside.mu.Unlock()
 	live := w.Get(one)
 	switch {
 	case live == nil || w.Get(two) != nil:

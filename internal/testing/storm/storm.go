@@ -95,6 +95,7 @@ type storm struct {
 	fails      []string // parents that are meant to
 	late       []int
 	newHandler func(s *Scenario) func() handler.Handler
+	making     sync.Mutex // one handler of the author's at a time
 	externals  []*External
 	systems    []kept   // that are put back before each run
 	builtIn    sync.Map // of schemas, by type
@@ -145,7 +146,11 @@ func newStorm(cfg Config) (*storm, error) {
 	}
 	s.newHandler = func(of *Scenario) func() handler.Handler {
 		if of.newHandler != nil {
-			return of.newHandler
+			return func() handler.Handler {
+				s.making.Lock()
+				defer s.making.Unlock()
+				return of.newHandler()
+			}
 		}
 		return func() handler.Handler { return copyOf(newCopier(of.systems...), pristine) }
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -185,10 +186,9 @@ func TestRunTellsNoSecret(t *testing.T) {
 	const value = "c2VjcmV0LXZhbHVl"
 	cfg := sites()
 	cfg.Children = []config.Child{{Type: k8s.Secret, Strategy: config.Replace}}
-	made := 0
+	var made atomic.Int64
 	said := run(t, Config{Operator: cfg, Handler: handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-		made++
-		data := map[string][]byte{"key": []byte(fmt.Sprint("secret-value", made))}
+		data := map[string][]byte{"key": []byte(fmt.Sprint("secret-value", made.Add(1)))}
 		return &handler.SyncResponse{Children: []any{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: req.Parent.Name()}, Data: data}}}, nil
 	})}).failed.String()
 	require.Contains(t, said, "called twice for the same snapshot, the handler answers differently: Secret a")
