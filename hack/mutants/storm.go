@@ -28,7 +28,7 @@ func inStorm() []mutant {
 		room("a call that doesn't return is no rest", "world.go", "len(writes) == 0 && len(calls) == 0 && ", "len(writes) == 0 && "),
 		room("who always fails is found", "storm.go", "		if !s.mayFail(name) {\n", "		if false {\n"),
 		room("the order of conditions doesn't count", "ordered.go", "ok && name == \"conditions\"", "ok && false && name == \"conditions\""),
-		room("a name that goes is waited for", "world.go", "return live == nil || !live.IsDeleting()", "return true || !live.IsDeleting()"),
+		room("a name that goes is waited for", "steps.go", "return live == nil || !live.IsDeleting()", "return true || !live.IsDeleting()"),
 		room("a UID is the same in each run", "server.go", "	s.NameUIDs()\n", ""),
 		room("children that steps are about are left alone", "others.go", "return w.inSteps(r) })", "return false })"),
 	}

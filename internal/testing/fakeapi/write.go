@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"net/http"
 	"reflect"
@@ -68,23 +67,6 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 		s.mu.Unlock()
 		return is, err
 	}
-}
-
-// sameLocked refuses a patch of the UID: unlike an update with another one, it
-// isn't taken for a precondition.
-func (s *Server) sameLocked(k *Kind, key types.NamespacedName, meta map[string]any) error {
-	was, err := s.getLocked(k, key)
-	uid := text(meta, "uid")
-	if err != nil || uid == was.uid || text(meta, "resourceVersion") != was.version {
-		return err
-	}
-	return anotherUID(k, key, uid)
-}
-
-func anotherUID(k *Kind, key types.NamespacedName, uid string) error {
-	return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), key.Name, field.ErrorList{
-		field.Invalid(field.NewPath("metadata", "uid"), uid, "field is immutable"),
-	})
 }
 
 func (k *Kind) scope(subresource string) scope {
@@ -209,21 +191,9 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	return s.putLocked(k, key, k.noted(nil, object, by), dryRun), nil
 }
 
-func (s *Server) newUIDLocked(k *Kind, key types.NamespacedName) string {
-	if s.mu.lives == nil {
-		s.mu.uids++
-		return fmt.Sprintf("uid-%d", s.mu.uids)
-	}
-	id := k.Type.String() + " " + key.String()
-	s.mu.lives[id]++
-	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, id, s.mu.lives[id])
-	return fmt.Sprintf("uid-%d", h.Sum64())
-}
-
-// storeLocked takes a new state of an object by a field manager, empty if its managedFields are as they
-// shall be. One that is being deleted goes
-// with its last finalizer: the answer then has the resourceVersion from before.
+// storeLocked takes a new state of an object. by is its field manager, empty if its
+// managedFields are as they shall be. An object that is being deleted goes with its last
+// finalizer: the answer then has the resourceVersion from before.
 func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, by string, dryRun bool) (*stored, error) {
 	is, err := s.getLocked(k, key)
 	if err != nil {

@@ -130,3 +130,26 @@ func (o *outcome) against(ought *outcome) []Violation {
 func keyIn(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
+
+func (v Violation) kind() string { return v.Kind }
+
+// kindAndSubject is a kind of violation, with what it is about.
+func (v Violation) kindAndSubject() string { return v.Kind + " " + v.Subject }
+
+// among returns what some violations are, by what of says of each.
+func among(all []Violation, of func(Violation) string) map[string]bool {
+	out := map[string]bool{}
+	for _, v := range all {
+		out[of(v)] = true
+	}
+	return out
+}
+
+func overlaps(a, b map[string]bool) bool {
+	for kind := range maps.Keys(a) {
+		if b[kind] {
+			return true
+		}
+	}
+	return false
+}

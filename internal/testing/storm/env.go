@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -21,13 +22,8 @@ type environment struct {
 
 	mu struct {
 		sync.Mutex
-		touched []touched
+		touched []object.Ref
 	}
-}
-
-type touched struct {
-	t   resource.Type
-	key types.NamespacedName
 }
 
 func (e *environment) start(w *world) {
@@ -40,7 +36,7 @@ func (e *environment) touch(t resource.Type, key types.NamespacedName) {
 		return
 	}
 	e.mu.Lock()
-	if one := (touched{t, key}); !slices.Contains(e.mu.touched, one) {
+	if one := (object.Ref{Type: t, Key: key}); !slices.Contains(e.mu.touched, one) {
 		e.mu.touched = append(e.mu.touched, one)
 	}
 	e.mu.Unlock()
@@ -81,23 +77,23 @@ func (e *environment) run(ctx context.Context) {
 }
 
 // look does what the controllers of an object do.
-func (e *environment) look(one touched) {
-	r := e.world.server.Get(one.t, one.key)
+func (e *environment) look(one object.Ref) {
+	r := e.world.server.Get(one.Type, one.Key)
 	if r == nil {
-		if one.t == k8s.Namespace {
-			e.empty(one.key.Name)
+		if one.Type == k8s.Namespace {
+			e.empty(one.Key.Name)
 		}
 		return
 	}
 	if r.IsDeleting() {
 		return
 	}
-	acts := e.world.scenario.controllers[one.t]
-	if act := builtIn(one.t); act != nil && len(acts) == 0 && !e.world.managed {
+	acts := e.world.scenario.controllers[one.Type]
+	if act := builtIn(one.Type); act != nil && len(acts) == 0 && !e.world.managed {
 		acts = append(acts, act)
 	}
 	for _, act := range acts {
-		_, _ = e.world.server.Change(one.t, one.key, act) // it may have gone
+		_, _ = e.world.server.Change(one.Type, one.Key, act) // it may have gone
 	}
 }
 

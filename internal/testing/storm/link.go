@@ -8,9 +8,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/roperator/roperator/internal/apirequest"
 )
 
 var errDead = errors.New("the process is dead")
@@ -39,13 +42,13 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	if p.killed.Load() {
 		return nil, errDead
 	}
-	on := parsePath(req.URL.Path)
+	on := apirequest.Parse(req)
 	switch {
-	case on.plural == "":
+	case on.Resource.Resource == "":
 		return p.world.server.RoundTrip(req)
-	case on.plural == "selfsubjectaccessreviews":
+	case on.Resource.Resource == "selfsubjectaccessreviews":
 		return refusal(req, "404"), nil // it would allow everything, and takes its time
-	case req.Method != http.MethodGet && on.plural == "events" && (on.group == "" || on.group == "events.k8s.io"):
+	case req.Method != http.MethodGet && isEvents(on.Resource):
 		return answerTo(req, http.StatusCreated, `{"apiVersion":"events.k8s.io/v1","kind":"Event"}`), nil // nobody reads it
 	}
 	x, err := p.exchangeOf(req, on)
@@ -68,8 +71,12 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// exchangeOf reads a request; nil means that it meets no faults.
-func (p *process) exchangeOf(req *http.Request, on objectPath) (*exchange, error) {
+func isEvents(r schema.GroupVersionResource) bool {
+	return r.Resource == "events" && (r.Group == "" || r.Group == "events.k8s.io")
+}
+
+// exchangeOf reads a request about an object.
+func (p *process) exchangeOf(req *http.Request, on apirequest.Info) (*exchange, error) {
 	if req.Method == http.MethodPost && req.Body != nil { // the body has the name
 		body, err := io.ReadAll(req.Body)
 		if err != nil {
@@ -78,11 +85,10 @@ func (p *process) exchangeOf(req *http.Request, on objectPath) (*exchange, error
 		req.Body.Close()
 		req = req.Clone(req.Context())
 		req.Body = io.NopCloser(bytes.NewReader(body))
-		on.name = nameIn(body)
+		on.Name = nameIn(body)
 	}
-	query := req.URL.Query()
-	x := &exchange{Request: req, watch: isTrue(query.Get("watch")), lease: on.plural == "leases" && on.name == leaseName, trial: query.Has("dryRun")}
-	x.name = p.world.nameOf(req, on, x.watch)
+	x := &exchange{Request: req, watch: on.Verb == "watch", lease: on.Resource.Resource == "leases" && on.Name == leaseName, trial: req.URL.Query().Has("dryRun")}
+	x.name = p.world.nameOf(req, on)
 	if x.trial {
 		x.name += " (dry run)"
 	}
@@ -90,53 +96,14 @@ func (p *process) exchangeOf(req *http.Request, on objectPath) (*exchange, error
 	return x, nil
 }
 
-func isTrue(text string) bool {
-	is, err := strconv.ParseBool(text)
-	return err == nil && is
-}
-
-// An objectPath is what a request is about.
-type objectPath struct {
-	group, namespace, plural, name, sub string
-}
-
-// parsePath reads the path of a request, whose plural is empty if it is about no object.
-func parsePath(path string) (out objectPath) {
-	segments := strings.Split(strings.Trim(path, "/"), "/")
-	switch {
-	case len(segments) > 2 && segments[0] == "api":
-		segments = segments[2:]
-	case len(segments) > 3 && segments[0] == "apis":
-		out.group, segments = segments[1], segments[3:]
-	default:
-		return objectPath{}
-	}
-	if len(segments) > 2 && segments[0] == "namespaces" && !slices.Contains([]string{"status", "finalize"}, segments[2]) {
-		out.namespace, segments = segments[1], segments[2:]
-	}
-	for i, to := range []*string{&out.plural, &out.name, &out.sub} {
-		if i < len(segments) {
-			*to = segments[i]
-		}
-	}
-	return out
-}
-
 // nameOf names a request as people do.
-func (w *world) nameOf(req *http.Request, on objectPath, watch bool) string {
-	verb := map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete", http.MethodGet: "get"}[req.Method]
-	switch {
-	case watch:
-		verb = "watch"
-	case verb == "get" && on.name == "":
-		verb = "list"
+func (w *world) nameOf(req *http.Request, on apirequest.Info) string {
+	kind := w.kindOf(on.Resource.Resource)
+	if on.Subresource != "" {
+		kind = on.Subresource + " of " + kind
 	}
-	kind := w.kindOf(on.plural)
-	if on.sub != "" {
-		kind = on.sub + " of " + kind
-	}
-	words := []string{verb, kind}
-	if at := strings.TrimPrefix(on.namespace+"/"+on.name, "/"); at != "" {
+	words := []string{on.Verb, kind}
+	if at := strings.TrimPrefix(on.Namespace+"/"+on.Name, "/"); at != "" {
 		words = append(words, at)
 	}
 	if selector := req.URL.Query().Get("fieldSelector"); selector != "" {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/roperator/roperator/internal/apirequest"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 )
 
@@ -26,8 +27,8 @@ func exchangeWith(t *testing.T, method, url, body string) *exchange {
 	if body == "" {
 		req.Body = nil
 	}
-	on := parsePath(req.URL.Path)
-	if on.plural == "" {
+	on := apirequest.Parse(req)
+	if on.Resource.Resource == "" {
 		return nil
 	}
 	x, err := p.exchangeOf(req, on)

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/util/retry"
 
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/resource"
 )
@@ -290,27 +291,27 @@ func (s *liveServer) tell(touched func(t resource.Type, key types.NamespacedName
 func (s *liveServer) run(ctx context.Context) {
 	ticker := time.NewTicker(liveLook)
 	defer ticker.Stop()
-	last := map[touched]string{}
+	last := map[object.Ref]string{}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		versions := map[touched]string{}
+		versions := map[object.Ref]string{}
 		for _, k := range s.kinds {
 			for _, r := range s.List(k.Type) {
-				versions[touched{k.Type, r.Key()}] = string(r.UID()) + r.ResourceVersion()
+				versions[object.RefOf(r)] = string(r.UID()) + r.ResourceVersion()
 			}
 		}
 		for one, version := range versions {
 			if last[one] != version {
-				s.touched(one.t, one.key)
+				s.touched(one.Type, one.Key)
 			}
 		}
 		for one := range last {
 			if _, exists := versions[one]; !exists {
-				s.touched(one.t, one.key)
+				s.touched(one.Type, one.Key)
 			}
 		}
 		last = versions

@@ -183,3 +183,11 @@ func TestOrdered(t *testing.T) {
 	require.Equal(t, []any{"2", "1"}, first["spec"].(map[string]any)["externalIPs"], "other lists have one")
 	require.Equal(t, []any{"a", "b"}, first["status"].(map[string]any)["conditions"])
 }
+
+// TestActsBeforeAnyProcess holds that what is done to a process may come before there is one.
+func TestActsBeforeAnyProcess(t *testing.T) {
+	w := &world{}
+	for _, verb := range []string{"kill", "stop", "cut-lease"} {
+		require.NotPanics(t, func() { w.perform(act{Verb: verb, For: time.Second}) }, verb)
+	}
+}

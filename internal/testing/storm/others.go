@@ -22,7 +22,7 @@ func (w *world) perform(a act) {
 	case "kill":
 		w.pick(a.N).kill()
 	case "stop":
-		w.pick(a.N).cancel()
+		w.pick(a.N).stop()
 	case "compact":
 		w.server.Compact()
 	case "break-watches":

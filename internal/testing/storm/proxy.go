@@ -143,7 +143,7 @@ func (x *proxy) judge(ctx context.Context, req *handler.SyncRequest, resp *handl
 	last.answer = answer
 	x.mu.Unlock()
 	x.compare(ctx, x.inner, req, answer, "called twice for the same snapshot, the handler answers differently")
-	x.compare(ctx, w.freshHandler(), req, answer, "another process answers differently for the same snapshot")
+	x.compare(ctx, w.newHandler(), req, answer, "another process answers differently for the same snapshot")
 }
 
 // compare calls a handler for a snapshot, and says in which field it answers something else.
@@ -223,7 +223,7 @@ func (x *proxy) recheck(ctx context.Context) {
 				continue
 			}
 			x.compare(ctx, x.inner, a.request, a.answer, "the same snapshot gets another answer minutes later")
-			x.compare(ctx, w.freshHandler(), a.request, a.answer, "another process answers differently for the same snapshot")
+			x.compare(ctx, w.newHandler(), a.request, a.answer, "another process answers differently for the same snapshot")
 			continue
 		}
 		resp, err := syncAgain(ctx, x.inner, a.request)
@@ -231,7 +231,7 @@ func (x *proxy) recheck(ctx context.Context) {
 			continue
 		}
 		if answer, err := x.answerOf(recording.KindSync, resp); err == nil {
-			x.compare(ctx, w.freshHandler(), a.request, answer, "another process answers differently for the same snapshot")
+			x.compare(ctx, w.newHandler(), a.request, answer, "another process answers differently for the same snapshot")
 		}
 	}
 }

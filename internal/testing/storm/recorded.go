@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
 )
@@ -53,20 +54,14 @@ func ReadRecording(r io.Reader) (*Recording, error) {
 
 // A newest is the newest state of each of some objects, in the order in which they were met.
 type newest struct {
-	order []typed
-	state map[typed]*resource.Resource
-}
-
-// A typed key names an object.
-type typed struct {
-	t   resource.Type
-	key types.NamespacedName
+	order []object.Ref
+	state map[object.Ref]*resource.Resource
 }
 
 func (n *newest) note(one *resource.Resource) {
-	of := typed{one.Type(), one.Key()}
+	of := object.RefOf(one)
 	if n.state == nil {
-		n.state = map[typed]*resource.Resource{}
+		n.state = map[object.Ref]*resource.Resource{}
 	}
 	if n.state[of] == nil {
 		n.order = append(n.order, of)
@@ -108,15 +103,15 @@ func ownerReference(ref metav1.OwnerReference) map[string]any {
 // asMade returns an object as somebody would make it: without what an API server has set and the
 // operator has added. Its UID stays, since its owners, or what it owns, are known by that.
 func asMade(r *resource.Resource, owners []any) map[string]any {
-	object := r.Unstructured().Object
-	meta, _ := object["metadata"].(map[string]any)
+	tree := r.Unstructured().Object
+	meta, _ := tree["metadata"].(map[string]any)
 	for _, field := range []string{"resourceVersion", "creationTimestamp", "generation", "managedFields", "finalizers", "ownerReferences", "selfLink"} {
 		delete(meta, field)
 	}
 	if len(owners) > 0 {
 		meta["ownerReferences"] = owners
 	}
-	return object
+	return tree
 }
 
 // Recorded adds steps that create what was recorded.
@@ -125,7 +120,7 @@ func (s *Scenario) Recorded(r *Recording) {
 		s.fail(errors.New("the recording is nil"))
 		return
 	}
-	for _, object := range r.objects {
-		s.Create(object)
+	for _, one := range r.objects {
+		s.Create(one)
 	}
 }

@@ -25,7 +25,7 @@ type shrinker struct {
 
 // shrink leaves out of a finding what it doesn't need.
 func (s *storm) shrink(t *testing.T, f *finding, ought *outcome) {
-	k := &shrinker{storm: s, t: t, kinds: kindsOfViolations(f.violations), ought: ought, best: f, end: time.Now().Add(s.pace.shrinking), script: f.outcome.script}
+	k := &shrinker{storm: s, t: t, kinds: among(f.violations, Violation.kind), ought: ought, best: f, end: time.Now().Add(s.pace.shrinking), script: f.outcome.script}
 	if !k.fails(k.script, ought) {
 		return // it is a matter of the order in which goroutines run
 	}
@@ -106,7 +106,7 @@ func (s *storm) shrinkCalm(t *testing.T, f *finding) *finding {
 	for i := len(steps) - 1; i >= 0 && len(steps) > 1 && s.cfg.Live == nil; i-- {
 		fewer := without(steps, i, i+1)
 		less := s.judgeCalm(t, s.calmly(t, fewer), fewer)
-		if less != nil && overlaps(subjectsOfViolations(less.violations), subjectsOfViolations(f.violations)) {
+		if less != nil && overlaps(among(less.violations, Violation.kindAndSubject), among(f.violations, Violation.kindAndSubject)) {
 			f, steps = less, fewer
 		}
 	}
@@ -155,7 +155,7 @@ func (k *shrinker) fails(sc script, ought *outcome) bool {
 		}
 		out := k.storm.play(k.t, sc, k.storm.dice(k.best.seed, faults), false)
 		violations := out.against(ought)
-		if overlaps(kindsOfViolations(violations), k.kinds) {
+		if overlaps(among(violations, Violation.kind), k.kinds) {
 			k.best.outcome, k.best.violations = out, violations
 			k.best.outcome.script.Order = sc.Order
 			return true

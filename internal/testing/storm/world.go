@@ -4,24 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
-	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/explain"
-	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/engine/view"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
@@ -234,236 +227,10 @@ func some(texts []string) string {
 	return strings.Join(out, ", ")
 }
 
-// take takes a step.
-func (w *world) take(s step) {
-	w.say(event{text: s.String(), weight: 3})
-	object, err := encode.Map(s.object) // a copy: a run may change it
-	if err == nil {
-		err = w.carryOut(s, object)
-	}
-	if err != nil {
-		w.note("which fails: %v", err)
-	}
-	if _, panicked := errors.AsType[panicError](err); panicked {
-		w.violated("scenario", "", "%s: %v", s, err)
-	}
-	w.changed()
-	w.look("always", w.scenario.always)
-}
-
-func (w *world) carryOut(s step, object map[string]any) (err error) {
-	defer recoverInto(&err)
-	key := s.key
-	if (key.Namespace == "" || key.Namespace == "default") && !w.clusterScoped(s.t) {
-		key.Namespace = w.namespace
-	}
-	if s.verb == "create" {
-		meta, _ := object["metadata"].(map[string]any)
-		if key.Namespace != "" {
-			meta["namespace"] = key.Namespace
-		}
-		w.await(func() bool { live := w.server.Get(s.t, key); return live == nil || !live.IsDeleting() })
-		return w.create(object)
-	}
-	w.await(func() bool { return w.server.Get(s.t, key) != nil })
-	switch {
-	case s.verb == "delete":
-		err = w.server.Delete(s.t, key)
-	case s.change != nil:
-		_, err = w.server.Change(s.t, key, s.change)
-	default:
-		_, err = w.server.Change(s.t, key, func(o map[string]any) { overlay(o, object) })
-	}
-	return err
-}
-
-// await waits until something is so, for a while.
-func (w *world) await(is func() bool) {
-	for end := time.Now().Add(w.pace.awaited); !is() && time.Now().Before(end); {
-		<-time.After(100 * time.Millisecond)
-	}
-}
-
-// create creates an object, and gives it the status that it has. Its UID is another one than it may have
-// had where it was recorded, so those whose owner it is get to know it.
-func (w *world) create(object map[string]any) error {
-	status := object["status"]
-	of := &unstructured.Unstructured{Object: object}
-	was, owners := of.GetUID(), of.GetOwnerReferences()
-	w.mu.Lock()
-	for i, owner := range owners {
-		if uid, ok := w.mu.uids[owner.UID]; ok {
-			owners[i].UID = uid
-		}
-	}
-	w.mu.Unlock()
-	if len(owners) > 0 {
-		of.SetOwnerReferences(owners)
-	}
-	r, err := w.server.Create(object)
-	if err == nil && was != "" {
-		w.mu.Lock()
-		w.mu.uids[was] = r.UID()
-		w.mu.Unlock()
-	}
-	if err == nil && status != nil {
-		_, err = w.server.Change(r.Type(), r.Key(), func(o map[string]any) { o["status"] = status })
-	}
-	return err
-}
-
-// overlay sets what an update has.
-func overlay(o, update map[string]any) {
-	for name, value := range update {
-		switch name {
-		case "apiVersion", "kind":
-		case "metadata":
-			meta, _ := o["metadata"].(map[string]any)
-			news, _ := value.(map[string]any)
-			for _, field := range []string{"labels", "annotations"} {
-				set, _ := news[field].(map[string]any)
-				held, _ := meta[field].(map[string]any)
-				if held == nil {
-					held = map[string]any{}
-				}
-				if maps.Copy(held, set); len(held) > 0 {
-					meta[field] = held
-				}
-			}
-		default:
-			o[name] = value
-		}
-	}
-}
-
 func (w *world) clusterScoped(t resource.Type) bool {
 	at := slices.IndexFunc(w.kinds, func(k fakeapi.Kind) bool { return k.Type == t })
 	return at >= 0 && w.kinds[at].ClusterScoped
 }
-
-// leaseName is the name of the lease that the operator's processes compete for.
-const leaseName = "storm"
-
-// A process is one run of the operator's program.
-type process struct {
-	world    *world
-	name     string
-	cancel   context.CancelFunc
-	dead     chan struct{} // closed when it was killed
-	killed   atomic.Bool
-	cutUntil atomic.Int64 // ns since 1970: until when it can't reach the lease
-	manager  *manager.Manager
-	proxy    *proxy
-}
-
-// kill ends the process: nothing that it still tries has an effect.
-func (p *process) kill() {
-	if p != nil && p.killed.CompareAndSwap(false, true) {
-		close(p.dead)
-		p.cancel()
-	}
-}
-
-// killNow is kill, unless the faults are over by now. It says whether the process is dead.
-func (p *process) killNow() bool {
-	if !p.world.dice.over() {
-		p.kill()
-	}
-	return p.killed.Load()
-}
-
-func (p *process) cut(d time.Duration) { p.cutUntil.Store(time.Now().Add(d).UnixNano()) }
-
-func (p *process) isCut() bool { return time.Now().UnixNano() < p.cutUntil.Load() }
-
-// replica runs one process after the other.
-func (w *world) replica(ctx context.Context, i int) {
-	for n := 1; ; n++ {
-		name := fmt.Sprint("process ", n)
-		if w.script.Replicas > 1 {
-			name = fmt.Sprintf("process %c%d", 'A'+i, n)
-		}
-		pctx, cancel := context.WithCancel(ctx)
-		p := &process{world: w, name: name, cancel: cancel, dead: make(chan struct{})}
-		var err error
-		ended := make(chan struct{})
-		w.started.Go(func() { defer close(ended); err = w.start(pctx, i, p) })
-		select {
-		case <-ended:
-		case <-p.dead: // what is left of it does nothing any more
-		}
-		switch {
-		case ctx.Err() != nil:
-			cancel()
-			return
-		case p.killed.Load():
-			w.say(event{text: "dies", process: name, weight: 2})
-		case err != nil && !w.mayEnd(pctx):
-			w.violated("start", "", "the operator ends: %v", err)
-		default:
-			w.say(event{text: "ends", process: name, weight: 1})
-		}
-		cancel()
-		p.kill()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(w.pace.restarting):
-		}
-	}
-}
-
-// mayEnd says whether a process may end with an error: it was told to, or it may have lost the
-// lease.
-func (w *world) mayEnd(ctx context.Context) bool {
-	return ctx.Err() != nil || w.script.Replicas > 1 || !w.calm
-}
-
-// start runs a process until it ends.
-func (w *world) start(ctx context.Context, i int, p *process) error {
-	rc := w.server.RESTConfig()
-	rc.Transport = p
-	opts := manager.Options{
-		RESTConfig: rc, ShutdownTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler), KeepHistory: true, NamespacesExist: true,
-		BuiltIn: w.builtIn,
-	}
-	if w.script.Replicas > 1 {
-		election := w.pace.lease
-		election.Namespace, election.Name, election.Identity = w.namespace, leaseName, p.name
-		opts.LeaderElection = &election
-	}
-	p.proxy = &proxy{process: p, inner: w.newHandler()}
-	p.proxy.mu.last, p.proxy.mu.calls = map[types.NamespacedName]*answered{}, map[string]int{}
-	var err error
-	if p.manager, err = manager.New(opts, manager.Spec{Config: w.operator, Handler: p.proxy}); err != nil {
-		return err
-	}
-	w.mu.Lock()
-	w.mu.processes[i] = p
-	w.mu.Unlock()
-	w.say(event{text: "starts", process: p.name, weight: 1})
-	return p.manager.Start(klog.NewContext(ctx, logr.Discard())) // client-go tells of each answer that is cut
-}
-
-// running returns the processes, by replica.
-func (w *world) running() (out []*process) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, i := range slices.Sorted(maps.Keys(w.mu.processes)) {
-		out = append(out, w.mu.processes[i])
-	}
-	return out
-}
-
-func (w *world) pick(n int) *process {
-	all := w.running()
-	if len(all) == 0 {
-		return nil
-	}
-	return all[n%len(all)]
-}
-
-func (w *world) freshHandler() handler.Handler { return w.newHandler() }
 
 // checksCall says whether a call is to be made again.
 func (w *world) checksCall() bool {
