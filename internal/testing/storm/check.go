@@ -55,7 +55,7 @@ func (w *world) check(ctx context.Context) {
 	w.checkFailing()
 	w.look("finally", w.scenario.finally) // before outside systems are called once more
 	for _, p := range w.running() {
-		if !p.killed.Load() && p.proxy != nil {
+		if !p.Killed() && p.proxy != nil {
 			p.proxy.recheck(ctx)
 		}
 	}
@@ -105,7 +105,7 @@ func (w *world) checkFailing() {
 
 // engine returns the engine of a process, nil if it doesn't work.
 func (p *process) engine() *reconcile.Engine {
-	if p.manager == nil || p.killed.Load() {
+	if p.manager == nil || p.Killed() {
 		return nil
 	}
 	return p.manager.Engine()

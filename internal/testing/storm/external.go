@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 // ErrExternal is what a call of an outside system ends with that a fault has met.
@@ -24,34 +25,34 @@ func (e *External) Call(ctx context.Context, name string, do func() error) error
 	if w == nil || p == nil || p.world != w {
 		return do()
 	}
-	if isCheck(ctx) || w.dice.over() {
+	if isCheck(ctx) || w.dice.Over() {
 		return p.alive(do)
 	}
 	f := w.dice.next("call "+name, external)
 	if w.areSilent() {
-		f.Outcome = breakBefore
+		f.Outcome = faults.BreakBefore
 	}
 	w.told(p, "calls "+name, f)
-	if err := p.sleep(ctx, f.Delay); err != nil {
+	if err := p.Sleep(ctx, f.Delay); err != nil {
 		return err
 	}
 	lost := fmt.Errorf("%s: %w", name, ErrExternal)
 	switch f.Outcome {
-	case killBefore:
-		p.kill()
-		return errDead
-	case breakBefore:
+	case faults.KillBefore:
+		p.Kill()
+		return faults.ErrDead
+	case faults.BreakBefore:
 		return lost
-	case twice:
+	case faults.Twice:
 		_ = p.alive(do)
 	}
 	err := p.alive(do)
 	switch f.Outcome {
-	case killAfter:
+	case faults.KillAfter:
 		if p.killNow() {
-			return errDead
+			return faults.ErrDead
 		}
-	case breakAfter:
+	case faults.BreakAfter:
 		return lost
 	}
 	return err
@@ -59,8 +60,8 @@ func (e *External) Call(ctx context.Context, name string, do func() error) error
 
 // alive does something unless the process is dead.
 func (p *process) alive(do func() error) error {
-	if p.killed.Load() {
-		return errDead
+	if p.Killed() {
+		return faults.ErrDead
 	}
 	return do()
 }
@@ -72,20 +73,3 @@ type (
 
 // isCheck says whether a call is there to check the handler, not to serve the operator.
 func isCheck(ctx context.Context) bool { return ctx.Value(checkKey{}) != nil }
-
-// sleep returns an error if the request or the process ends meanwhile.
-func (p *process) sleep(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-p.dead:
-		}
-	}
-	if p.killed.Load() {
-		return errDead
-	}
-	return ctx.Err()
-}

@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 var errTaken = errors.New("the name is taken")
 
 // scripted returns a process that meets these faults.
-func scripted(faults ...fault) *process {
-	w := &world{begin: time.Now(), pace: bubblePace(), dice: newDice(0, Kinds{}, faults)}
-	return &process{world: w, name: "process 1", dead: make(chan struct{}), cancel: func() {}}
+func scripted(script ...faults.Fault) *process {
+	w := &world{begin: time.Now(), pace: bubblePace(), dice: played(script)}
+	return w.newProcess("process 1", func() {})
 }
 
 // callOf returns what calls an outside system for a process.
@@ -40,7 +42,7 @@ func TestExternalWithoutStorm(t *testing.T) {
 		"CallOfCheck": {"a call that checks the handler meets none", e, context.WithValue(ctx, checkKey{}, true)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.world.dice = newDice(0, Kinds{}, []fault{{Name: "call create a", N: 1, Outcome: breakBefore}})
+			p.world.dice = played([]faults.Fault{{Name: "call create a", N: 1, Outcome: faults.BreakBefore}})
 			another.world.dice = p.world.dice
 			for _, want := range []error{nil, errTaken} {
 				times := 0
@@ -48,7 +50,7 @@ func TestExternalWithoutStorm(t *testing.T) {
 				require.Equal(t, want, err, "%s: the error is that of the call", tc.reason)
 				require.Equal(t, 1, times, "%s: it is done once", tc.reason)
 			}
-			require.Empty(t, p.world.dice.met(), tc.reason)
+			require.Empty(t, p.world.dice.Met(), tc.reason)
 		})
 	}
 }
@@ -61,28 +63,28 @@ func TestExternalMeetsFaults(t *testing.T) {
 		killed          bool
 	}{
 		"None":        {"nothing is met", "", 1, errTaken, false},
-		"Late":        {"the error is that of the call", only, 1, errTaken, false},
-		"BreakBefore": {"nothing was done", breakBefore, 0, ErrExternal, false},
-		"BreakAfter":  {"it was done, and nobody knows", breakAfter, 1, ErrExternal, false},
-		"Twice":       {"the second answer is the answer", twice, 2, errTaken, false},
-		"KillBefore":  {"nothing was done", killBefore, 0, errDead, true},
-		"KillAfter":   {"it was done", killAfter, 1, errDead, true},
+		"Late":        {"the error is that of the call", faults.Late, 1, errTaken, false},
+		"BreakBefore": {"nothing was done", faults.BreakBefore, 0, ErrExternal, false},
+		"BreakAfter":  {"it was done, and nobody knows", faults.BreakAfter, 1, ErrExternal, false},
+		"Twice":       {"the second answer is the answer", faults.Twice, 2, errTaken, false},
+		"KillBefore":  {"nothing was done", faults.KillBefore, 0, faults.ErrDead, true},
+		"KillAfter":   {"it was done", faults.KillAfter, 1, faults.ErrDead, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := scripted(fault{Name: "call create a", N: 2, Outcome: tc.outcome})
+			p := scripted(faults.Fault{Name: "call create a", N: 2, Outcome: tc.outcome})
 			e, ctx := callOf(p)
 			require.NoError(t, e.Call(ctx, "create a", func() error { return nil }), "the first meets nothing")
 			times := 0
 			err := e.Call(ctx, "create a", func() error { times++; return errTaken })
 			require.ErrorIs(t, err, tc.is, tc.reason)
 			require.Equal(t, tc.times, times, tc.reason)
-			require.Equal(t, tc.killed, p.killed.Load(), tc.reason)
+			require.Equal(t, tc.killed, p.Killed(), tc.reason)
 		})
 	}
 }
 
 func TestExternalNamesTheCall(t *testing.T) {
-	e, ctx := callOf(scripted(fault{Name: "call create a", N: 1, Outcome: breakBefore}))
+	e, ctx := callOf(scripted(faults.Fault{Name: "call create a", N: 1, Outcome: faults.BreakBefore}))
 	err := e.Call(ctx, "create a", func() error { return nil })
 	require.EqualError(t, err, "create a: the outside system doesn't answer", "the handler's error says what was asked")
 }
@@ -95,22 +97,22 @@ func TestExternalOfADeadProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := scripted()
 			e, ctx := callOf(p)
-			p.kill()
+			p.Kill()
 			err := e.Call(ctxOf(ctx), "create a", func() error { t.Error("a dead process does nothing"); return nil })
-			require.ErrorIs(t, err, errDead)
+			require.ErrorIs(t, err, faults.ErrDead)
 		})
 	}
 }
 
 func TestExternalWhenHealed(t *testing.T) {
-	p := scripted(fault{Name: "call create a", N: 1, Outcome: breakBefore})
+	p := scripted(faults.Fault{Name: "call create a", N: 1, Outcome: faults.BreakBefore})
 	e, ctx := callOf(p)
-	p.world.dice.heal()
+	p.world.dice.Heal()
 	require.NoError(t, e.Call(ctx, "create a", func() error { return nil }), "the faults are over")
 }
 
 func TestExternalIsLate(t *testing.T) {
-	late := fault{Name: "call create a", N: 1, Outcome: only, Delay: 3 * time.Second}
+	late := faults.Fault{Name: "call create a", N: 1, Outcome: faults.Late, Delay: 3 * time.Second}
 	for name, tc := range map[string]struct {
 		reason string
 		after  time.Duration // when something else happens
@@ -120,7 +122,7 @@ func TestExternalIsLate(t *testing.T) {
 	}{
 		"Late":     {"it is done later", time.Second, func(*process, func()) {}, 3 * time.Second, nil},
 		"Canceled": {"a call heeds its context", time.Second, func(_ *process, cancel func()) { cancel() }, time.Second, context.Canceled},
-		"Killed":   {"it ends with its process", time.Second, func(p *process, _ func()) { p.kill() }, time.Second, errDead},
+		"Killed":   {"it ends with its process", time.Second, func(p *process, _ func()) { p.Kill() }, time.Second, faults.ErrDead},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

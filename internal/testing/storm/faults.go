@@ -2,13 +2,11 @@ package storm
 
 import (
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 // Kinds says which kinds of faults are drawn.
@@ -18,23 +16,6 @@ type Kinds struct{ Kill, Lag, Errors, Conflicts, Leader, Others, Late, External 
 func All() Kinds {
 	return Kinds{Kill: true, Lag: true, Errors: true, Conflicts: true, Leader: true, Others: true, Late: true, External: true}
 }
-
-// What a request, a call or a frame may meet.
-const (
-	only        = "late"         // nothing but its delay
-	killBefore  = "kill-before"  // the process ends before the thing is done
-	killAfter   = "kill-after"   // it ends when it is done, before it knows
-	breakBefore = "break-before" // the connection breaks, nothing was done
-	breakAfter  = "break-after"  // the connection breaks, it was done
-	cutAnswer   = "cut-answer"   // half of the answer arrives
-	failAfter   = "500-after"    // it was done, and the answer is that it failed
-	timeAfter   = "504-after"    // the same, as a timeout
-	twice       = "twice"        // it is done twice
-	frameEnd    = "end"          // the server ends the watch
-	frameHalf   = "half"         // half of the frame arrives, then the connection breaks
-	frameGone   = "410"          // the watch ends with 410
-	frameHang   = "hang"         // nothing more arrives until the connection breaks
-)
 
 // A class is a sort of things that meet the same faults.
 type class int
@@ -51,166 +32,69 @@ const (
 // outcomes are what a class may meet. Those that are likelier are there more than once.
 func (k Kinds) outcomes(c class) (out []string) {
 	if k.Errors && (c == reads || c == trials || c == writes) {
-		out = append(out, "429", "503", "504", breakBefore, breakAfter, cutAnswer, timeAfter)
+		out = append(out, "429", "503", "504", faults.BreakBefore, faults.BreakAfter, faults.CutAnswer, faults.TimeAfter)
 	}
 	if k.Errors && (c == reads || c == writes) { // what a dry run ends with is taken for its answer, such as that of a webhook
-		out = append(out, "500", failAfter)
+		out = append(out, "500", faults.FailAfter)
 	}
 	if k.Errors && c == writes {
-		out = append(out, breakAfter, failAfter)
+		out = append(out, faults.BreakAfter, faults.FailAfter)
 	}
 	if k.Conflicts && c == writes {
 		out = append(out, "409", "409")
 	}
 	if k.Lag && c == frames {
-		out = append(out, frameEnd, frameHalf, frameGone, frameHang)
+		out = append(out, faults.End, faults.Half, faults.Gone, faults.Hang)
 	}
 	if k.External && c == external {
-		out = append(out, breakBefore, breakAfter, breakAfter, twice)
+		out = append(out, faults.BreakBefore, faults.BreakAfter, faults.BreakAfter, faults.Twice)
 	}
 	return out
 }
 
-// A fault is what the N-th thing of a name meets.
-type fault struct {
-	Name    string
-	N       int
-	Outcome string // empty: none
-	Delay   time.Duration
-}
-
-func (f fault) String() string {
-	text := f.Outcome
-	if f.Delay > 0 {
-		text = strings.TrimPrefix(text+", "+f.Delay.String()+" late", only+", ")
-	}
-	return text
-}
-
-// A dice draws the faults of a run, or plays those of a script, until it is healed.
+// A dice draws the faults of a run by their kinds.
 type dice struct {
-	seed   uint64
-	kinds  Kinds
-	script map[string]fault // by name and number; nil: they are drawn
-	rates  map[class]float64
-	kill   float64       // how likely a write or a call ends the process
-	slow   float64       // how likely a thing takes seconds
-	faster time.Duration // what delays are divided by; 0: 1
-
-	mu struct {
-		sync.Mutex
-		count  map[string]int
-		met    []fault
-		healed bool
-	}
+	*faults.Dice
+	odds map[class]faults.Odds
 }
 
-// newDice returns the dice of a seed. Without script, the seed decides.
-func newDice(seed uint64, kinds Kinds, script []fault) *dice {
-	d := &dice{seed: seed, kinds: kinds}
-	d.mu.count = map[string]int{}
-	if script != nil {
-		d.script = map[string]fault{}
-		for _, f := range script {
-			d.script[numbered(f.Name, f.N)] = f
-		}
-		return d
-	}
+// newDice returns the dice of a seed, at a pace whose delays are divided by faster.
+func newDice(seed uint64, kinds Kinds, faster time.Duration) *dice {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	some := func(of ...float64) float64 { return of[rng.IntN(len(of))] }
-	d.rates = map[class]float64{
+	rates := map[class]float64{
 		reads: some(0, 0.03, 0.1), trials: some(0, 0.03, 0.1), writes: some(0, 0.05, 0.2), frames: some(0, 0.02, 0.05), external: some(0, 0.1, 0.3),
 	}
-	d.slow = some(0, 0.02, 0.1)
+	slow, kill := some(0, 0.02, 0.1), 0.0
 	if kinds.Kill {
-		d.kill = some(0, 0.02, 0.08)
+		kill = some(0, 0.02, 0.08)
+	}
+	d := &dice{Dice: faults.Draw(seed), odds: map[class]faults.Odds{}}
+	for _, c := range []class{reads, trials, writes, frames, calls, external} {
+		odds := faults.Odds{Rate: rates[c], Outcomes: kinds.outcomes(c), Faster: faster}
+		if kinds.Lag {
+			odds.Slow, odds.Soon = slow, 0.3
+		}
+		if c == writes || c == calls || c == external {
+			odds.Kill = kill
+		}
+		d.odds[c] = odds
 	}
 	return d
 }
 
-// calm returns dice that draw nothing.
-func calm() *dice { return newDice(0, Kinds{}, []fault{}) }
-
-func numbered(name string, n int) string { return name + " #" + strconv.Itoa(n) }
+// played returns dice that play these faults, and draw none.
+func played(script []faults.Fault) *dice { return &dice{Dice: faults.Play(script)} }
 
 // next returns what the next thing of a name meets.
-func (d *dice) next(name string, c class) fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.mu.healed {
-		return fault{}
-	}
-	d.mu.count[name]++
-	n := d.mu.count[name]
-	f := d.script[numbered(name, n)]
-	if d.script == nil {
-		f = d.draw(name, n, c)
-	}
-	if f.Outcome != "" {
-		d.mu.met = append(d.mu.met, f)
-	}
-	return f
-}
-
-// draw depends on nothing but seed, name and number, so that the same thing meets the same
-// fault in every order of goroutines.
-func (d *dice) draw(name string, n int, c class) fault {
-	rng := d.source(numbered(name, n))
-	f := fault{Name: name, N: n}
-	if d.kinds.Lag {
-		switch p := rng.Float64(); {
-		case p < d.slow:
-			f.Delay = time.Duration(rng.IntN(20_000)) * time.Millisecond
-		case p < 0.3:
-			f.Delay = time.Duration(rng.IntN(100)) * time.Millisecond
-		}
-	}
-	if f.Delay /= max(1, d.faster); f.Delay > 0 {
-		f.Outcome = only
-	}
-	outcomes, p := d.kinds.outcomes(c), rng.Float64()
-	switch {
-	case p < d.rates[c] && len(outcomes) > 0:
-		f.Outcome = outcomes[rng.IntN(len(outcomes))]
-	case (c == writes || c == calls || c == external) && p > 1-d.kill:
-		f.Outcome = []string{killBefore, killAfter}[rng.IntN(2)]
-	}
-	return f
-}
-
-// source returns random numbers that depend on the seed and a name.
-func (d *dice) source(name string) *rand.Rand {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name))
-	return rand.New(rand.NewPCG(d.seed, h.Sum64()))
-}
-
-// heal ends the faults.
-func (d *dice) heal() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.mu.healed = true
-}
-
-func (d *dice) over() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.mu.healed
-}
-
-// met returns the faults so far.
-func (d *dice) met() []fault {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return slices.Clone(d.mu.met)
-}
+func (d *dice) next(name string, c class) faults.Fault { return d.Next(name, d.odds[c]) }
 
 // A script is all that happens in a run besides what its operator does.
 type script struct {
 	Gaps     []time.Duration // before each step
 	Order    []int           // of the steps
 	Acts     []act
-	Faults   []fault
+	Faults   []faults.Fault
 	Replicas int
 }
 

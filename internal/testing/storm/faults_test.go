@@ -8,73 +8,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 func allClasses() []class { return []class{reads, trials, writes, frames, calls, external} }
-
-// A thing is something that may meet a fault.
-type thing struct {
-	name string
-	c    class
-}
-
-// things returns some of each class, several of each name.
-func things() (out []thing) {
-	for range 4 {
-		for i := range 8 {
-			for _, c := range allClasses() {
-				out = append(out, thing{fmt.Sprintf("thing %d of class %d", i, c), c})
-			}
-		}
-	}
-	return out
-}
-
-// drawn returns what things meet, by name and number.
-func drawn(d *dice, all []thing) map[string]fault {
-	out, count := map[string]fault{}, map[string]int{}
-	for _, one := range all {
-		count[one.name]++
-		out[numbered(one.name, count[one.name])] = d.next(one.name, one.c)
-	}
-	return out
-}
-
-func TestDiceAreTheSeeds(t *testing.T) {
-	others := 0
-	for seed := range uint64(30) {
-		inOrder := things()
-		shuffled := slices.Clone(inOrder)
-		rand.New(rand.NewPCG(seed, 9)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		first := drawn(newDice(seed, All(), nil), inOrder)
-		require.Equal(t, first, drawn(newDice(seed, All(), nil), shuffled), "seed %d: the order of things decides nothing", seed)
-		if fmt.Sprint(first) != fmt.Sprint(drawn(newDice(seed+1, All(), nil), inOrder)) {
-			others++
-		}
-	}
-	require.Greater(t, others, 25, "another seed draws something else")
-}
-
-func TestDiceTellThingsApart(t *testing.T) {
-	byNumber, byName := map[string]bool{}, map[string]bool{}
-	d := newDice(1, Kinds{Lag: true}, nil)
-	for i := range 100 {
-		byNumber[d.next("a", reads).String()] = true
-		byName[d.next(fmt.Sprint("b", i), reads).String()] = true
-	}
-	require.Greater(t, len(byNumber), 10, "each time it may be something else")
-	require.Greater(t, len(byName), 10, "for each name it may be something else")
-}
 
 // meets returns which outcomes a class meets under some seeds, beside delays, and the longest delay.
 func meets(kinds Kinds, c class) (outcomes []string, longest time.Duration) {
 	found := map[string]bool{}
 	for seed := range uint64(60) {
-		d := newDice(seed, kinds, nil)
+		d := newDice(seed, kinds, 1)
 		for i := range 100 {
 			f := d.next(fmt.Sprint("thing ", i), c)
 			longest = max(longest, f.Delay)
-			if f.Outcome != "" && f.Outcome != only {
+			if f.Outcome != "" && f.Outcome != faults.Late {
 				found[f.Outcome] = true
 			}
 		}
@@ -86,9 +34,9 @@ func meets(kinds Kinds, c class) (outcomes []string, longest time.Duration) {
 }
 
 func TestEachKindHasItsOwnFaults(t *testing.T) {
-	kills := []string{killBefore, killAfter}
-	errs := []string{"429", "503", "504", breakBefore, breakAfter, cutAnswer, timeAfter}
-	more := append(slices.Clone(errs), "500", failAfter)
+	kills := []string{faults.KillBefore, faults.KillAfter}
+	errs := []string{"429", "503", "504", faults.BreakBefore, faults.BreakAfter, faults.CutAnswer, faults.TimeAfter}
+	more := append(slices.Clone(errs), "500", faults.FailAfter)
 	for name, tc := range map[string]struct {
 		reason string
 		kinds  Kinds
@@ -97,15 +45,15 @@ func TestEachKindHasItsOwnFaults(t *testing.T) {
 	}{
 		"None":      {"no kinds, no fault", Kinds{}, nil, false},
 		"Kill":      {"processes die at what has an effect", Kinds{Kill: true}, map[class][]string{writes: kills, calls: kills, external: kills}, false},
-		"Lag":       {"all may be late, and watches end", Kinds{Lag: true}, map[class][]string{frames: {frameEnd, frameHalf, frameGone, frameHang}}, true},
+		"Lag":       {"all may be late, and watches end", Kinds{Lag: true}, map[class][]string{frames: {faults.End, faults.Half, faults.Gone, faults.Hang}}, true},
 		"Errors":    {"requests fail", Kinds{Errors: true}, map[class][]string{reads: more, trials: errs, writes: more}, false},
 		"Conflicts": {"only writes conflict", Kinds{Conflicts: true}, map[class][]string{writes: {"409"}}, false},
-		"External":  {"only calls of outside systems fail", Kinds{External: true}, map[class][]string{external: {breakBefore, breakAfter, twice}}, false},
+		"External":  {"only calls of outside systems fail", Kinds{External: true}, map[class][]string{external: {faults.BreakBefore, faults.BreakAfter, faults.Twice}}, false},
 		"Scripted":  {"these are no faults of requests", Kinds{Leader: true, Others: true, Late: true}, nil, false},
 		"All": {
 			"a class has those of all kinds", All(), map[class][]string{
-				reads: more, trials: errs, writes: slices.Concat(more, kills, []string{"409"}), frames: {frameEnd, frameHalf, frameGone, frameHang},
-				calls: kills, external: append([]string{breakBefore, breakAfter, twice}, kills...),
+				reads: more, trials: errs, writes: slices.Concat(more, kills, []string{"409"}), frames: {faults.End, faults.Half, faults.Gone, faults.Hang},
+				calls: kills, external: append([]string{faults.BreakBefore, faults.BreakAfter, faults.Twice}, kills...),
 			}, true,
 		},
 	} {
@@ -123,86 +71,6 @@ func TestEachKindHasItsOwnFaults(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDiceNoteWhatIsMet(t *testing.T) {
-	d := newDice(5, All(), nil)
-	var want []fault
-	for _, one := range things() {
-		if f := d.next(one.name, one.c); f.Outcome != "" {
-			want = append(want, f)
-		}
-	}
-	require.NotEmpty(t, want, "the seed has faults")
-	require.Equal(t, want, d.met(), "in the order in which they were met, and nothing else")
-
-	played := newDice(99, Kinds{}, d.met())
-	require.Equal(t, drawn(newDice(5, All(), nil), things())[numbered(want[0].Name, want[0].N)], want[0])
-	for _, one := range things() {
-		played.next(one.name, one.c)
-	}
-	require.Equal(t, want, played.met(), "played as a script they are the same, whatever the seed and the kinds")
-}
-
-func TestHeal(t *testing.T) {
-	d := newDice(0, Kinds{}, []fault{{Name: "a", N: 1, Outcome: "500"}, {Name: "a", N: 2, Outcome: "503"}})
-	d.next("a", reads)
-	require.False(t, d.over(), "the faults go on")
-	d.heal()
-	require.True(t, d.over(), "they are over")
-	require.Equal(t, fault{}, d.next("a", reads), "nothing is met any more")
-	require.Equal(t, []fault{{Name: "a", N: 1, Outcome: "500"}}, d.met(), "what was met stays noted")
-
-	drawing := newDice(1, All(), nil)
-	drawing.heal()
-	for _, one := range things() {
-		require.Equal(t, fault{}, drawing.next(one.name, one.c), "dice that draw end, too")
-	}
-}
-
-func TestScriptPlaysItsFaults(t *testing.T) {
-	script := []fault{
-		{Name: "a", N: 2, Outcome: "500"},
-		{Name: "b", N: 1, Outcome: only, Delay: time.Second},
-		{Name: "c", N: 1, Outcome: "503"}, // never met
-	}
-	for name, tc := range map[string]struct {
-		reason string
-		script []fault
-		want   []fault
-	}{
-		"Script": {"the N-th of a name meets its fault, and no other", script, []fault{{}, script[1], script[0], {}, {}}},
-		"Empty":  {"a script without faults isn't one that is yet to be drawn", []fault{}, []fault{{}, {}, {}, {}, {}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDice(1, All(), tc.script)
-			var met []fault
-			for _, name := range []string{"a", "b", "a", "a", "b"} {
-				met = append(met, d.next(name, writes))
-			}
-			require.Equal(t, tc.want, met, tc.reason)
-		})
-	}
-	for _, one := range things() {
-		require.Equal(t, fault{}, calm().next(one.name, one.c), "calm dice draw nothing")
-	}
-}
-
-func TestFaultsSayWhatTheyAre(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason string
-		f      fault
-		want   string
-	}{
-		"None": {"nothing is met", fault{}, ""},
-		"Code": {"the outcome", fault{Outcome: "503"}, "503"},
-		"Late": {"a delay alone", fault{Outcome: only, Delay: time.Second}, "1s late"},
-		"Both": {"both", fault{Outcome: "503", Delay: 2 * time.Second}, "503, 2s late"},
-	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, tc.f.String(), tc.reason) })
-	}
-	require.Equal(t, "outage for 3s", act{Verb: "outage", For: 3 * time.Second}.String(), "what lasts says how long")
-	require.Equal(t, "kill", act{Verb: "kill"}.String(), "what doesn't, doesn't")
 }
 
 func TestWriteHasOnlyItsKinds(t *testing.T) {
@@ -339,4 +207,32 @@ func holdsOrder(t *testing.T, late, order []int) {
 			}
 		}
 	}
+}
+
+func TestActsSayWhatTheyAre(t *testing.T) {
+	require.Equal(t, "outage for 3s", act{Verb: "outage", For: 3 * time.Second}.String(), "what lasts says how long")
+	require.Equal(t, "kill", act{Verb: "kill"}.String(), "what doesn't, doesn't")
+}
+
+func TestPaceOfDice(t *testing.T) {
+	longest := func(faster time.Duration) (longest time.Duration) {
+		for seed := range uint64(60) {
+			d := newDice(seed, Kinds{Lag: true}, faster)
+			for i := range 100 {
+				longest = max(longest, d.next(fmt.Sprint("thing ", i), reads).Delay)
+			}
+		}
+		return longest
+	}
+	require.Equal(t, longest(1)/10, longest(10), "a run in real time has shorter delays")
+}
+
+func TestPlayedDiceDrawNothing(t *testing.T) {
+	script := []faults.Fault{{Name: "a", N: 1, Outcome: "503"}}
+	for _, d := range []*dice{played(nil), played(script)} {
+		for i := range 100 {
+			require.Equal(t, faults.Fault{}, d.next(fmt.Sprint("thing ", i), writes))
+		}
+	}
+	require.Equal(t, script[0], played(script).next("a", calls), "whatever the class, the script decides")
 }

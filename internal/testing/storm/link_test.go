@@ -7,32 +7,28 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 
-	"github.com/roperator/roperator/internal/apirequest"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
-// exchangeWith returns what a process makes of a request.
-func exchangeWith(t *testing.T, method, url, body string) *exchange {
+// exchangeWith returns what a process makes of a request, nil if it is about no object.
+func exchangeWith(t *testing.T, method, url, body string) *faults.Exchange {
 	t.Helper()
-	p := &process{world: &world{kinds: []fakeapi.Kind{
+	w := &world{kinds: []fakeapi.Kind{
 		fakeapi.Custom(site(), "sites"), fakeapi.ConfigMaps(), fakeapi.Leases(), fakeapi.Namespaces(),
-	}}}
+	}}
 	req, err := http.NewRequestWithContext(t.Context(), method, "https://storm"+url, strings.NewReader(body))
 	require.NoError(t, err)
 	if body == "" {
 		req.Body = nil
 	}
-	on := apirequest.Parse(req)
-	if on.Resource.Resource == "" {
+	x, err := faults.Read(req)
+	require.NoError(t, err)
+	if x.On.Resource.Resource == "" {
 		return nil
 	}
-	x, err := p.exchangeOf(req, on)
-	require.NoError(t, err)
+	x.Name = w.nameOf(x)
 	return x
 }
 
@@ -66,7 +62,7 @@ func TestNamesOfRequests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := exchangeWith(t, tc.method, tc.url, tc.body)
 			require.NotNil(t, x, "it is about an object")
-			require.Equal(t, tc.want, x.name, tc.reason)
+			require.Equal(t, tc.want, x.Name, tc.reason)
 			if tc.body != "" {
 				sent, err := io.ReadAll(x.Body)
 				require.NoError(t, err)
@@ -95,7 +91,7 @@ func TestExchangesKnowWhatTheyAre(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := exchangeWith(t, tc.method, tc.url, "{}")
 			require.NotNil(t, x)
-			require.Equal(t, tc.want, what{x.write, x.trial, x.watch, x.lease}, tc.reason)
+			require.Equal(t, tc.want, what{x.Write, x.Trial, x.Watch, isLease(x)}, tc.reason)
 		})
 	}
 }
@@ -129,58 +125,10 @@ func TestRequestsWithoutFaults(t *testing.T) {
 			resp, err := p.RoundTrip(req)
 			require.NoError(t, err)
 			require.Equal(t, tc.status, resp.StatusCode, tc.reason)
-			require.Empty(t, p.world.dice.mu.count, "it counts as nothing that may meet a fault")
-			p.kill()
+			require.Empty(t, p.world.dice.Met(), "it meets no fault")
+			p.Kill()
 			_, err = p.RoundTrip(req)
-			require.ErrorIs(t, err, errDead, "a dead process doesn't get to know even this")
+			require.ErrorIs(t, err, faults.ErrDead, "a dead process doesn't get to know even this")
 		})
 	}
-}
-
-func TestRefusal(t *testing.T) {
-	for code, tc := range map[string]struct {
-		why    string
-		status int
-		reason metav1.StatusReason
-		is     func(error) bool
-		after  string
-	}{
-		"409": {"somebody else was faster", http.StatusConflict, metav1.StatusReasonConflict, apierrors.IsConflict, ""},
-		"429": {"the client has to wait", http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, apierrors.IsTooManyRequests, "1"},
-		"500": {"something went wrong", http.StatusInternalServerError, metav1.StatusReasonInternalError, apierrors.IsInternalError, ""},
-		"503": {"the server isn't there", http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, apierrors.IsServiceUnavailable, ""},
-		"504": {"it took too long", http.StatusGatewayTimeout, metav1.StatusReasonTimeout, apierrors.IsTimeout, ""},
-	} {
-		t.Run(code, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storm/api/v1/configmaps", http.NoBody)
-			require.NoError(t, err)
-			resp := refusal(req, code)
-			body, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-			require.Equal(t, tc.status, resp.StatusCode)
-			require.Equal(t, int64(len(body)), resp.ContentLength)
-			require.Equal(t, tc.after, resp.Header.Get("Retry-After"), tc.why)
-			require.Same(t, req, resp.Request)
-
-			decoded, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), body)
-			require.NoError(t, err, "a client has to understand it")
-			status, ok := decoded.(*metav1.Status)
-			require.True(t, ok, "it is a Status, not a %T", decoded)
-			require.EqualValues(t, tc.status, status.Code)
-			require.Equal(t, tc.reason, status.Reason, tc.why)
-			require.True(t, tc.is(apierrors.FromObject(status)), tc.why)
-		})
-	}
-}
-
-func TestBrokenConnections(t *testing.T) {
-	err := broken("connection refused")
-	require.EqualError(t, err, "connection refused")
-	var failure interface {
-		Timeout() bool
-		Temporary() bool
-	}
-	require.ErrorAs(t, err, &failure, "it is an error as net has them")
-	require.True(t, failure.Temporary(), "it passes")
-	require.False(t, failure.Timeout())
 }

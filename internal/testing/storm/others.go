@@ -20,9 +20,9 @@ import (
 func (w *world) perform(a act) {
 	switch a.Verb {
 	case "kill":
-		w.pick(a.N).kill()
+		w.pick(a.N).Kill()
 	case "stop":
-		w.pick(a.N).stop()
+		w.pick(a.N).Stop()
 	case "compact":
 		w.server.Compact()
 	case "break-watches":
@@ -34,7 +34,7 @@ func (w *world) perform(a act) {
 	case "silence":
 		w.setSilent(a.For)
 	case "cut-lease":
-		w.pick(a.N).cut(a.For)
+		w.pick(a.N).Cut(a.For)
 	case "delete-child":
 		if child := w.child(a.N); child != nil {
 			w.note("somebody deletes %s", named(child.Type(), child.Key()))

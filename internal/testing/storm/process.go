@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 // leaseName is the name of the lease that the operator's processes compete for.
@@ -21,47 +21,27 @@ const leaseName = "storm"
 
 // A process is one run of the operator's program.
 type process struct {
-	world    *world
-	name     string
-	cancel   context.CancelFunc
-	dead     chan struct{} // closed when it was killed
-	killed   atomic.Bool
-	cutUntil atomic.Int64 // ns since 1970: until when it can't reach the lease
-	manager  *manager.Manager
-	proxy    *proxy
+	*faults.Process
+	world   *world
+	link    *faults.Link
+	manager *manager.Manager
+	proxy   *proxy
 }
 
-// kill ends the process: nothing that it still tries has an effect.
-func (p *process) kill() {
-	if p != nil && p.killed.CompareAndSwap(false, true) {
-		close(p.dead)
-		p.cancel()
-	}
+// newProcess returns a process of the world, which stop tells to end.
+func (w *world) newProcess(name string, stop context.CancelFunc) *process {
+	p := &process{Process: faults.NewProcess(name, stop), world: w}
+	p.link = w.connect(p)
+	return p
 }
 
-// killNow is kill, unless the faults are over by now. It says whether the process is dead.
+// killNow kills the process, unless the faults are over by now. It says whether the process is dead.
 func (p *process) killNow() bool {
-	if !p.world.dice.over() {
-		p.kill()
+	if !p.world.dice.Over() {
+		p.Kill()
 	}
-	return p.killed.Load()
+	return p.Killed()
 }
-
-// stop tells the process to end. As with kill and cut, there may be none yet.
-func (p *process) stop() {
-	if p != nil {
-		p.cancel()
-	}
-}
-
-// cut keeps the process from the lease for a while.
-func (p *process) cut(d time.Duration) {
-	if p != nil {
-		p.cutUntil.Store(time.Now().Add(d).UnixNano())
-	}
-}
-
-func (p *process) isCut() bool { return time.Now().UnixNano() < p.cutUntil.Load() }
 
 // replica runs one process after the other.
 func (w *world) replica(ctx context.Context, i int) {
@@ -71,19 +51,19 @@ func (w *world) replica(ctx context.Context, i int) {
 			name = fmt.Sprintf("process %c%d", 'A'+i, n)
 		}
 		pctx, cancel := context.WithCancel(ctx)
-		p := &process{world: w, name: name, cancel: cancel, dead: make(chan struct{})}
+		p := w.newProcess(name, cancel)
 		var err error
 		ended := make(chan struct{})
 		w.started.Go(func() { defer close(ended); err = w.start(pctx, i, p) })
 		select {
 		case <-ended:
-		case <-p.dead: // what is left of it does nothing any more
+		case <-p.Dead(): // what is left of it does nothing any more
 		}
 		switch {
 		case ctx.Err() != nil:
 			cancel()
 			return
-		case p.killed.Load():
+		case p.Killed():
 			w.say(event{text: "dies", process: name, weight: 2})
 		case err != nil && !w.mayEnd(pctx):
 			w.violated("start", "", "the operator ends: %v", err)
@@ -91,7 +71,7 @@ func (w *world) replica(ctx context.Context, i int) {
 			w.say(event{text: "ends", process: name, weight: 1})
 		}
 		cancel()
-		p.kill()
+		p.Kill()
 		select {
 		case <-ctx.Done():
 			return
@@ -116,7 +96,7 @@ func (w *world) start(ctx context.Context, i int, p *process) error {
 	}
 	if w.script.Replicas > 1 {
 		election := w.pace.lease
-		election.Namespace, election.Name, election.Identity = w.namespace, leaseName, p.name
+		election.Namespace, election.Name, election.Identity = w.namespace, leaseName, p.Name
 		opts.LeaderElection = &election
 	}
 	p.proxy = &proxy{process: p, inner: w.newHandler()}
@@ -128,7 +108,7 @@ func (w *world) start(ctx context.Context, i int, p *process) error {
 	w.mu.Lock()
 	w.mu.processes[i] = p
 	w.mu.Unlock()
-	w.say(event{text: "starts", process: p.name, weight: 1})
+	w.say(event{text: "starts", process: p.Name, weight: 1})
 	return p.manager.Start(klog.NewContext(ctx, logr.Discard())) // client-go tells of each answer that is cut
 }
 
@@ -142,10 +122,11 @@ func (w *world) running() (out []*process) {
 	return out
 }
 
-func (w *world) pick(n int) *process {
+// pick returns one of the processes. At first there is none.
+func (w *world) pick(n int) *faults.Process {
 	all := w.running()
 	if len(all) == 0 {
 		return nil
 	}
-	return all[n%len(all)]
+	return all[n%len(all)].Process
 }

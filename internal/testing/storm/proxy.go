@@ -13,6 +13,8 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 // A proxy is between the engine and the handler of a process. It makes faults, and it checks
@@ -59,8 +61,8 @@ func (x *proxy) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.Sy
 	if err == nil && resp != nil && !handler.IsPlan(ctx) {
 		x.judge(ctx, req, resp)
 	}
-	if f.Outcome == killAfter && p.killNow() {
-		return nil, errDead
+	if f.Outcome == faults.KillAfter && p.killNow() {
+		return nil, faults.ErrDead
 	}
 	return resp, err
 }
@@ -74,11 +76,11 @@ func (x *proxy) Finalize(ctx context.Context, req *handler.SyncRequest) (*handle
 	}
 	defer x.enter("Finalize of ", req.Parent)()
 	resp, err := x.inner.Finalize(ctx, req)
-	if err == nil && resp != nil && resp.Finalized && !p.killed.Load() && p.world.checksCall() {
+	if err == nil && resp != nil && resp.Finalized && !p.Killed() && p.world.checksCall() {
 		x.finalizeAgain(ctx, req)
 	}
-	if f.Outcome == killAfter && p.killNow() {
-		return nil, errDead
+	if f.Outcome == faults.KillAfter && p.killNow() {
+		return nil, faults.ErrDead
 	}
 	return resp, err
 }
@@ -109,23 +111,23 @@ func (x *proxy) underWay() (calls []string, resync time.Duration) {
 }
 
 // begin makes the fault that comes before a call.
-func (x *proxy) begin(ctx context.Context, what string, parent *resource.Resource) (fault, context.Context, error) {
+func (x *proxy) begin(ctx context.Context, what string, parent *resource.Resource) (faults.Fault, context.Context, error) {
 	p, w := x.process, x.process.world
 	name := what + named(parent.Type(), parent.Key())
 	f := w.dice.next(name, calls)
 	w.met(p, name, f)
 	ctx = context.WithValue(ctx, processKey{}, p)
-	if f.Outcome == killBefore {
-		p.kill()
-		return f, ctx, errDead
+	if f.Outcome == faults.KillBefore {
+		p.Kill()
+		return f, ctx, faults.ErrDead
 	}
-	return f, ctx, p.sleep(ctx, f.Delay/10)
+	return f, ctx, p.Sleep(ctx, f.Delay/10)
 }
 
 // judge holds an answer against others for the same snapshot.
 func (x *proxy) judge(ctx context.Context, req *handler.SyncRequest, resp *handler.SyncResponse) {
 	w := x.process.world
-	if x.process.killed.Load() {
+	if x.process.Killed() {
 		return
 	}
 	last := &answered{request: req, desired: resp.Children, resync: resp.Resync}
@@ -198,7 +200,7 @@ func (x *proxy) finalizeAgain(ctx context.Context, req *handler.SyncRequest) {
 	}()
 	where := "Finalize of " + named(req.Parent.Type(), req.Parent.Key())
 	switch {
-	case x.process.killed.Load():
+	case x.process.Killed():
 	case err != nil:
 		x.process.world.violated("finalize", where, "%s can't be repeated: called again for the snapshot for which it has returned Finalized, it returns the error %v", where, err)
 	case resp == nil || !resp.Finalized:

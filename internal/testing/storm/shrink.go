@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 const (
@@ -31,14 +33,14 @@ func (s *storm) shrink(t *testing.T, f *finding, ought *outcome) {
 	}
 	for before := -1; before != k.size(); {
 		before = k.size()
-		reduce(len(k.script.Acts), func(from, to int) bool {
+		faults.Reduce(len(k.script.Acts), func(from, to int) bool {
 			sc := k.script
-			sc.Acts = without(sc.Acts, from, to)
+			sc.Acts = faults.Without(sc.Acts, from, to)
 			return k.take(sc)
 		})
-		reduce(len(k.script.Faults), func(from, to int) bool {
+		faults.Reduce(len(k.script.Faults), func(from, to int) bool {
 			sc := k.script
-			sc.Faults = without(sc.Faults, from, to)
+			sc.Faults = faults.Without(sc.Faults, from, to)
 			return k.take(sc)
 		})
 		k.fewerSteps()
@@ -50,25 +52,10 @@ func (k *shrinker) size() int {
 	return len(k.script.Acts) + len(k.script.Faults) + len(k.script.Order) + k.script.Replicas
 }
 
-// reduce calls without with parts of a list that has n items, larger ones first, which says whether
-// the list can do without the part.
-func reduce(n int, without func(from, to int) bool) {
-	for size := n; size > 0; size /= 2 {
-		for from := 0; from < n; {
-			to := min(from+size, n)
-			if without(from, to) {
-				n -= to - from
-			} else {
-				from += size
-			}
-		}
-	}
-}
-
 // fewerSteps leaves out steps, as long as the others do without faults what they ought to.
 func (k *shrinker) fewerSteps() {
 	for i := len(k.script.Order) - 1; i >= 0 && len(k.script.Order) > 1; i-- {
-		steps := slices.Sorted(slices.Values(without(k.script.Order, i, i+1)))
+		steps := slices.Sorted(slices.Values(faults.Without(k.script.Order, i, i+1)))
 		if k.spent() {
 			return
 		}
@@ -90,7 +77,7 @@ func (k *shrinker) fewerSteps() {
 func (sc script) withoutStep(i int) []script {
 	dropped := sc.Order[i]
 	sooner := sc
-	sooner.Order = without(sc.Order, i, i+1)
+	sooner.Order = faults.Without(sc.Order, i, i+1)
 	if i == len(sooner.Order) {
 		return []script{sooner}
 	}
@@ -104,7 +91,7 @@ func (sc script) withoutStep(i int) []script {
 func (s *storm) shrinkCalm(t *testing.T, f *finding) *finding {
 	steps := s.allSteps()
 	for i := len(steps) - 1; i >= 0 && len(steps) > 1 && s.cfg.Live == nil; i-- {
-		fewer := without(steps, i, i+1)
+		fewer := faults.Without(steps, i, i+1)
 		less := s.judgeCalm(t, s.calmly(t, fewer), fewer)
 		if less != nil && overlaps(among(less.violations, Violation.kindAndSubject), among(f.violations, Violation.kindAndSubject)) {
 			f, steps = less, fewer
@@ -149,11 +136,7 @@ func (k *shrinker) fails(sc script, ought *outcome) bool {
 			return false
 		}
 		k.plays++
-		faults := sc.Faults
-		if faults == nil {
-			faults = []fault{}
-		}
-		out := k.storm.play(k.t, sc, k.storm.dice(k.best.seed, faults), false)
+		out := k.storm.play(k.t, sc, played(sc.Faults), false)
 		violations := out.against(ought)
 		if overlaps(among(violations, Violation.kind), k.kinds) {
 			k.best.outcome, k.best.violations = out, violations

@@ -267,7 +267,7 @@ func (s *storm) calmly(t *testing.T, steps []int) *outcome {
 	for i := range sc.Gaps {
 		sc.Gaps[i] = s.pace.calmGap
 	}
-	return s.play(t, sc, calm(), true)
+	return s.play(t, sc, played(nil), true)
 }
 
 func (s *storm) allSteps() []int {
@@ -371,7 +371,7 @@ func (s *storm) judgeCalm(t *testing.T, ought *outcome, steps []int) *finding {
 // try runs a seed.
 func (s *storm) try(t *testing.T, seed uint64, ought *outcome) *finding {
 	sc := s.pace.at(write(seed, s.cfg.Kinds, s.late, len(s.systems) > 0))
-	out := s.play(t, sc, s.dice(seed, nil), false)
+	out := s.play(t, sc, newDice(seed, s.cfg.Kinds, s.pace.divisor), false)
 	s.ran.Add(1)
 	s.faults.Add(int64(len(out.script.Faults) + len(out.script.Acts)))
 	if s.only > 0 {
@@ -382,15 +382,4 @@ func (s *storm) try(t *testing.T, seed uint64, ought *outcome) *finding {
 		return nil
 	}
 	return &finding{seed: seed, began: out.script, outcome: out, violations: violations}
-}
-
-// dice returns the dice of a seed, at the storm's pace.
-func (s *storm) dice(seed uint64, script []fault) *dice {
-	d := newDice(seed, s.cfg.Kinds, script)
-	d.faster = s.pace.divisor
-	return d
-}
-
-func without[T any](list []T, from, to int) []T {
-	return slices.Concat(list[:from], list[to:])
 }

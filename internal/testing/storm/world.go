@@ -19,6 +19,7 @@ import (
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -117,7 +118,7 @@ func (w *world) run() *outcome {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	out.script, out.violations, out.history, out.failing = w.script, w.mu.violations, w.mu.history, w.mu.failing
-	out.script.Faults = w.dice.met()
+	out.script.Faults = w.dice.Met()
 	return out
 }
 
@@ -147,14 +148,14 @@ func (w *world) act() {
 }
 
 func (w *world) heal() {
-	w.dice.heal()
+	w.dice.Heal()
 	close(w.healed)
 	w.undone.Wait()
 	w.mu.Lock()
 	w.mu.down, w.mu.silent = time.Time{}, time.Time{}
 	w.mu.Unlock()
 	for _, p := range w.running() {
-		p.cutUntil.Store(0)
+		p.Cut(0)
 	}
 	if !w.calm {
 		w.note("the faults end")
@@ -194,7 +195,7 @@ func (w *world) settle() {
 // underWay returns which calls of handlers are under way, and the longest Resync.
 func (w *world) underWay() (calls []string, resync time.Duration) {
 	for _, p := range w.running() {
-		if p.proxy != nil && !p.killed.Load() {
+		if p.proxy != nil && !p.Killed() {
 			some, longest := p.proxy.underWay()
 			calls, resync = append(calls, some...), max(resync, longest)
 		}
@@ -269,46 +270,46 @@ func (w *world) areSilent() bool {
 func (w *world) changed() { w.env.wake() }
 
 // asked notes a request.
-func (w *world) asked(p *process, x *exchange, f fault) {
+func (w *world) asked(p *process, x *faults.Exchange, f faults.Fault) {
 	switch {
 	case f.Outcome != "":
-		w.met(p, x.name, f)
-	case x.write && !x.lease:
-		w.say(event{text: x.name, process: p.name})
+		w.met(p, x.Name, f)
+	case x.Write && !isLease(x):
+		w.say(event{text: x.Name, process: p.Name})
 	}
 }
 
 // told notes a call of an outside system.
-func (w *world) told(p *process, what string, f fault) {
+func (w *world) told(p *process, what string, f faults.Fault) {
 	if f.Outcome != "" {
 		what += ": " + f.String()
 	}
-	w.say(event{text: what, process: p.name, weight: weightOf(f)})
+	w.say(event{text: what, process: p.Name, weight: weightOf(f)})
 }
 
 // met notes what something has met.
-func (w *world) met(p *process, what string, f fault) {
+func (w *world) met(p *process, what string, f faults.Fault) {
 	if f.Outcome != "" {
-		w.say(event{text: what + ": " + f.String(), process: p.name, weight: weightOf(f)})
+		w.say(event{text: what + ": " + f.String(), process: p.Name, weight: weightOf(f)})
 	}
 }
 
-func weightOf(f fault) int {
-	if f.Outcome == "" || f.Outcome == only {
+func weightOf(f faults.Fault) int {
+	if f.Outcome == "" || f.Outcome == faults.Late {
 		return 0
 	}
 	return 2
 }
 
 // wrote notes that the operator has written.
-func (w *world) wrote(p *process, x *exchange) {
-	if x.lease {
+func (w *world) wrote(p *process, x *faults.Exchange) {
+	if isLease(x) {
 		return
 	}
 	w.mu.Lock()
-	w.mu.writes = append(w.mu.writes, x.name)
+	w.mu.writes = append(w.mu.writes, x.Name)
 	w.mu.Unlock()
-	if len(w.scenario.always) > 0 && !p.killed.Load() {
+	if len(w.scenario.always) > 0 && !p.Killed() {
 		w.look("always", w.scenario.always)
 	}
 }

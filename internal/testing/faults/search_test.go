@@ -1,11 +1,41 @@
-package storm
+package faults
 
 import (
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+func TestSeeds(t *testing.T) {
+	var mu sync.Mutex
+	var seen []uint64
+	played := Seeds(t, 5, 40, func(_ *testing.T, seed uint64) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, seed)
+		return false
+	})
+	require.EqualValues(t, 40, played)
+	slices.Sort(seen)
+	require.Len(t, slices.Compact(seen), 40, "each of them once")
+	require.EqualValues(t, 5, seen[0])
+	require.EqualValues(t, 44, seen[39])
+
+	played = Seeds(t, 1, 1_000_000, func(_ *testing.T, seed uint64) bool { return seed == 3 })
+	require.Less(t, played, uint64(1_000_000), "one that is enough ends the search")
+}
+
+func TestDiary(t *testing.T) {
+	d := NewDiary()
+	d.Note("a %d", 1)
+	d.Violated("b %d", 2)
+	d.Violated("b %d", 2)
+	d.Violated("c")
+	require.Equal(t, []string{"b 2", "c"}, d.Violations(), "one that is seen twice is told once")
+	require.Len(t, d.mu.history, 3, "the history has them, too")
+}
 
 func TestReduce(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -32,11 +62,11 @@ func TestReduce(t *testing.T) {
 				list = append(list, i)
 			}
 			calls := 0
-			reduce(tc.n, func(from, to int) bool {
+			Reduce(tc.n, func(from, to int) bool {
 				calls++
 				require.Less(t, from, to, "a part has something")
 				require.LessOrEqual(t, to, len(list), "a part is of what is left")
-				rest := without(list, from, to)
+				rest := Without(list, from, to)
 				for _, i := range tc.needed {
 					if !slices.Contains(rest, i) {
 						return false

@@ -1,0 +1,55 @@
+package faults
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Broken is a connection that broke.
+func Broken(why string) error { return &brokenError{why} }
+
+type brokenError struct{ why string }
+
+func (e *brokenError) Error() string   { return e.why }
+func (e *brokenError) Timeout() bool   { return false }
+func (e *brokenError) Temporary() bool { return true }
+
+// refusals are the codes of the errors that an exchange may meet.
+func refusals() map[string]metav1.StatusReason {
+	return map[string]metav1.StatusReason{
+		"404": metav1.StatusReasonNotFound, "409": metav1.StatusReasonConflict, "429": metav1.StatusReasonTooManyRequests,
+		"500": metav1.StatusReasonInternalError, "503": metav1.StatusReasonServiceUnavailable, "504": metav1.StatusReasonTimeout,
+	}
+}
+
+// Refusal is the answer of an API server that does nothing.
+func (x *Exchange) Refusal(code string) *http.Response {
+	n, _ := strconv.Atoi(code)              // it is one of refusals
+	body, _ := json.Marshal(&metav1.Status{ // it has but strings and numbers
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Message: "a fault of the storm", Reason: refusals()[code], Code: int32(n), //nolint:gosec // of three digits
+		Details: &metav1.StatusDetails{Name: x.On.Name, Group: x.On.Resource.Group, Kind: x.On.Resource.Resource},
+	})
+	resp := x.Answer(n, "application/json", string(body))
+	if n == http.StatusTooManyRequests {
+		resp.Header.Set("Retry-After", "1")
+	}
+	return resp
+}
+
+// Answer is an answer that has all of a body.
+func (x *Exchange) Answer(code int, contentType, body string) *http.Response {
+	return &http.Response{
+		Status: strconv.Itoa(code) + " " + http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: x.Request,
+	}
+}
+
+type cutReader struct{}
+
+func (cutReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }

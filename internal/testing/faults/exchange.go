@@ -1,0 +1,55 @@
+package faults
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/roperator/roperator/internal/apirequest"
+)
+
+// An Exchange is a request on its way, and its answer.
+type Exchange struct {
+	*http.Request
+	On    apirequest.Info // what it is about. That of a creation has the name that its body has
+	Name  string          // by which its faults are known, the same in every run
+	Sent  []byte          // its body
+	Watch bool
+	Write bool // of an object, for good
+	Trial bool // a write that is a dry run
+}
+
+// Read reads a request. Its name is for the caller to set.
+func Read(req *http.Request) (*Exchange, error) {
+	x := &Exchange{Request: req, On: apirequest.Parse(req), Trial: req.URL.Query().Has("dryRun")}
+	x.Watch = x.On.Verb == "watch"
+	x.Write = req.Method != http.MethodGet && !x.Trial
+	if req.Body == nil {
+		return x, nil
+	}
+	sent, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, fmt.Errorf("request: %w", err)
+	}
+	req.Body.Close()
+	x.Sent, x.Request = sent, req.Clone(req.Context())
+	x.Body = io.NopCloser(bytes.NewReader(sent))
+	if req.Method == http.MethodPost && x.On.Subresource == "" {
+		x.On.Name = nameIn(sent)
+	}
+	return x, nil
+}
+
+func nameIn(body []byte) string {
+	var object struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	return object.Metadata.Name
+}
