@@ -175,17 +175,11 @@ func (w *world) act(a action) {
 		w.server.BreakWatches()
 	case "cut-lease":
 		d, _ := time.ParseDuration(args[1])
-		w.mu.Lock()
-		w.mu.cut[args[0]] = time.Now().Add(d)
-		w.mu.Unlock()
+		w.process(args[0]).Cut(d)
 	case "kill":
-		if p := w.process(args[0]); p != nil {
-			p.kill()
-		}
+		w.process(args[0]).Kill()
 	case "stop":
-		if p := w.process(args[0]); p != nil {
-			p.cancel()
-		}
+		w.process(args[0]).Stop()
 	case "set":
 		w.change("Parent/"+args[0], func(o map[string]any) { maps.Copy(nested(o, "spec"), spec(args[1], args[2])) })
 	case "fail", "recover", "break", "unbreak", "freeze", "thaw":
@@ -369,7 +363,9 @@ func (w *world) isForeign(uid types.UID) bool {
 func (w *world) mend() {
 	w.mu.Lock()
 	w.mu.down = time.Time{}
-	clear(w.mu.cut)
+	for _, p := range w.mu.processes {
+		p.Cut(0)
+	}
 	w.mu.Unlock()
 	w.server.Release()
 	w.mendRefs()

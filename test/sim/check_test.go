@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -44,10 +45,10 @@ func (w *world) changed(was, is map[string]any) {
 	}
 	w.mu.Unlock()
 	if was != nil && is != nil && w.onDelete(before.Kind) && !w.acting.Load() && !sameFields(was, is) {
-		w.violated("%s %s, %s, was changed, though its strategy is OnDelete", before.Kind, before.Metadata.Name, before.Metadata.UID)
+		w.Violated("%s %s, %s, was changed, though its strategy is OnDelete", before.Kind, before.Metadata.Name, before.Metadata.UID)
 	}
 	if had && !has && !let {
-		w.violated("%s %s, %s, lost the finalizer of another", before.Kind, before.Metadata.Name, before.Metadata.UID)
+		w.Violated("%s %s, %s, lost the finalizer of another", before.Kind, before.Metadata.Name, before.Metadata.UID)
 	}
 	if before.Kind != parentType().Kind {
 		return
@@ -55,11 +56,11 @@ func (w *world) changed(was, is map[string]any) {
 	switch {
 	case aside:
 	case lost && !released:
-		w.violated("Parent %s, %s, lost its finalizer before it was finalized", before.Metadata.Name, before.Metadata.UID)
+		w.Violated("Parent %s, %s, lost its finalizer before it was finalized", before.Metadata.Name, before.Metadata.UID)
 	case lost && before.Metadata.DeletionTimestamp == "":
-		w.violated("Parent %s, %s, lost its finalizer while it wasn't being deleted", before.Metadata.Name, before.Metadata.UID)
+		w.Violated("Parent %s, %s, lost its finalizer while it wasn't being deleted", before.Metadata.Name, before.Metadata.UID)
 	case is == nil && allocated:
-		w.violated("Parent %s, %s, is gone, and what was allocated for it has leaked", before.Metadata.Name, before.Metadata.UID)
+		w.Violated("Parent %s, %s, is gone, and what was allocated for it has leaked", before.Metadata.Name, before.Metadata.UID)
 	}
 }
 
@@ -96,7 +97,7 @@ func (p *process) checkAgain(name string, child brief) {
 	_, shown := p.mu.shown[was]
 	told := p.mu.told[child.Kind+" "+child.Metadata.Namespace+"/"+child.Metadata.Name].uid == was
 	if followed && !own && (shown || told) {
-		p.violated("%s: %s, though %s went along with its parent", p.replica, name, was)
+		p.Violated("%s: %s, though %s went along with its parent", p.Name, name, was)
 	}
 }
 
@@ -127,7 +128,7 @@ func (w *world) noteChangeLocked(before, after brief, gone bool) {
 		now, suffix = before, ", gone"
 	}
 	if now.Kind != "Lease" { // renewed every two seconds
-		w.noteLocked("  changed: %s %s/%s %s at %s%s", now.Kind, now.Metadata.Namespace, now.Metadata.Name, now.Metadata.UID, now.Metadata.ResourceVersion, suffix)
+		w.Note("  changed: %s %s/%s %s at %s%s", now.Kind, now.Metadata.Namespace, now.Metadata.Name, now.Metadata.UID, now.Metadata.ResourceVersion, suffix)
 	}
 }
 
@@ -141,9 +142,10 @@ func briefOf(o map[string]any) brief {
 
 // checkWrite holds a write that is about to reach the server against the lease
 // and against what guards it.
-func (p *process) checkWrite(req *http.Request, name string, body []byte) {
+func (p *process) checkWrite(x *faults.Exchange) {
+	req, name, body := x.Request, x.Name, x.Sent
 	if req.Method != http.MethodGet && (strings.Contains(req.URL.Path, "/sources") || strings.Contains(req.URL.Path, "/zones")) {
-		p.violated("%s: %s, though related objects are never written", p.replica, name)
+		p.Violated("%s: %s, though related objects are never written", p.Name, name)
 	}
 	switch req.Method {
 	case http.MethodPost:
@@ -152,13 +154,13 @@ func (p *process) checkWrite(req *http.Request, name string, body []byte) {
 		}
 	case http.MethodPut:
 		if metaIn(body).Metadata.ResourceVersion == "" {
-			p.violated("%s: %s is an update of whatever is there", p.replica, name)
+			p.Violated("%s: %s is an update of whatever is there", p.Name, name)
 		}
 	case http.MethodDelete:
 		p.checkFailed(name)
 		var opts metav1.DeleteOptions
 		if json.Unmarshal(body, &opts) != nil || opts.Preconditions == nil || opts.Preconditions.UID == nil {
-			p.violated("%s: %s is a deletion of whatever is there", p.replica, name)
+			p.Violated("%s: %s is a deletion of whatever is there", p.Name, name)
 			return
 		}
 		p.mu.Lock()
@@ -175,13 +177,14 @@ func (p *process) checkFailed(name string) {
 	defer p.mu.Unlock()
 	pass := p.mu.passes[parentOf(name)]
 	if pass != nil && len(pass.failed) > 0 && !slices.Contains(pass.wanted, childOf(name)) {
-		p.violated("%s: %s in a pass in which a write failed", p.replica, name)
+		p.Violated("%s: %s in a pass in which a write failed", p.Name, name)
 	}
 }
 
 // checkRefused sees to it that nothing is written that no handler has asked for.
-func (p *process) checkRefused(req *http.Request, name string) {
-	if req.Method == http.MethodGet {
+func (p *process) checkRefused(x *faults.Exchange) {
+	name := x.Name
+	if x.Method == http.MethodGet {
 		return
 	}
 	parent := parentOf(name)
@@ -200,7 +203,7 @@ func (p *process) checkRefused(req *http.Request, name string) {
 		}
 	}
 	if pass := p.mu.passes[parent]; pass != nil && pass.none {
-		p.violated("%s: %s after a handler that failed", p.replica, name)
+		p.Violated("%s: %s after a handler that failed", p.Name, name)
 	}
 }
 
@@ -240,17 +243,18 @@ func parentOf(name string) string {
 }
 
 // checkLease holds the start of a write against the lease.
-func (p *process) checkLease(req *http.Request, name string) {
-	if p.script.Replicas < 2 || req.Method == http.MethodGet || strings.Contains(name, "/leases/") || strings.Contains(name, "/events/") {
+func (p *process) checkLease(x *faults.Exchange) {
+	name := x.Name
+	if p.script.Replicas < 2 || x.Method == http.MethodGet || strings.Contains(name, "/leases/") || strings.Contains(name, "/events/") {
 		return
 	}
 	lease := p.server.Get(fakeapi.Leases().Type, inNamespace("lease"))
 	if lease == nil {
-		p.violated("%s: %s without a lease", p.replica, name)
+		p.Violated("%s: %s without a lease", p.Name, name)
 		return
 	}
-	if holder, _ := lease.Field("spec", "holderIdentity"); holder != p.replica {
-		p.violated("%s: %s while %v holds the lease", p.replica, name, holder)
+	if holder, _ := lease.Field("spec", "holderIdentity"); holder != p.Name {
+		p.Violated("%s: %s while %v holds the lease", p.Name, name, holder)
 	}
 }
 
@@ -263,7 +267,7 @@ func (w *world) checkForeign() {
 	w.mu.Unlock()
 	for _, uid := range sorted(foreign) {
 		if r := live[uid]; r != nil && r.ResourceVersion() != foreign[uid] {
-			w.violated("%s, which is foreign, was changed", r)
+			w.Violated("%s, which is foreign, was changed", r)
 		}
 	}
 }
@@ -280,7 +284,7 @@ func (w *world) checkCluster() {
 			continue
 		}
 		if live[owner] == nil {
-			w.violated("%s is an orphan of %s", r, owner)
+			w.Violated("%s is an orphan of %s", r, owner)
 		}
 		if isChildOf(r, owner) {
 			children[owner] = append(children[owner], r)
@@ -293,7 +297,7 @@ func (w *world) checkCluster() {
 	defer w.mu.Unlock()
 	for _, uid := range sorted(w.mu.allocated) {
 		if live[uid] == nil {
-			w.mu.violations = append(w.mu.violations, "what was allocated for "+string(uid)+" has leaked")
+			w.Violated("what was allocated for %s has leaked", uid)
 		}
 	}
 }
@@ -301,19 +305,19 @@ func (w *world) checkCluster() {
 func (w *world) checkParent(parent *resource.Resource, children []*resource.Resource) {
 	if outside := w.script.is(inNamespaces) && parent.Namespace() == "ns3"; outside || w.isAside(parent.Labels()) {
 		if slices.Contains(parent.Finalizers(), finalizer) && (outside || w.wasShown(parent.UID())) {
-			w.violated("%s has the finalizer, though it isn't selected", parent)
+			w.Violated("%s has the finalizer, though it isn't selected", parent)
 		}
 		if outside && (len(children) > 0 || parent.Generation() > 1) {
-			w.violated("%s, which is in another namespace, was taken care of", parent)
+			w.Violated("%s, which is in another namespace, was taken care of", parent)
 		}
 		return
 	}
 	if parent.IsDeleting() {
-		w.violated("%s is still there, with finalizers %q", parent, parent.Finalizers())
+		w.Violated("%s is still there, with finalizers %q", parent, parent.Finalizers())
 		return
 	}
 	if !slices.Contains(parent.Finalizers(), finalizer) {
-		w.violated("%s has no finalizer", parent)
+		w.Violated("%s has no finalizer", parent)
 	}
 	var first types.UID
 	if r := w.server.Get(k8s.ConfigMap, inNamespace(parent.Name()+"-0")); r != nil && isChildOf(r, parent.UID()) {
@@ -328,14 +332,14 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 		t, key := object(kind + "/" + name)
 		at := slices.IndexFunc(children, func(c *resource.Resource) bool { return c.Type() == t && c.Key() == key })
 		if at < 0 {
-			w.violated("%s %s of %s is missing", kind, name, parent)
+			w.Violated("%s %s of %s is missing", kind, name, parent)
 			continue
 		}
 		w.checkChild(children[at], d)
 		children = slices.Delete(children, at, at+1)
 	}
 	for _, c := range children {
-		w.violated("%s of %s isn't wanted", c, parent)
+		w.Violated("%s of %s isn't wanted", c, parent)
 	}
 	held, _ := parent.Field("status")
 	status, _ := held.(map[string]any)
@@ -346,7 +350,7 @@ func (w *world) checkParent(parent *resource.Resource, children []*resource.Reso
 	expected := statusOf(parent, len(want), related)
 	expected["observedGeneration"] = parent.Generation()
 	if !reflect.DeepEqual(status, expected) {
-		w.violated("%s has the status %v, not %v", parent, status, expected)
+		w.Violated("%s has the status %v, not %v", parent, status, expected)
 	}
 }
 
@@ -377,20 +381,20 @@ func (w *world) checkChild(live *resource.Resource, want map[string]any) {
 		if wanted == nil || reflect.DeepEqual(held, wanted) || theirs && holds(held, wanted) {
 			continue
 		}
-		w.violated("%s has %s %v, not %v", live, field, held, wanted)
+		w.Violated("%s has %s %v, not %v", live, field, held, wanted)
 	}
 	meta, _ := want["metadata"].(map[string]any)
 	wanted, _ := meta["labels"].(map[string]any)
 	for name, value := range wanted {
 		if held, _ := live.Label(name); held != value {
-			w.violated("%s has label %s=%s, not %v", live, name, held, value)
+			w.Violated("%s has label %s=%s, not %v", live, name, held, value)
 		}
 	}
 	if live.IsDeleting() {
-		w.violated("%s is still being deleted", live)
+		w.Violated("%s is still being deleted", live)
 	}
 	if n := len(live.OwnerReferences()); n != 1 {
-		w.violated("%s has %d owner references", live, n)
+		w.Violated("%s has %d owner references", live, n)
 	}
 }
 
@@ -425,7 +429,7 @@ func (w *world) checkSilence(from int) {
 	w.mu.Unlock()
 	for _, name := range later {
 		if !strings.HasPrefix(name, "WATCH ") && !strings.Contains(name, "/leases") {
-			w.violated("settled, but for %s", name)
+			w.Violated("settled, but for %s", name)
 		}
 	}
 }
@@ -441,8 +445,8 @@ func (p *process) checkEnd(ctx context.Context, ended <-chan struct{}) {
 	select {
 	case <-time.After(time.Minute):
 		stacks := make([]byte, 1<<20)
-		p.violated("%s doesn't end", p.replica)
-		p.note("%s", stacks[:runtime.Stack(stacks, true)])
+		p.Violated("%s doesn't end", p.Name)
+		p.Note("%s", stacks[:runtime.Stack(stacks, true)])
 		<-ended
 	case <-ended:
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -88,9 +89,9 @@ func statusOf(parent *resource.Resource, children int, related string) map[strin
 func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	uid := req.Parent.UID()
 	defer o.begin(uid)()
-	f := o.faults.next("sync "+req.Parent.Name(), o.faults.rates.handler, syncOutcomes()...)
+	f := o.dice.next("sync "+req.Parent.Name(), o.dice.rates.handler, syncOutcomes()...)
 	o.checkSnapshot(req)
-	if err := o.sleep(ctx, f.Delay/10); err != nil {
+	if err := o.Sleep(ctx, f.Delay/10); err != nil {
 		return nil, err
 	}
 	o.enter(req.Parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
@@ -101,9 +102,9 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 		panic("simulated")
 	case "nil":
 		return nil, nil
-	case killBefore:
-		o.kill()
-		return nil, errDead
+	case faults.KillBefore:
+		o.Kill()
+		return nil, faults.ErrDead
 	}
 	o.enter(req.Parent.Name(), nil)
 	if f.Outcome == "keep" {
@@ -125,8 +126,8 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 		next.wanted = append(next.wanted, strings.ToLower(kind)+"s/"+name)
 	}
 	o.enter(req.Parent.Name(), next)
-	if f.Outcome == killAfter {
-		o.kill()
+	if f.Outcome == faults.KillAfter {
+		o.Kill()
 	}
 	status := statusOf(req.Parent, req.Children.Len(), related)
 	if o.script.is(withReadiness) {
@@ -139,13 +140,13 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 	uid := req.Parent.UID()
 	defer o.begin(uid)()
-	f := o.faults.next("finalize "+req.Parent.Name(), 2*o.faults.rates.handler, finalizeOutcomes()...)
+	f := o.dice.next("finalize "+req.Parent.Name(), 2*o.dice.rates.handler, finalizeOutcomes()...)
 	o.checkSnapshot(req)
 	o.enter(req.Parent.Name(), nil)
 	if !req.Parent.IsDeleting() {
-		o.violated("Finalize was called for %s, which isn't being deleted", req.Parent)
+		o.Violated("Finalize was called for %s, which isn't being deleted", req.Parent)
 	}
-	if err := o.sleep(ctx, f.Delay/10); err != nil {
+	if err := o.Sleep(ctx, f.Delay/10); err != nil {
 		return nil, err
 	}
 	switch f.Outcome {
@@ -159,14 +160,14 @@ func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*han
 		return &handler.FinalizeResponse{}, nil
 	case "retry":
 		return &handler.FinalizeResponse{Status: map[string]any{"going": true}, Retry: time.Second}, nil
-	case killBefore:
-		o.kill()
-		return nil, errDead
+	case faults.KillBefore:
+		o.Kill()
+		return nil, faults.ErrDead
 	}
 	o.release(uid)
 	o.finalizing(req)
-	if f.Outcome == killAfter {
-		o.kill()
+	if f.Outcome == faults.KillAfter {
+		o.Kill()
 	}
 	return &handler.FinalizeResponse{Finalized: true}, nil
 }
@@ -185,7 +186,7 @@ func (o *operator) begin(uid types.UID) func() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if _, running := o.mu.syncing[uid]; running {
-		o.violated("%s is synced twice at the same time", uid)
+		o.Violated("%s is synced twice at the same time", uid)
 	}
 	o.mu.syncing[uid] = struct{}{}
 	return func() {
@@ -206,25 +207,25 @@ func (o *operator) checkSnapshot(req *handler.SyncRequest) {
 		shown[key] = struct{}{}
 		told, ok := o.mu.told[key]
 		if ok && number(r.ResourceVersion()) < told.version {
-			o.violated("%s is shown at resourceVersion %s, though an answer to a write told of %d", key, r.ResourceVersion(), told.version)
+			o.Violated("%s is shown at resourceVersion %s, though an answer to a write told of %d", key, r.ResourceVersion(), told.version)
 		}
 		if _, gone := o.mu.deleted[r.UID()]; gone {
-			o.violated("%s, %s, is shown, though the answer to its deletion told that it is gone", key, r.UID())
+			o.Violated("%s, %s, is shown, though the answer to its deletion told that it is gone", key, r.UID())
 		}
 	}
 	check(req.Parent)
 	o.mu.shown[req.Parent.UID()] = struct{}{}
 	if o.isAside(req.Parent.Labels()) {
-		o.violated("%s is shown, though it isn't selected", req.Parent)
+		o.Violated("%s is shown, though it isn't selected", req.Parent)
 	}
 	if o.script.is(inNamespaces) && req.Parent.Namespace() == "ns3" {
-		o.violated("%s is shown, though it is in another namespace", req.Parent)
+		o.Violated("%s is shown, though it is in another namespace", req.Parent)
 	}
 	for child := range req.Children.All() {
 		check(child)
 		o.mu.shown[child.UID()] = struct{}{}
 		if c := metaController(child); c != req.Parent.UID() {
-			o.violated("%s is shown as child of %s, but its controller is %q", child, req.Parent.UID(), c)
+			o.Violated("%s is shown as child of %s, but its controller is %q", child, req.Parent.UID(), c)
 		}
 	}
 	for key, told := range o.mu.told {
@@ -235,7 +236,7 @@ func (o *operator) checkSnapshot(req *handler.SyncRequest) {
 		// still as the answer said.
 		live := o.byKey(key)
 		if live != nil && live.UID() == told.uid && number(live.ResourceVersion()) == told.version && isChildOf(live, req.Parent.UID()) {
-			o.violated("%s isn't shown, though an answer to a write told of it at %d", key, told.version)
+			o.Violated("%s isn't shown, though an answer to a write told of it at %d", key, told.version)
 		}
 	}
 }

@@ -9,41 +9,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
 // partIn returns the Part that a write names, nil if there is none or the write concerns
 // something else.
-func (p *process) partIn(req *http.Request, name string) *resource.Resource {
-	if req.Method == http.MethodGet || !strings.Contains(req.URL.Path, "/parts") || strings.Contains(name, "dryRun") {
+func (p *process) partIn(x *faults.Exchange) *resource.Resource {
+	if !x.Write || !strings.Contains(x.URL.Path, "/parts") {
 		return nil
 	}
-	return p.server.Get(partType(), inNamespace(lastOf(name)))
+	return p.server.Get(partType(), inNamespace(lastOf(x.Name)))
 }
 
 // parentIn returns the parent that a write names, as partIn does.
-func (p *process) parentIn(req *http.Request, name string) *resource.Resource {
-	if req.Method == http.MethodGet || !strings.Contains(req.URL.Path, "/parents/") {
+func (p *process) parentIn(x *faults.Exchange) *resource.Resource {
+	if x.Method == http.MethodGet || !strings.Contains(x.URL.Path, "/parents/") {
 		return nil
 	}
-	return p.server.Get(parentType(), inNamespace(lastOf(strings.TrimSuffix(name, "/status"))))
+	return p.server.Get(parentType(), inNamespace(lastOf(strings.TrimSuffix(x.Name, "/status"))))
 }
 
 // checkDone holds a write that was carried out against what the pass knew. was is the Part that
 // it concerns, as it was before.
-func (p *process) checkDone(req *http.Request, name string, was *resource.Resource, code int) {
-	if !p.script.is(withReadiness) || req.Method == http.MethodGet || strings.Contains(name, "dryRun") || code >= 300 {
+func (p *process) checkDone(x *faults.Exchange, was *resource.Resource, code int) {
+	if !p.script.is(withReadiness) || !x.Write || code >= 300 {
 		return
 	}
-	switch kind := path.Base(path.Dir(strings.TrimSuffix(name, "/status"))); {
+	switch kind := path.Base(path.Dir(strings.TrimSuffix(x.Name, "/status"))); {
 	case kind == "parts":
-		p.checkGate(req.Method, name, partType().Kind)
-		p.checkStep(req.Method, name, was, p.partIn(req, name))
+		p.checkGate(x.Method, x.Name, partType().Kind)
+		p.checkStep(x.Method, x.Name, was, p.partIn(x))
 	case kind == "secrets":
-		p.checkGate(req.Method, name, "Secret")
-	case kind == "parents" && strings.HasSuffix(name, "/status"):
-		p.checkReady(lastOf(strings.TrimSuffix(name, "/status")))
+		p.checkGate(x.Method, x.Name, "Secret")
+	case kind == "parents" && strings.HasSuffix(x.Name, "/status"):
+		p.checkReady(lastOf(strings.TrimSuffix(x.Name, "/status")))
 	}
 }
 
@@ -78,10 +79,10 @@ func (p *process) checkStep(method, name string, was, is *resource.Resource) {
 	}
 	p.count(sawStep)
 	if len(others) >= limit {
-		p.violated("%s: %s while %q aren't ready since they were written", p.replica, name, others)
+		p.Violated("%s: %s while %q aren't ready since they were written", p.Name, name, others)
 	}
 	if n := pass.down(p.script) + len(pass.stepped); shown.current && n > limit {
-		p.violated("%s: %s makes it %d unavailable Parts", p.replica, name, n)
+		p.Violated("%s: %s makes it %d unavailable Parts", p.Name, name, n)
 	}
 }
 
@@ -103,7 +104,7 @@ func (p *process) checkGate(method, name, kind string) {
 	}
 	pass := p.mu.passes[parentOf(name)]
 	if pass == nil {
-		p.violated("%s: %s after no answer of the handler", p.replica, name)
+		p.Violated("%s: %s after no answer of the handler", p.Name, name)
 		return
 	}
 	need := pass.parts[needed]
@@ -113,7 +114,7 @@ func (p *process) checkGate(method, name, kind string) {
 	_, stepped := pass.stepped[needed]
 	queued := p.script.maxUnavailable() > 0 && !drift && !stepped // its turn comes later
 	if !need.current || !need.atGoal && !queued {
-		p.violated("%s: %s before the Part was ready: %+v", p.replica, name, need)
+		p.Violated("%s: %s before the Part was ready: %+v", p.Name, name, need)
 	}
 	p.count(sawGate)
 }
@@ -131,11 +132,11 @@ func (p *process) checkReady(parent string) {
 	case pass == nil, pass.parent != live.UID():
 		return
 	case pass.none || len(pass.failed) > 0:
-		p.violated("%s: %s is said to be ready after a pass that failed", p.replica, live)
+		p.Violated("%s: %s is said to be ready after a pass that failed", p.Name, live)
 	}
 	for name, part := range pass.parts {
 		if !part.current || !part.atGoal {
-			p.violated("%s: %s is said to be ready, though the Part %s was shown otherwise: %+v", p.replica, live, name, part)
+			p.Violated("%s: %s is said to be ready, though the Part %s was shown otherwise: %+v", p.Name, live, name, part)
 		}
 	}
 	p.count(sawReady)
@@ -147,7 +148,7 @@ func (w *world) checkTimes(was, is map[string]any) {
 	for name, now := range conditionsOf(is) {
 		old, ok := before[name]
 		if ok && old["status"] == now["status"] && old["lastTransitionTime"] != now["lastTransitionTime"] {
-			w.violated("the condition %s of %s changed its time alone, from %v to %v", name, briefOf(is).Metadata.Name, old, now)
+			w.Violated("the condition %s of %s changed its time alone, from %v to %v", name, briefOf(is).Metadata.Name, old, now)
 		}
 	}
 }
@@ -170,7 +171,7 @@ func (w *world) checkConditions(parent *resource.Resource) {
 	for name, want := range map[string]string{"Ready": "True", "Reconciling": "False", "Stalled": "False", "Synced": "True"} {
 		c := conditions[name]
 		if c["status"] != want || c["observedGeneration"] != parent.Generation() || c["lastTransitionTime"] == nil {
-			w.violated("%s has the condition %s %v, not %s", parent, name, c, want)
+			w.Violated("%s has the condition %s %v, not %s", parent, name, c, want)
 		}
 	}
 }
@@ -202,7 +203,7 @@ func (p *process) checkTeardown(name string, uid types.UID) {
 	at := slices.Index(teardownOrder(), child.Type())
 	for _, other := range live {
 		if slices.Index(teardownOrder(), other.Type()) > at && p.knowsLocked(other) && isChildOf(other, parent.UID()) && !other.IsDeleting() {
-			p.violated("%s: %s while %s is there", p.replica, name, other)
+			p.Violated("%s: %s while %s is there", p.Name, name, other)
 		}
 	}
 }
@@ -230,7 +231,7 @@ func (p *process) checkLetGo(name string, was *resource.Resource) {
 	defer p.mu.Unlock()
 	for _, uid := range sorted(live) {
 		if other := live[uid]; isChildOf(other, was.UID()) && p.knowsLocked(other) {
-			p.violated("%s: %s lets %s go while %s is there", p.replica, name, was, other)
+			p.Violated("%s: %s lets %s go while %s is there", p.Name, name, was, other)
 		}
 	}
 }

@@ -19,10 +19,10 @@ func (o *operator) checkRelated(req *handler.SyncRequest) {
 	}
 	refs, allowed := refsOf(req.Parent)
 	if !allowed {
-		o.violated("%s is shown, though it refers to what must be refused", req.Parent)
+		o.Violated("%s is shown, though it refers to what must be refused", req.Parent)
 	}
 	for _, wrong := range o.witness.Shown(req.Parent.UID(), refs, slices.Collect(req.Related.All())) {
-		o.violated("%s: %s", req.Parent, wrong)
+		o.Violated("%s: %s", req.Parent, wrong)
 	}
 }
 
@@ -61,7 +61,7 @@ func (w *world) checkWatches() {
 			_, wanted := refs[r]
 			together := r.Name == "" && r.Selector == "" && many[r] > mostWatches*3/4
 			if n > 0 && !wanted && !together || n > 1 {
-				w.violated("%s has %d watches of %s", p.replica, n, r)
+				w.Violated("%s has %d watches of %s", p.Name, n, r)
 			}
 		}
 	}
@@ -84,6 +84,6 @@ func (w *world) checkUnrelated() {
 	}
 	<-time.After(time.Minute)
 	if now := w.calls.Load(); now != before {
-		w.violated("the handler was called %d times, though nothing has changed that a parent refers to", now-before)
+		w.Violated("the handler was called %d times, though nothing has changed that a parent refers to", now-before)
 	}
 }

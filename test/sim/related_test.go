@@ -10,6 +10,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -110,12 +111,12 @@ func setRefs(o map[string]any, texts []string) {
 func (o relating) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 	refs, _ := refsOf(parent)
 	o.witness.Refers(parent.UID(), refs)
-	f := o.faults.next("relate "+parent.Name(), o.faults.rates.handler/2, relateOutcomes()...)
-	if err := o.sleep(context.Background(), f.Delay/10); err != nil {
+	f := o.dice.next("relate "+parent.Name(), o.dice.rates.handler/2, relateOutcomes()...)
+	if err := o.Sleep(context.Background(), f.Delay/10); err != nil {
 		return nil, err
 	}
 	switch f.Outcome {
-	case "error", "panic", killBefore, killAfter:
+	case "error", "panic", faults.KillBefore, faults.KillAfter:
 		o.enter(parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
 	}
 	switch f.Outcome {
@@ -123,9 +124,9 @@ func (o relating) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 		return nil, errors.New("simulated")
 	case "panic":
 		panic("simulated")
-	case killBefore, killAfter:
-		o.kill()
-		return nil, errDead
+	case faults.KillBefore, faults.KillAfter:
+		o.Kill()
+		return nil, faults.ErrDead
 	}
 	var out []handler.Ref
 	for _, text := range written(parent) {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 // A script is all that a run is told to do.
@@ -15,7 +17,7 @@ type script struct {
 	Strategies []string // of ConfigMap, Secret and Part
 	Options    []string // what else the operators and the server are set to
 	Actions    []action
-	Faults     []fault
+	Faults     []faults.Fault
 }
 
 // What a run may be set to.
@@ -40,21 +42,8 @@ type action struct {
 	Args []string
 }
 
-// A fault is what the n-th request of a name meets, or the n-th call of a
-// handler, or the n-th frame of a watch.
-type fault struct {
-	Name    string
-	N       int
-	Outcome string // "ok": only the delay
-	Delay   time.Duration
-}
-
 func (a action) String() string {
 	return strings.TrimSpace(fmt.Sprintf("at %v %s %s", a.At, a.Verb, strings.Join(a.Args, " ")))
-}
-
-func (f fault) String() string {
-	return fmt.Sprintf("on %s #%d %s %v", f.Name, f.N, f.Outcome, f.Delay)
 }
 
 // lines returns the script as text, a line for everything that may be left out.
@@ -64,7 +53,7 @@ func (s *script) lines() []string {
 		out = append(out, a.String())
 	}
 	for _, f := range s.Faults {
-		out = append(out, f.String())
+		out = append(out, f.Line())
 	}
 	return out
 }
@@ -109,16 +98,8 @@ func (s *script) parse(words []string) (err error) {
 		a.At, err = time.ParseDuration(words[1])
 		s.Actions = append(s.Actions, a)
 		return err
-	case words[0] == "on" && count >= 5:
-		at := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "#") })
-		if at < 0 || at != count-3 {
-			break
-		}
-		f := fault{Name: strings.Join(words[1:at], " "), Outcome: words[at+1]}
-		if f.N, err = strconv.Atoi(words[at][1:]); err != nil {
-			return err
-		}
-		f.Delay, err = time.ParseDuration(words[at+2])
+	case words[0] == "on":
+		f, err := faults.ParseLine(words)
 		s.Faults = append(s.Faults, f)
 		return err
 	}

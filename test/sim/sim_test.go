@@ -5,15 +5,14 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/rig"
 )
 
@@ -25,30 +24,25 @@ const fewSeeds = 60
 // TestSeeds runs SIM_SEEDS seeds from SIM_FIRST on.
 func TestSeeds(t *testing.T) {
 	seeds, first := rig.FromEnv(t, "SIM_SEEDS", fewSeeds), rig.FromEnv(t, "SIM_FIRST", 1)
-	met := map[string]int{}
-	var mu sync.Mutex // guards met
-	var violations atomic.Int64
-	t.Run("all", func(t *testing.T) {
-		for seed := first; seed < first+seeds; seed++ {
-			t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-				t.Parallel()
-				r := play(t, writeScript(seed), newFaults(seed, nil))
-				mu.Lock()
-				for kind, n := range r.faults {
-					met[kind] += n
-				}
-				mu.Unlock()
-				violations.Add(int64(len(r.violations)))
-				r.tell(t)
-			})
+	met, violations := map[string]int{}, 0
+	var mu sync.Mutex // guards both
+	faults.Seeds(t, first, seeds, func(t *testing.T, seed uint64) bool {
+		r := play(t, writeScript(seed), newDice(seed))
+		r.tell(t)
+		mu.Lock()
+		defer mu.Unlock()
+		for kind, n := range r.faults {
+			met[kind] += n
 		}
+		violations += len(r.Violations())
+		return false
 	})
 	sum := 0
 	for _, kind := range slices.Sorted(maps.Keys(met)) {
 		fmt.Printf("sim: %6d %s\n", met[kind], kind)
 		sum += met[kind]
 	}
-	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", seeds, sum, violations.Load())
+	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", seeds, sum, violations)
 	if seeds < fewSeeds {
 		return // are too few to meet everything
 	}
@@ -70,8 +64,8 @@ func TestScript(t *testing.T) {
 	require.NoError(t, err)
 	times := int(rig.FromEnv(t, "SIM_TIMES", 100))
 	for range times {
-		r := play(t, s, newFaults(0, s))
-		if len(r.violations) == 0 {
+		r := play(t, s, played(s))
+		if len(r.Violations()) == 0 {
 			continue
 		}
 		if os.Getenv("SIM_SHRINK") != "" {
@@ -83,39 +77,33 @@ func TestScript(t *testing.T) {
 }
 
 // play makes one run in a bubble of its own.
-func play(t *testing.T, s *script, f *faults) *report {
+func play(t *testing.T, s *script, d *dice) *report {
 	var r *report
-	synctest.Test(t, func(*testing.T) { r = run(s, f) })
+	synctest.Test(t, func(*testing.T) { r = run(s, d) })
 	return r
 }
 
 func (r *report) tell(t *testing.T) {
-	if len(r.violations) == 0 {
-		return
+	if len(r.Violations()) > 0 {
+		r.Tell(t, r.script, "SIM_SCRIPT=file go test -run TestScript ./test/sim")
 	}
-	t.Errorf("%d violations:\n%s\n\nthe script, to be played by SIM_SCRIPT=file go test -run TestScript ./test/sim:\n%s\nwhat happened:\n%s\nlogs:\n%s",
-		len(r.violations), strings.Join(r.violations, "\n"), r.script, strings.Join(r.history, "\n"), r.logs)
 }
 
 // shrink leaves out what a failure doesn't need.
 func shrink(t *testing.T, failed *report) *report {
 	lines := failed.script.lines()
-	for size := len(lines) / 2; size > 0; size /= 2 {
-		for from := 0; from < len(lines); {
-			fewer := slices.Concat(lines[:from], lines[min(from+size, len(lines)):])
-			s, err := parseScript(failed.script.head() + "\n" + strings.Join(fewer, "\n"))
-			require.NoError(t, err)
-			r := play(t, s, newFaults(0, s))
-			for again := 0; again < 3 && len(r.violations) == 0; again++ {
-				r = play(t, s, newFaults(0, s))
-			}
-			if len(r.violations) > 0 {
+	faults.Reduce(len(lines), func(from, to int) bool {
+		fewer := faults.Without(lines, from, to)
+		s, err := parseScript(failed.script.head() + "\n" + strings.Join(fewer, "\n"))
+		require.NoError(t, err)
+		for range 4 {
+			if r := play(t, s, played(s)); len(r.Violations()) > 0 {
 				failed, lines = r, fewer
 				failed.script = s
-			} else {
-				from += size
+				return true
 			}
 		}
-	}
+		return false
+	})
 	return failed
 }

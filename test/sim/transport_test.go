@@ -1,24 +1,18 @@
 package sim
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/past"
 )
 
@@ -26,10 +20,8 @@ import (
 // what it was told over it.
 type process struct {
 	*world
-	replica string
-	cancel  context.CancelFunc
-	dead    chan struct{} // closed when it was killed
-	killed  atomic.Bool
+	*faults.Process
+	link    *faults.Link
 	witness *past.Witness
 
 	mu struct {
@@ -63,29 +55,35 @@ type seen struct {
 	version int64
 }
 
-var errDead = errors.New("the process is dead")
-
-// kill ends the process: nothing that it still tries has an effect.
-func (p *process) kill() {
-	if p.killed.CompareAndSwap(false, true) {
-		close(p.dead)
-		p.cancel()
+// connect returns what carries the requests of a process.
+func (p *process) connect() *faults.Link {
+	return &faults.Link{
+		Process: p.Process, Dice: p.dice.Dice, Hang: 45 * time.Second, // as long as a client's ping goes unanswered
+		Serve: p.serve, Told: p.told, Frame: p.frame,
+		Unreachable: func(x *faults.Exchange) bool {
+			down := p.isDown() || strings.Contains(x.Name, "/leases") && p.IsCut()
+			if down {
+				p.count(sawRefused)
+			}
+			return down
+		},
+		Opened: func(x *faults.Exchange) { p.watches(x, 1) },
+		Closed: func(x *faults.Exchange) { p.watches(x, -1) },
 	}
 }
 
-func nameOf(req *http.Request, body []byte) string {
-	name := req.Method + " " + req.URL.Path
-	if req.Method == http.MethodPost {
-		name += "/" + metaIn(body).Metadata.Name
+func nameOf(x *faults.Exchange) string {
+	name := x.Method + " " + x.URL.Path
+	if x.Method == http.MethodPost {
+		name += "/" + x.On.Name
 	}
-	query := req.URL.Query()
-	if query.Get("watch") != "" {
-		name = "WATCH " + req.URL.Path
+	if x.Watch {
+		name = "WATCH " + x.URL.Path
 	}
-	if r, related := watched(req.URL); related && req.Method == http.MethodGet && (r.Name != "" || r.Selector != "") {
+	if r, related := watched(x.URL); related && x.Method == http.MethodGet && (r.Name != "" || r.Selector != "") {
 		name += "?" + r.Name + r.Selector
 	}
-	if query.Has("dryRun") {
+	if x.Trial {
 		name += "?dryRun"
 	}
 	return name
@@ -96,116 +94,49 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(req.URL.Path, "/selfsubjectaccessreviews") { // a question that stores nothing
 		return p.server.RoundTrip(req)
 	}
-	resp, name, err := p.roundTrip(req)
+	x, err := faults.Read(req)
+	if err != nil {
+		return nil, err
+	}
+	x.Name = nameOf(x)
+	rate, outcomes := p.dice.rates.request, requestOutcomes(x.Method != http.MethodGet)
+	if req.URL.Query().Get("continue") != "" {
+		rate, outcomes = 2*rate, []string{compact, compact, "500", faults.BreakBefore}
+	}
+	f := p.dice.next(x.Name, rate, outcomes...)
+	p.sent(x.Name, f)
+	p.checkLease(x)
+	p.checkRefused(x)
+	resp, err := p.link.Carry(x, f)
 	code := 0
 	if err == nil {
 		code = resp.StatusCode
 	}
-	p.noteFailure(name, code)
+	p.noteFailure(x.Name, code)
 	return resp, err
 }
 
-func (p *process) roundTrip(req *http.Request) (_ *http.Response, name string, _ error) {
-	var body []byte
-	if req.Body != nil {
-		var err error
-		if body, err = io.ReadAll(req.Body); err != nil {
-			return nil, name, err
-		}
-		req = req.Clone(req.Context())
-		req.Body = io.NopCloser(bytes.NewReader(body))
-	}
-	name = nameOf(req, body)
-	write := req.Method != http.MethodGet
-	outcomes := requestOutcomes(write)
-	rate := p.faults.rates.request
-	if req.URL.Query().Get("continue") != "" {
-		rate, outcomes = 2*rate, []string{compact, compact, "500", breakBefore}
-	}
-	f := p.faults.next(name, rate, outcomes...)
-	p.sent(name, f)
-	p.checkLease(req, name)
-	p.checkRefused(req, name)
-	if err := p.sleep(req.Context(), f.Delay/2); err != nil {
-		return nil, name, err
-	}
-	if !p.outage().IsZero() || strings.Contains(name, "/leases") && p.isCut() {
-		p.count(sawRefused)
-		return nil, name, broken("connection refused")
-	}
-	switch f.Outcome {
-	case killBefore:
-		p.kill()
-		return nil, name, errDead
-	case compact:
+// serve has the API server carry out a request, which is held against what must be so.
+func (p *process) serve(x *faults.Exchange, f faults.Fault) (*http.Response, error) {
+	if f.Outcome == compact {
 		p.server.Compact()
-	case breakBefore:
-		return nil, name, broken("connection reset by peer")
-	case "409", "429", "500", "503", "504":
-		return refusal(req, f.Outcome), name, nil
 	}
-	p.checkWrite(req, name, body)
-	part, parent := p.partIn(req, name), p.parentIn(req, name)
-	resp, err := p.server.RoundTrip(req)
-	if err != nil {
-		return nil, name, err
-	}
-	p.checkDone(req, name, part, resp.StatusCode)
-	p.checkLetGo(name, parent)
-	p.notice(req, name, resp.StatusCode)
-	if err := p.sleep(req.Context(), f.Delay-f.Delay/2); err != nil {
-		resp.Body.Close()
-		return nil, name, err
-	}
-	if strings.HasPrefix(name, "WATCH ") && resp.StatusCode == http.StatusOK && f.Outcome == "" {
-		f.Outcome = "ok"
-	}
-	resp, err = p.answered(req, name, f.Outcome, resp)
-	return resp, name, err
-}
-
-func (p *process) answered(req *http.Request, name, outcome string, resp *http.Response) (*http.Response, error) {
-	watch := strings.HasPrefix(name, "WATCH ") && resp.StatusCode == http.StatusOK
-	switch {
-	case outcome == killAfter:
-		p.kill()
-	case outcome == breakAfter, outcome == cutAnswer && watch:
-		resp.Body.Close()
-		return nil, broken("connection reset by peer")
-	case outcome == failAfter:
-		resp.Body.Close()
-		return refusal(req, "500"), nil
-	case outcome == timeAfter:
-		resp.Body.Close()
-		return refusal(req, "504"), nil
-	case watch:
-		w := p.opened(req.URL, &watchBody{process: p, ctx: req.Context(), name: "frame " + req.URL.Path, under: resp.Body, frames: bufio.NewReader(resp.Body), closed: make(chan struct{})})
-		resp.Body = w
-		return resp, nil
-	}
-	if p.killed.Load() {
-		resp.Body.Close()
-		return nil, errDead
-	}
-	raw, err := io.ReadAll(resp.Body)
+	p.checkWrite(x)
+	part, parent := p.partIn(x), p.parentIn(x)
+	resp, err := p.server.RoundTrip(x.Request)
 	if err != nil {
 		return nil, err
 	}
-	if outcome == cutAnswer && len(raw) > 1 {
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw[:len(raw)/2]), errReader{}))
-		return resp, nil
-	}
-	if req.Method != http.MethodGet && resp.StatusCode < 300 && !req.URL.Query().Has("dryRun") {
-		p.acknowledge(raw)
-	}
-	resp.Body = io.NopCloser(bytes.NewReader(raw))
+	p.checkDone(x, part, resp.StatusCode)
+	p.checkLetGo(x.Name, parent)
+	p.notice(x, resp.StatusCode)
 	return resp, nil
 }
 
 // notice counts what a request tells of its cause.
-func (p *process) notice(req *http.Request, name string, code int) {
-	query := req.URL.Query()
-	list := query.Get("sendInitialEvents") == "true" || req.Method == http.MethodGet && query.Has("labelSelector") && query.Get("watch") == ""
+func (p *process) notice(x *faults.Exchange, code int) {
+	query := x.URL.Query()
+	list := query.Get("sendInitialEvents") == "true" || x.Method == http.MethodGet && query.Has("labelSelector") && query.Get("watch") == ""
 	switch {
 	case query.Get("continue") != "" && code == http.StatusGone:
 		p.count(sawExpiredPage)
@@ -213,8 +144,8 @@ func (p *process) notice(req *http.Request, name string, code int) {
 		p.count(sawPage)
 	case list && code == http.StatusOK:
 		p.mu.Lock()
-		p.mu.lists[name]++
-		again := p.mu.lists[name] > 1
+		p.mu.lists[x.Name]++
+		again := p.mu.lists[x.Name] > 1
 		p.mu.Unlock()
 		if again {
 			p.count(sawRelist)
@@ -222,29 +153,31 @@ func (p *process) notice(req *http.Request, name string, code int) {
 	}
 }
 
-type errReader struct{}
-
-func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// sleep returns an error if the request or the process ends meanwhile.
-func (p *process) sleep(ctx context.Context, d time.Duration) error {
-	if d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-p.dead:
-		}
+// frame returns what a frame of a watch meets.
+func (p *process) frame(x *faults.Exchange, frame []byte) faults.Fault {
+	switch {
+	case bytes.Contains(frame, []byte(`"type":"ERROR"`)):
+		p.count(sawExpired)
+	case bytes.Contains(frame, []byte(`"type":"BOOKMARK"`)) && !bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey)):
+		p.count(sawBookmark)
 	}
-	if p.killed.Load() {
-		return errDead
-	}
-	return ctx.Err()
+	return p.dice.next("frame "+x.URL.Path, p.dice.rates.frame, frameOutcomes()...)
 }
 
-// acknowledge notes what the answer to a write has told.
-func (p *process) acknowledge(raw []byte) {
+// watches notes that there is one more watch, or one less.
+func (p *process) watches(x *faults.Exchange, n int) {
+	if r, related := watched(x.URL); related {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.mu.watches[r] += n
+	}
+}
+
+// told notes what the answer to a write has told.
+func (p *process) told(x *faults.Exchange, code int, raw []byte) {
+	if !x.Write || code >= 300 {
+		return
+	}
 	o := metaIn(raw)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -289,127 +222,4 @@ func number(version string) int64 {
 		return -1
 	}
 	return n
-}
-
-// broken is a connection that broke.
-func broken(why string) error { return &brokenError{why} }
-
-type brokenError struct{ why string }
-
-func (e *brokenError) Error() string   { return e.why }
-func (e *brokenError) Timeout() bool   { return false }
-func (e *brokenError) Temporary() bool { return true }
-
-func refusal(req *http.Request, code string) *http.Response {
-	n, _ := strconv.Atoi(code)
-	reason := map[string]string{"409": "Conflict", "429": "TooManyRequests", "500": "InternalError", "503": "ServiceUnavailable", "504": "Timeout"}[code]
-	body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"simulated","reason":%q,"code":%s}`, reason, code)
-	header := http.Header{"Content-Type": {"application/json"}}
-	if n == http.StatusTooManyRequests {
-		header.Set("Retry-After", "1")
-	}
-	return &http.Response{
-		Status: code + " " + http.StatusText(n), StatusCode: n, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: req,
-	}
-}
-
-// A watchBody is the body of the answer to a watch, whose frames are late, cut
-// or lost with the connection.
-type watchBody struct {
-	*process
-	ctx    context.Context //nolint:containedctx // that of the request
-	name   string
-	under  io.ReadCloser
-	frames *bufio.Reader
-	rest   []byte
-	err    error
-	once   sync.Once
-	closed chan struct{}
-	ended  func() // is called when it is closed; may be nil
-}
-
-func (b *watchBody) Read(to []byte) (int, error) {
-	for len(b.rest) == 0 {
-		if b.err != nil {
-			return 0, b.err
-		}
-		b.rest, b.err = b.frame()
-	}
-	n := copy(to, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-func (b *watchBody) frame() ([]byte, error) {
-	frame, err := b.frames.ReadBytes('\n')
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case bytes.Contains(frame, []byte(`"type":"ERROR"`)):
-		b.count(sawExpired)
-	case bytes.Contains(frame, []byte(`"type":"BOOKMARK"`)) && !bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey)):
-		b.count(sawBookmark)
-	}
-	f := b.faults.next(b.name, b.faults.rates.frame, frameOutcomes()...)
-	wait := f.Delay
-	if f.Outcome == frameHang {
-		wait = 45 * time.Second // then the client's ping goes unanswered
-	}
-	if err := b.pause(wait); err != nil {
-		return nil, err
-	}
-	switch f.Outcome {
-	case frameEnd:
-		return nil, io.EOF
-	case frameHalf:
-		return frame[:len(frame)/2], io.ErrUnexpectedEOF
-	case frameHang:
-		return nil, broken("client connection lost")
-	case frameGone:
-		return []byte(`{"type":"ERROR","object":{"apiVersion":"v1","kind":"Status","status":"Failure","message":"too old resource version","reason":"Expired","code":410}}` + "\n"), io.EOF
-	}
-	return frame, nil
-}
-
-func (b *watchBody) pause(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.closed:
-		return errors.New("read on closed body")
-	case <-b.dead:
-	}
-	if b.killed.Load() {
-		return errDead
-	}
-	return b.ctx.Err()
-}
-
-// opened notes that there is a watch, until it is closed.
-func (p *process) opened(at *url.URL, b *watchBody) *watchBody {
-	r, related := watched(at)
-	if !related {
-		return b
-	}
-	note := func(n int) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.mu.watches[r] += n
-	}
-	note(1)
-	b.ended = func() { note(-1) }
-	return b
-}
-
-func (b *watchBody) Close() error {
-	b.once.Do(func() {
-		close(b.closed)
-		if b.ended != nil {
-			b.ended()
-		}
-	})
-	return b.under.Close()
 }

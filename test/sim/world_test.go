@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -40,8 +40,9 @@ const (
 
 // A world is one run.
 type world struct {
+	*faults.Diary
 	script *script
-	faults *faults
+	dice   *dice
 	server *fakeapi.Server
 	begin  time.Time
 	acting atomic.Bool  // a change may be an action's
@@ -50,41 +51,28 @@ type world struct {
 
 	mu struct {
 		sync.Mutex
-		history    []string
-		violations []string
-		processes  map[string]*process  // running ones, by replica
-		down       time.Time            // the API server can't be reached before; zero: it can
-		cut        map[string]time.Time // until when replicas can't reach the lease
-		allocated  map[types.UID]struct{}
-		released   map[types.UID]struct{}
-		foreign    map[types.UID]string         // resourceVersion of objects that nobody but their owner may touch
-		letGo      map[types.UID]struct{}       // objects that a foreign finalizer was taken off
-		theirs     map[types.UID]struct{}       // children that may have more than is desired: fields that others have set
-		first      map[types.UID]map[string]any // objects as they were created
-		ending     map[types.UID]struct{}       // parents that are being deleted, or gone
-		followed   map[string]types.UID         // children that went after their parents had begun to, by familyKey
-		requests   []string
-		seen       map[string]int // faults that aren't drawn, by kind
-		led        string         // who held the lease last
-		ill        illness
-		written    map[string]writtenPart // Parts, by name
-		logs       bytes.Buffer
+		processes map[string]*process // running ones, by replica
+		down      time.Time           // the API server can't be reached before; zero: it can
+		allocated map[types.UID]struct{}
+		released  map[types.UID]struct{}
+		foreign   map[types.UID]string         // resourceVersion of objects that nobody but their owner may touch
+		letGo     map[types.UID]struct{}       // objects that a foreign finalizer was taken off
+		theirs    map[types.UID]struct{}       // children that may have more than is desired: fields that others have set
+		first     map[types.UID]map[string]any // objects as they were created
+		ending    map[types.UID]struct{}       // parents that are being deleted, or gone
+		followed  map[string]types.UID         // children that went after their parents had begun to, by familyKey
+		requests  []string
+		seen      map[string]int // faults that aren't drawn, by kind
+		led       string         // who held the lease last
+		ill       illness
+		written   map[string]writtenPart // Parts, by name
 	}
-}
-
-// A report is what became of a run.
-type report struct {
-	script     *script        // what was done and met
-	faults     map[string]int // by kind
-	violations []string
-	history    []string
-	logs       string
 }
 
 // run plays a script, whose faults the seed decides unless it has its own. It
 // must be called in a bubble.
-func run(s *script, f *faults) *report {
-	w := &world{script: s, faults: f, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
+func run(s *script, d *dice) *report {
+	w := &world{Diary: faults.NewDiary(), script: s, dice: d, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
 	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), parts(), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases(),
 		fakeapi.Custom(sourceType(), "sources"), fakeapi.Kind{Type: zoneType(), Plural: "zones", ClusterScoped: true, Status: true, Generation: true})
 	if s.is(byLists) {
@@ -97,7 +85,6 @@ func run(s *script, f *faults) *report {
 	w.mu.processes = map[string]*process{}
 	w.mu.allocated, w.mu.released = map[types.UID]struct{}{}, map[types.UID]struct{}{}
 	w.mu.letGo = map[types.UID]struct{}{}
-	w.mu.cut = map[string]time.Time{}
 	w.mu.seen = map[string]int{}
 	w.mu.first = map[types.UID]map[string]any{}
 	w.mu.ending, w.mu.followed = map[types.UID]struct{}{}, map[string]types.UID{}
@@ -116,12 +103,12 @@ func run(s *script, f *faults) *report {
 	}
 	for _, a := range s.Actions {
 		<-time.After(time.Until(w.begin.Add(a.At)))
-		w.note("%s", strings.TrimPrefix(a.String(), fmt.Sprintf("at %v ", a.At)))
+		w.Note("%s", strings.TrimPrefix(a.String(), fmt.Sprintf("at %v ", a.At)))
 		w.act(a)
 	}
 	<-time.After(5 * time.Second)
-	w.note("the faults end")
-	f.heal()
+	w.Note("the faults end")
+	d.Heal()
 	w.mend()
 	<-time.After(settleTime)
 	w.renew()
@@ -129,7 +116,7 @@ func run(s *script, f *faults) *report {
 	w.mu.Lock()
 	quiet := len(w.mu.requests)
 	w.mu.Unlock()
-	w.note("the checks begin")
+	w.Note("the checks begin")
 	w.checkCluster()
 	<-time.After(silence)
 	w.checkSilence(quiet)
@@ -148,23 +135,22 @@ const (
 	maxBackoff = 20 * time.Second
 )
 
+// A report is what became of a run.
+type report struct {
+	*faults.Diary
+	script *script        // what was done and met
+	faults map[string]int // by kind
+}
+
 func (w *world) report() *report {
-	met, count := w.faults.met()
-	played := *w.script
-	played.Faults = met
+	played, count := *w.script, w.dice.count()
+	played.Faults = w.dice.Met()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for kind, n := range w.mu.seen {
 		count[kind] += n
 	}
-	return &report{script: &played, faults: count, violations: w.mu.violations, history: w.mu.history, logs: w.mu.logs.String()}
-}
-
-// Write takes the operators' logs.
-func (w *world) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mu.logs.Write(line)
+	return &report{w.Diary, &played, count}
 }
 
 func (w *world) config() config.Operator {
@@ -197,7 +183,8 @@ func (w *world) config() config.Operator {
 func (w *world) replica(ctx context.Context, name string) {
 	for n := 1; ; n++ {
 		pctx, cancel := context.WithCancel(ctx)
-		p := &process{world: w, replica: fmt.Sprintf("%s.%d", name, n), cancel: cancel, dead: make(chan struct{}), witness: w.past.Witness()}
+		p := &process{world: w, Process: faults.NewProcess(fmt.Sprintf("%s.%d", name, n), cancel), witness: w.past.Witness()}
+		p.link = p.connect()
 		p.mu.passes = map[string]*pass{}
 		p.mu.deleting = map[types.UID]struct{}{}
 		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
@@ -214,16 +201,16 @@ func (w *world) replica(ctx context.Context, name string) {
 			Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		}
 		if w.script.Replicas > 1 {
-			opts.LeaderElection = &runner.LeaderElection{Namespace: "ns", Name: "lease", Identity: p.replica}
+			opts.LeaderElection = &runner.LeaderElection{Namespace: "ns", Name: "lease", Identity: p.Name}
 		}
-		w.note("%s starts", p.replica)
+		w.Note("%s starts", p.Name)
 		ended := make(chan struct{})
 		go p.checkEnd(pctx, ended)
 		err := runner.Run(pctx, w.config(), w.handler(p), opts)
 		close(ended)
 		cancel()
-		p.kill()
-		w.note("%s ended: %v", p.replica, err)
+		p.Kill()
+		w.Note("%s ended: %v", p.Name, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -232,10 +219,14 @@ func (w *world) replica(ctx context.Context, name string) {
 	}
 }
 
-func (w *world) process(name string) *process {
+// process returns the one of a replica that runs, nil if none has begun.
+func (w *world) process(name string) *faults.Process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.mu.processes[name]
+	if p := w.mu.processes[name]; p != nil {
+		return p.Process
+	}
+	return nil
 }
 
 // collectGarbage is the garbage collector: every second it deletes what has
@@ -253,18 +244,6 @@ func (w *world) collectGarbage(ctx context.Context) {
 	}
 }
 
-func (w *world) elapsed() time.Duration { return time.Since(w.begin) }
-
-func (w *world) note(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.noteLocked(format, args...)
-}
-
-func (w *world) noteLocked(format string, args ...any) {
-	w.mu.history = append(w.mu.history, fmt.Sprintf("%9v ", w.elapsed().Round(time.Millisecond))+fmt.Sprintf(format, args...))
-}
-
 // count counts a fault that wasn't drawn.
 func (w *world) count(kind string) {
 	w.mu.Lock()
@@ -272,41 +251,20 @@ func (w *world) count(kind string) {
 	w.mu.seen[kind]++
 }
 
-func (w *world) violated(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !slices.Contains(w.mu.violations, text) {
-		w.mu.violations = append(w.mu.violations, text)
-		w.noteLocked("VIOLATION: %s", text)
-	}
-}
-
 // sent notes a request.
-func (p *process) sent(name string, f fault) {
+func (p *process) sent(name string, f faults.Fault) {
+	if !strings.Contains(name, "/leases") || f.Outcome != "" {
+		p.Note("%s: %s %s %v", p.Name, name, f.Outcome, f.Delay)
+	}
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
-	if !strings.Contains(name, "/leases") || f.Outcome != "" {
-		p.world.noteLocked("%s: %s %s %v", p.replica, name, f.Outcome, f.Delay)
-	}
 	p.world.mu.requests = append(p.world.mu.requests, name)
 }
 
-func (w *world) outage() time.Time {
+func (w *world) isDown() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if time.Now().Before(w.mu.down) {
-		return w.mu.down
-	}
-	return time.Time{}
-}
-
-// isCut says whether the process can reach all but the lease.
-func (p *process) isCut() bool {
-	name, _, _ := strings.Cut(p.replica, ".")
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	return time.Now().Before(p.world.mu.cut[name])
+	return time.Now().Before(w.mu.down)
 }
 
 func (w *world) allocate(uid types.UID) {

@@ -33,7 +33,7 @@ func (c *closer) Close() error { c.closed++; return nil }
 func watchOf(t *testing.T, text string, script ...Fault) (*http.Response, *Process, *closer) {
 	t.Helper()
 	under := &closer{Reader: strings.NewReader(text)}
-	l := linkTo(func(*http.Request) (*http.Response, error) {
+	l := linkTo(func(*Exchange, Fault) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: under}, nil
 	}, script...)
 	x := exchangeOf(t, http.MethodGet, "/api/v1/configmaps?watch=true", "")

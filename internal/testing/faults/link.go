@@ -14,13 +14,11 @@ import (
 // request is carried. Those that are nil aren't.
 type Link struct {
 	Process *Process
-	Server  http.RoundTripper
 	Dice    *Dice
-	Hang    time.Duration // until a connection on which nothing arrives breaks
+	Hang    time.Duration                                      // until a connection on which nothing arrives breaks
+	Serve   func(x *Exchange, f Fault) (*http.Response, error) // has the API server carry it out; never nil
 
 	Unreachable func(x *Exchange) bool                   // the API server can't be reached for it now
-	Arrives     func(x *Exchange, f Fault)               // the API server is about to carry it out
-	Done        func(x *Exchange, code int)              // it has; the process doesn't know yet
 	Told        func(x *Exchange, code int, body []byte) // all of the answer is about to reach the process
 	Frame       func(x *Exchange, frame []byte) Fault    // what a frame of a watch meets
 	Opened      func(x *Exchange)                        // a watch is about to begin
@@ -48,15 +46,9 @@ func (l *Link) Carry(x *Exchange, f Fault) (*http.Response, error) {
 	if resp, err := l.instead(x, f.Outcome); resp != nil || err != nil {
 		return resp, err
 	}
-	if l.Arrives != nil {
-		l.Arrives(x, f)
-	}
-	resp, err := l.Server.RoundTrip(x.Request)
+	resp, err := l.Serve(x, f)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the client sees the server's
-	}
-	if l.Done != nil {
-		l.Done(x, resp.StatusCode)
+		return nil, err
 	}
 	if err := l.Process.Sleep(x.Context(), after); err != nil {
 		resp.Body.Close()

@@ -14,16 +14,12 @@ import (
 
 const hang = 45 * time.Second
 
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // linkTo returns the link of a process to a server. Frames of its watches meet the faults of a
 // script.
-func linkTo(server roundTrip, script ...Fault) *Link {
+func linkTo(serve func(x *Exchange, f Fault) (*http.Response, error), script ...Fault) *Link {
 	dice := Play(script)
 	return &Link{
-		Process: NewProcess("process", func() {}), Server: server, Dice: dice, Hang: hang,
+		Process: NewProcess("process", func() {}), Serve: serve, Dice: dice, Hang: hang,
 		Frame: func(_ *Exchange, frame []byte) Fault {
 			if strings.Contains(string(frame), "BOOKMARK") {
 				return Fault{}
@@ -107,9 +103,9 @@ func TestCarry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var is carried
-				l := linkTo(func(req *http.Request) (*http.Response, error) {
+				l := linkTo(func(x *Exchange, _ Fault) (*http.Response, error) {
 					is.done = true
-					return (&Exchange{Request: req}).Answer(http.StatusOK, "application/json", answer), nil
+					return x.Answer(http.StatusOK, "application/json", answer), nil
 				})
 				l.Told = func(_ *Exchange, _ int, body []byte) { require.Equal(t, answer, string(body)) }
 				begin := time.Now()
@@ -148,9 +144,9 @@ func TestCarryWithoutAClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				done := false
-				l := linkTo(func(req *http.Request) (*http.Response, error) {
+				l := linkTo(func(x *Exchange, _ Fault) (*http.Response, error) {
 					done = true
-					return (&Exchange{Request: req}).Answer(http.StatusOK, "application/json", "{}"), nil
+					return x.Answer(http.StatusOK, "application/json", "{}"), nil
 				})
 				x := exchangeOf(t, http.MethodDelete, "/api/v1/namespaces/ns/configmaps/a", "")
 				ctx, cancel := context.WithCancel(t.Context())
@@ -168,8 +164,8 @@ func TestCarryWithoutAClient(t *testing.T) {
 }
 
 func TestKillAfterTheFaults(t *testing.T) {
-	l := linkTo(func(req *http.Request) (*http.Response, error) {
-		return (&Exchange{Request: req}).Answer(http.StatusOK, "application/json", "{}"), nil
+	l := linkTo(func(x *Exchange, _ Fault) (*http.Response, error) {
+		return x.Answer(http.StatusOK, "application/json", "{}"), nil
 	})
 	l.Dice.Heal()
 	resp, err := l.Carry(exchangeOf(t, http.MethodGet, "/api/v1/configmaps", ""), Fault{Outcome: KillAfter})
@@ -179,7 +175,7 @@ func TestKillAfterTheFaults(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	l := linkTo(func(*http.Request) (*http.Response, error) {
+	l := linkTo(func(*Exchange, Fault) (*http.Response, error) {
 		t.Error("it has arrived")
 		return nil, ErrDead
 	})
@@ -190,7 +186,7 @@ func TestUnreachable(t *testing.T) {
 
 func TestWatchesAreCounted(t *testing.T) {
 	open := 0
-	l := linkTo(func(*http.Request) (*http.Response, error) {
+	l := linkTo(func(*Exchange, Fault) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, nil
 	})
 	l.Opened, l.Closed = func(*Exchange) { open++ }, func(*Exchange) { open-- }

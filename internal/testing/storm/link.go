@@ -13,12 +13,14 @@ import (
 // connect returns what carries the requests of a process.
 func (w *world) connect(p *process) *faults.Link {
 	return &faults.Link{
-		Process: p.Process, Server: w.server, Dice: w.dice.Dice, Hang: w.pace.hang,
+		Process: p.Process, Dice: w.dice.Dice, Hang: w.pace.hang,
 		Unreachable: func(x *faults.Exchange) bool { return w.isDown() || isLease(x) && p.IsCut() },
-		Done: func(x *faults.Exchange, code int) {
-			if x.Write && code < 300 {
+		Serve: func(x *faults.Exchange, _ faults.Fault) (*http.Response, error) {
+			resp, err := w.server.RoundTrip(x.Request)
+			if err == nil && x.Write && resp.StatusCode < 300 {
 				w.changed()
 			}
+			return resp, err
 		},
 		Frame: func(x *faults.Exchange, frame []byte) faults.Fault {
 			if bytes.Contains(frame, []byte(`"type":"BOOKMARK"`)) {
