@@ -6,6 +6,9 @@ func inStorm() []mutant {
 	by := func(tests, name, file, was, is string) mutant {
 		return mutant{name, []edit{{"internal/testing/storm/" + file, was, is}}, tests}
 	}
+	faults := func(name, file, was, is string) mutant {
+		return mutant{name, []edit{{"internal/testing/faults/" + file, was, is}}, "internal/testing/faults"}
+	}
 	bugs := func(name, file, was, is string) mutant { return by("examples/buggy", name, file, was, is) }
 	room := func(name, file, was, is string) mutant { return by("internal/testing/storm", name, file, was, is) }
 	return []mutant{
@@ -20,7 +23,7 @@ func inStorm() []mutant {
 		bugs("children are deleted", "others.go", "			_ = w.server.Delete(child.Type(), child.Key())\n", ""),
 		bugs("outside systems fall silent", "external.go", "	if w.areSilent() {\n", "	if false {\n"),
 		room("silence is waited for", "world.go", "		if len(writes) == 0 && len(calls) == 0 && !w.isThrottled() {\n", "		if len(writes) >= 0 {\n"),
-		room("each write is checked", "world.go", "	if len(w.scenario.always) > 0 && !p.killed.Load() {\n", "	if false {\n"),
+		room("each write is checked", "world.go", "	if len(w.scenario.always) > 0 && !p.Killed() {\n", "	if false {\n"),
 		room("what isn't needed is left out", "shrink.go", "	k.script = sc\n	return true\n", "	return false\n"),
 		room("a Secret's values aren't told", "state.go", "		if secret && (", "		if secret && false && ("),
 		room("a pointer to a part leads into the copy", "copy.go", "	if c.parts[at] {\n", "	if false {\n"),
@@ -30,6 +33,11 @@ func inStorm() []mutant {
 		room("the order of conditions doesn't count", "ordered.go", "ok && name == \"conditions\"", "ok && false && name == \"conditions\""),
 		room("a name that goes is waited for", "steps.go", "return live == nil || !live.IsDeleting()", "return true || !live.IsDeleting()"),
 		room("a UID is the same in each run", "server.go", "	s.NameUIDs()\n", ""),
+		faults("faults end", "dice.go", "	if d.mu.healed {\n", "	if false {\n"),
+		faults("a script draws nothing", "dice.go", "	if d.script == nil {\n", "	if f.Outcome == \"\" {\n"),
+		faults("a dead process gets to know nothing", "link.go", "	if l.Process.Killed() {\n", "	if false {\n"),
+		faults("a frame is told again with those after it", "frames.go", "	frame = append(frame, b.kept...)\n", ""),
+		faults("a request arrives though its sender is gone", "link.go", "context.WithoutCancel(x.Context())", "x.Context()"),
 		room("children that steps are about are left alone", "others.go", "return w.inSteps(r) })", "return false })"),
 	}
 }

@@ -3,16 +3,13 @@ package histories
 import (
 	"fmt"
 	"os"
-	"runtime"
-	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/rig"
 )
 
@@ -28,23 +25,15 @@ func TestHistories(t *testing.T) {
 		count = min(count, few/10)
 	}
 	begin := time.Now()
-	var next, failed atomic.Uint64
-	t.Run("all", func(t *testing.T) {
-		for range runtime.GOMAXPROCS(0) {
-			t.Run("some", func(t *testing.T) {
-				t.Parallel()
-				for n := next.Add(1); n <= count && failed.Load() == 0; n = next.Add(1) {
-					if r := inBubble(t, write(first+n-1), false); len(r.violations) > 0 {
-						failed.Add(1)
-						shortest(t, r).tell(t)
-					}
-				}
-			})
+	played := faults.Seeds(t, first, count, func(t *testing.T, seed uint64) bool {
+		r := inBubble(t, write(seed), false)
+		if r.failed() {
+			shortest(t, r).tell(t)
 		}
+		return r.failed()
 	})
 	took := time.Since(begin)
-	fmt.Printf("histories: %d of %d from seed %d on, %.0f a minute, %d failed\n",
-		min(next.Load(), count), count, first, float64(min(next.Load(), count))/took.Minutes(), failed.Load())
+	fmt.Printf("histories: %d of %d from seed %d on, %.0f a minute\n", played, count, first, float64(played)/took.Minutes())
 }
 
 // TestScript plays the script in the file STRESS_SCRIPT, as a failure prints it,
@@ -60,7 +49,7 @@ func TestScript(t *testing.T) {
 	s, err := parseScript(string(text))
 	require.NoError(t, err)
 	for range rig.FromEnv(t, "STRESS_TIMES", 100) {
-		if r := inBubble(t, s, true); len(r.violations) > 0 {
+		if r := inBubble(t, s, true); r.failed() {
 			r.tell(t)
 			return
 		}
@@ -88,24 +77,24 @@ func inBubble(t *testing.T, s *script, verbose bool) *report {
 // shortest looks for a history with fewer steps that fails too.
 func shortest(t *testing.T, failed *report) *report {
 	t.Helper()
-	for shorter := true; shorter; {
-		shorter = false
-		for i := range slices.Backward(failed.script.steps) {
+	for before := -1; before != len(failed.script.steps); {
+		before = len(failed.script.steps)
+		faults.Reduce(before, func(from, to int) bool {
 			s := *failed.script
-			s.steps = slices.Delete(slices.Clone(s.steps), i, i+1)
+			s.steps = faults.Without(s.steps, from, to)
 			for range 3 {
-				if r := inBubble(t, &s, true); len(r.violations) > 0 {
-					failed, shorter = r, true
-					break
+				if r := inBubble(t, &s, true); r.failed() {
+					failed = r
+					return true
 				}
 			}
-		}
+			return false
+		})
 	}
 	return failed
 }
 
 func (r *report) tell(t *testing.T) {
 	t.Helper()
-	t.Errorf("%d violations:\n%s\n\nthe script:\n%s\n\nwhat happened:\n%s\n\nlogs:\n%s",
-		len(r.violations), strings.Join(r.violations, "\n"), r.script, strings.Join(r.history, "\n"), r.logs)
+	r.Tell(t, r.script, "STRESS_SCRIPT=file go test -run TestScript ./test/histories")
 }

@@ -1,37 +1,17 @@
 package histories
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
-	"sync/atomic"
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/apirequest"
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
-// What a request may meet, besides the codes of the API server's errors.
-const (
-	lateBefore  = "late-before"  // it is late
-	lateAfter   = "late-after"   // it is carried out, and the answer is late
-	breakBefore = "break-before" // the connection breaks, nothing was done
-	breakAfter  = "break-after"  // the connection breaks, it was done
-	pageMissing = "page-404"     // a proxy answers that there is no such page
-	pageFine    = "page-200"     // a proxy answers with a page on which people sign in
-	hollow      = "hollow"       // the API server answers that it is done, and does nothing
-)
-
-// faults decides what the next requests of each class meet.
-type faults struct {
+// plans say what the next requests of each class meet.
+type plans struct {
 	mu struct {
 		sync.Mutex
 		next  map[string]planned
@@ -44,113 +24,102 @@ type planned struct {
 	count   int
 }
 
-func newFaults() *faults {
-	f := &faults{}
-	f.heal()
-	return f
+func newPlans() *plans {
+	p := &plans{}
+	p.heal()
+	return p
 }
 
 // heal ends the faults.
-func (f *faults) heal() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.next, f.mu.twice = map[string]planned{}, map[string]int{}
+func (p *plans) heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.next, p.mu.twice = map[string]planned{}, map[string]int{}
 }
 
-func (f *faults) meet(class, outcome string, count int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.next[class] = planned{outcome, count}
+func (p *plans) meet(class, outcome string, count int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.next[class] = planned{outcome, count}
 }
 
-func (f *faults) repeat(plural string, frames int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.mu.twice[plural] = frames
+func (p *plans) repeat(plural string, frames int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.twice[plural] = frames
 }
 
 // take returns what a request of this class meets, "" for nothing.
-func (f *faults) take(class string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	p, ok := f.mu.next[class]
+func (p *plans) take(class string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next, ok := p.mu.next[class]
 	if !ok {
 		return ""
 	}
-	if p.count--; p.count == 0 {
-		delete(f.mu.next, class)
+	if next.count--; next.count == 0 {
+		delete(p.mu.next, class)
 	} else {
-		f.mu.next[class] = p
+		p.mu.next[class] = next
 	}
-	return p.outcome
+	return next.outcome
 }
 
 // takeRepeat returns how many frames of a watch are to be told again, 0 for none.
-func (f *faults) takeRepeat(plural string) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := f.mu.twice[plural]
-	delete(f.mu.twice, plural)
+func (p *plans) takeRepeat(plural string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.mu.twice[plural]
+	delete(p.mu.twice, plural)
 	return n
 }
 
 // A link is the connection of one process to the API server.
 type link struct {
-	world *world
-	name  string
-	dead  atomic.Bool // the process was killed: nothing that it still sends arrives
+	*faults.Process
+	world   *world
+	carrier *faults.Link
 }
 
-var errDead = errors.New("the process is dead")
+// connect returns the connection of a process.
+func (w *world) connect(p *faults.Process) *link {
+	return &link{Process: p, world: w, carrier: &faults.Link{
+		Process: p, Dice: faults.Play(nil),
+		Serve:       func(x *faults.Exchange, _ faults.Fault) (*http.Response, error) { return w.server.RoundTrip(x.Request) },
+		Unreachable: func(*faults.Exchange) bool { return w.isDown() },
+		Frame: func(x *faults.Exchange, _ []byte) faults.Fault {
+			if n := w.plans.takeRepeat(x.On.Resource.Resource); n > 0 {
+				return faults.Fault{Outcome: faults.Again(n)}
+			}
+			return faults.Fault{}
+		},
+	}}
+}
 
 // RoundTrip is http.RoundTripper's.
 func (l *link) RoundTrip(req *http.Request) (*http.Response, error) {
-	info := apirequest.Parse(req)
-	class := classOf(info)
-	outcome := l.world.faults.take(class)
-	if _, err := strconv.Atoi(outcome); err == nil && req.URL.Query().Has("dryRun") {
-		outcome = breakBefore // a dry run that is refused leaves a child as it is, on purpose
-	}
-	if class != "" && (class != "watch" || outcome != "") {
-		l.world.note("%s: %s %s %s", l.name, req.Method, req.URL.Path, outcome)
-	}
-	if outcome == lateBefore {
-		l.wait(req)
-	}
-	if l.dead.Load() {
-		return nil, errDead
-	}
-	if l.world.isDown() {
-		return nil, errors.New("connection refused")
-	}
-	switch code, err := strconv.Atoi(outcome); {
-	case outcome == breakBefore:
-		return nil, errors.New("connection reset by peer")
-	case outcome == pageMissing:
-		return page(req, http.StatusNotFound, "text/html", "<html>no such page</html>"), nil
-	case outcome == pageFine:
-		return page(req, http.StatusOK, "text/html", "<html>sign in</html>"), nil
-	case outcome == hollow:
-		return page(req, http.StatusOK, "application/json", `{"apiVersion":"v1","kind":"Status","status":"Success"}`), nil
-	case err == nil:
-		return refusal(req, info, code), nil
-	}
-	restores := l.world.restores.Load()
-	resp, err := l.world.server.RoundTrip(req)
+	x, err := faults.Read(req)
 	if err != nil {
 		return nil, err
 	}
-	if outcome == lateAfter {
-		l.wait(req)
+	class := classOf(x.On)
+	f := faults.Fault{Outcome: l.world.plans.take(class)}
+	if _, err := strconv.Atoi(f.Outcome); err == nil && x.Trial {
+		f.Outcome = faults.BreakBefore // a dry run that is refused leaves a child as it is, on purpose
 	}
-	if outcome == breakAfter || l.dead.Load() || restores != l.world.restores.Load() {
+	if class != "" && (class != "watch" || f.Outcome != "") {
+		l.world.Note("%s: %s %s %s", l.Name, req.Method, req.URL.Path, f.Outcome)
+	}
+	if f.Outcome == faults.LateBefore || f.Outcome == faults.LateAfter {
+		f.Delay = l.world.lateness()
+	}
+	restores := l.world.restores.Load()
+	resp, err := l.carrier.Carry(x, f)
+	if err == nil && restores != l.world.restores.Load() {
 		resp.Body.Close()
-		return nil, errors.New("connection reset by peer")
+		return nil, faults.Broken("connection reset by peer") // it doesn't outlive the API server
 	}
-	if info.Verb == "watch" && resp.StatusCode == http.StatusOK {
-		resp.Body = &repeater{link: l, plural: info.Resource.Resource, under: resp.Body, frames: bufio.NewReaderSize(resp.Body, 512)}
-	}
-	return resp, nil
+	return resp, err
 }
 
 // classOf returns the class of a request by which faults are chosen, "" for one that
@@ -164,78 +133,3 @@ func classOf(info apirequest.Info) string {
 	}
 	return info.Verb
 }
-
-// wait is how long a request or its answer is late.
-func (l *link) wait(req *http.Request) {
-	timer := time.NewTimer(l.world.lateness())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-req.Context().Done():
-	}
-}
-
-func page(req *http.Request, code int, contentType, body string) *http.Response {
-	return &http.Response{
-		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
-		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
-	}
-}
-
-// refusal is an answer of the API server that names the object.
-func refusal(req *http.Request, info apirequest.Info, code int) *http.Response {
-	reason := map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 409: metav1.StatusReasonConflict, 500: metav1.StatusReasonInternalError}[code]
-	return page(req, code, "application/json", fmt.Sprintf(
-		`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"by a webhook","reason":%q,"code":%d,"details":{"name":%q,"kind":%q}}`,
-		reason, code, info.Name, info.Resource.Resource))
-}
-
-// A repeater is the body of the answer to a watch. It tells frames again, all that
-// it was told to keep one after the other, as a watch does that begins again where it
-// was some events ago.
-type repeater struct {
-	link   *link
-	plural string
-	under  io.ReadCloser
-	frames *bufio.Reader
-	rest   []byte
-	kept   []byte
-	keep   int // so many more frames are kept before they are told again
-}
-
-func (r *repeater) Read(to []byte) (int, error) {
-	if len(r.rest) == 0 {
-		frame, err := r.frames.ReadBytes('\n')
-		if err != nil {
-			return 0, err
-		}
-		if r.link.dead.Load() {
-			return 0, errDead
-		}
-		r.rest = r.repeated(frame)
-	}
-	n := copy(to, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-// repeated returns a frame, and those that follow it for the second time.
-func (r *repeater) repeated(frame []byte) []byte {
-	if bytes.Contains(frame, []byte(`"type":"BOOKMARK"`)) || bytes.Contains(frame, []byte(`"type":"ERROR"`)) {
-		return frame
-	}
-	if r.keep == 0 {
-		if r.keep = r.link.world.faults.takeRepeat(r.plural); r.keep == 0 {
-			return frame
-		}
-	}
-	r.kept = append(r.kept, frame...)
-	if r.keep--; r.keep > 0 {
-		return frame
-	}
-	frame = append(frame, r.kept...)
-	r.kept = nil
-	return frame
-}
-
-func (r *repeater) Close() error { return r.under.Close() }

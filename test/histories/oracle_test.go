@@ -18,7 +18,7 @@ import (
 // follows: retries have a backoff, a lease may have to expire, and conflict loops are
 // remembered for a while.
 func (w *world) settle(verbose bool) {
-	w.faults.heal()
+	w.plans.heal()
 	w.server.Release()
 	w.letGo()
 	for range 3 {
@@ -54,7 +54,7 @@ func (w *world) changed(was, is map[string]any) {
 	if is == nil {
 		gone = ", gone"
 	}
-	w.noteLocked("  changed: %s %s %s at %s%s", kind, meta["name"], meta["uid"], meta["resourceVersion"], gone)
+	w.Note("  changed: %s %s %s at %s%s", kind, meta["name"], meta["uid"], meta["resourceVersion"], gone)
 	if kind != "Parent" || was == nil || w.script.is(bareHandler) {
 		return
 	}
@@ -63,7 +63,7 @@ func (w *world) changed(was, is map[string]any) {
 	mine, _ := inside(before, "labels")["mine"].(string)
 	has, left := holds(before, finalizer) || holds(before, formerFinalizer), is != nil && (holds(meta, finalizer) || holds(meta, formerFinalizer))
 	if has && !left && before["deletionTimestamp"] != nil && !w.mu.ended[types.UID(text)] && (mine == "yes" || !w.script.is(withSelector)) {
-		w.violatedLocked("Parent %s, %s, lost its finalizer before it was finalized", meta["name"], text)
+		w.Violated("Parent %s, %s, lost its finalizer before it was finalized", meta["name"], text)
 	}
 }
 
@@ -76,19 +76,19 @@ func holds(meta map[string]any, finalizer string) bool {
 // a fresh operator sees it as the old one does.
 func (w *world) check(verbose bool) {
 	for _, problem := range w.problems() {
-		w.violated("%s", problem)
+		w.Violated("%s", problem)
 	}
 	w.checkSilence("the operators")
 	old := w.sizes()
 	for _, r := range w.replicas {
-		r.cancel()
+		r.Stop()
 		<-r.done
 	}
 	w.replicas = w.replicas[:1]
 	w.start(w.replicas[0], verbose)
 	w.checkSilence("a fresh operator")
 	if fresh := w.sizes(); !reflect.DeepEqual(old[:1], fresh) {
-		w.violated("the operator holds %v, a fresh one %v", old[0], fresh[0])
+		w.Violated("the operator holds %v, a fresh one %v", old[0], fresh[0])
 	}
 }
 
@@ -101,7 +101,7 @@ func (w *world) checkSilence(who string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mu.changes != before {
-		w.violatedLocked("%s changed something, though there was nothing to do", who)
+		w.Violated("%s changed something, though there was nothing to do", who)
 	}
 }
 
@@ -139,7 +139,7 @@ func (w *world) sizes() []map[string]int {
 		}
 		for name, n := range standby {
 			if !strings.HasPrefix(name, "objects ") && !strings.Contains(name, " by ") && !slices.Contains(watched, name) {
-				w.violated("a standby holds %d of: %s", n, name)
+				w.Violated("a standby holds %d of: %s", n, name)
 			}
 		}
 	}

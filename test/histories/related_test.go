@@ -117,7 +117,7 @@ func (o *operator) judge(req *handler.SyncRequest) {
 		return
 	}
 	for _, wrong := range o.witness.Shown(req.Parent.UID(), refsOf(req.Parent), slices.Collect(req.Related.All())) {
-		o.world.violated("%s: %s", req.Parent, wrong)
+		o.world.Violated("%s: %s", req.Parent, wrong)
 	}
 }
 

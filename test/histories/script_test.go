@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/testing/faults"
 )
 
 // A script is what happens in a history.
@@ -148,7 +149,7 @@ func (p *pen) step() step {
 // fault returns which requests meet what, and how many of them.
 func (p *pen) fault() []string {
 	class := p.pick("list", "watch", "get", "create", "create", "update", "delete", "delete", "status", "patch")
-	outcomes := []string{lateBefore, lateAfter, lateAfter, lateAfter, breakBefore, breakAfter, "500", pageMissing, pageFine, hollow}
+	outcomes := []string{faults.LateBefore, faults.LateAfter, faults.LateAfter, faults.LateAfter, faults.BreakBefore, faults.BreakAfter, "500", faults.PageMissing, faults.PageFine, faults.Hollow}
 	if !slices.Contains([]string{"list", "watch", "get"}, class) { // of which no webhook takes part
 		outcomes = append(outcomes, "409", "404")
 	}

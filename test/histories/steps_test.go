@@ -46,7 +46,7 @@ func (w *world) take(s step, verbose bool) {
 		w.server.Release()
 	case "twice":
 		n, _ := strconv.Atoi(args[1])
-		w.faults.repeat(strings.ToLower(args[0])+"s", n)
+		w.plans.repeat(strings.ToLower(args[0])+"s", n)
 	case "break":
 		w.server.BreakWatches()
 	case "relist":
@@ -54,7 +54,7 @@ func (w *world) take(s step, verbose bool) {
 		w.server.BreakWatches()
 	case "meet":
 		n, _ := strconv.Atoi(args[2])
-		w.faults.meet(args[0], args[1], n)
+		w.plans.meet(args[0], args[1], n)
 	case "collect":
 		w.server.CollectGarbage()
 	case "backup":

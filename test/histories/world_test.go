@@ -1,7 +1,6 @@
 package histories
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 )
@@ -32,11 +32,11 @@ const (
 
 // A world is one history while it happens.
 type world struct {
+	*faults.Diary
 	script   *script
 	server   *fakeapi.Server
-	faults   *faults
+	plans    *plans
 	record   *past.Record // of what may be related
-	begin    time.Time
 	replicas []*replica
 	ended    sync.WaitGroup // of every process there was
 	restore  func()         // nil: there is no backup
@@ -45,41 +45,39 @@ type world struct {
 
 	mu struct {
 		sync.Mutex
-		rng        *rand.Rand
-		history    []string
-		violations []string
-		ended      map[types.UID]bool // the handler has finalized them
-		all        map[types.UID]int  // calls of the handler
-		step       map[types.UID]int  // those since the last step
-		changes    int                // of objects, Leases and Events aside
-		states     map[string]bool    // that objects had, by kind, name and resourceVersion
-		collided   bool               // an object has had two states of one resourceVersion, after a restore: nobody can tell them apart
-		logs       bytes.Buffer
+		rng      *rand.Rand
+		ended    map[types.UID]bool // the handler has finalized them
+		all      map[types.UID]int  // calls of the handler
+		step     map[types.UID]int  // those since the last step
+		changes  int                // of objects, Leases and Events aside
+		states   map[string]bool    // that objects had, by kind, name and resourceVersion
+		collided bool               // an object has had two states of one resourceVersion, after a restore: nobody can tell them apart
 	}
 }
 
 // A replica is one process after the other.
 type replica struct {
+	*faults.Process
 	name    string
 	number  int // of its processes
-	link    *link
 	manager *manager.Manager
-	cancel  context.CancelFunc
 	done    chan struct{}
 }
 
 // A report is what came of a history.
 type report struct {
-	script     *script
-	violations []string
-	history    []string
-	logs       string
+	*faults.Diary
+	script   *script
+	collided bool // nothing can be said of it
 }
+
+// failed says whether something has happened that must not have.
+func (r *report) failed() bool { return !r.collided && len(r.Violations()) > 0 }
 
 // play lets a script happen. It must be called in a bubble. Without verbose, the
 // operators' logs are dropped.
 func play(s *script, verbose bool) *report {
-	w := &world{script: s, faults: newFaults(), begin: time.Now(), record: newRecord()}
+	w := &world{Diary: faults.NewDiary(), script: s, plans: newPlans(), record: newRecord()}
 	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases())
 	w.server.NoteRequests(false)
 	if s.is(byLists) {
@@ -102,23 +100,20 @@ func play(s *script, verbose bool) *report {
 	}
 	for _, one := range s.steps {
 		w.wait(one.after)
-		w.note("%s", one)
+		w.Note("%s", one)
 		w.take(one, verbose)
 	}
 	w.wait(asap)
-	w.note("all that ends")
+	w.Note("all that ends")
 	w.settle(verbose)
 	w.check(verbose)
 	for _, r := range w.replicas {
-		r.cancel()
+		r.Stop()
 	}
 	w.ended.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.mu.collided {
-		w.mu.violations = nil
-	}
-	return &report{s, w.mu.violations, w.mu.history, w.mu.logs.String()}
+	return &report{w.Diary, s, w.mu.collided}
 }
 
 // wait lets time pass, and then looks how often handlers were called meanwhile.
@@ -137,7 +132,7 @@ func (w *world) wait(d time.Duration) {
 	defer w.mu.Unlock()
 	for uid, n := range w.mu.step {
 		if n > most {
-			w.violatedLocked("the handler was called %d times for %s within %v", n, uid, max(d, 0))
+			w.Violated("the handler was called %d times for %s within %v", n, uid, max(d, 0))
 		}
 	}
 }
@@ -168,32 +163,32 @@ func (w *world) config() config.Operator {
 // start starts a process of a replica.
 func (w *world) start(r *replica, verbose bool) {
 	r.number++
-	r.link = &link{world: w, name: fmt.Sprint(r.name, ".", r.number)}
+	ctx, cancel := context.WithCancel(context.Background())
+	r.Process = faults.NewProcess(fmt.Sprint(r.name, ".", r.number), cancel)
 	rc := w.server.RESTConfig()
-	rc.Transport = r.link
+	rc.Transport = w.connect(r.Process)
 	opts := manager.Options{RESTConfig: rc, ShutdownTimeout: time.Second, Logger: slog.New(slog.DiscardHandler)}
 	if verbose {
-		opts.Logger = slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.link.name)
+		opts.Logger = slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", r.Name)
 	}
 	if w.script.is(withStandby) {
-		opts.LeaderElection = &lead.Config{Namespace: "ns", Name: "lease", Identity: r.link.name, RetryPeriod: 4 * time.Second}
+		opts.LeaderElection = &lead.Config{Namespace: "ns", Name: "lease", Identity: r.Name, RetryPeriod: 4 * time.Second}
 	}
 	m, err := manager.New(opts, manager.Spec{Config: w.config(), Handler: w.handler()})
 	if err != nil {
 		panic(err) // the configuration is this package's
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	r.manager, r.cancel, r.done = m, cancel, done
-	name := r.link.name
+	r.manager, r.done = m, done
+	name := r.Name
 	w.ended.Go(func() {
 		defer close(done)
 		switch err := m.Start(ctx); {
 		case err == nil || ctx.Err() != nil:
 		case w.restores.Load() > 0:
-			w.note("%s ended: %v", name, err) // the Lease went back, too, and no API server was there
+			w.Note("%s ended: %v", name, err) // the Lease went back, too, and no API server was there
 		default:
-			w.violated("%s ended: %v", name, err)
+			w.Violated("%s ended: %v", name, err)
 		}
 	})
 }
@@ -211,40 +206,13 @@ func (w *world) startEnded(verbose bool) {
 
 // restart ends a process of a replica, in order or by force, and starts the next.
 func (w *world) restart(r *replica, byForce, verbose bool) {
-	r.link.dead.Store(byForce)
-	r.cancel()
-	if !byForce {
+	if byForce {
+		r.Kill()
+	} else {
+		r.Stop()
 		<-r.done
 	}
 	w.start(r, verbose)
-}
-
-// Write takes the operators' logs.
-func (w *world) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mu.logs.Write(line)
-}
-
-func (w *world) note(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.noteLocked(format, args...)
-}
-
-func (w *world) noteLocked(format string, args ...any) {
-	w.mu.history = append(w.mu.history, fmt.Sprintf("%9v ", time.Since(w.begin))+fmt.Sprintf(format, args...))
-}
-
-func (w *world) violated(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.violatedLocked(format, args...)
-}
-
-func (w *world) violatedLocked(format string, args ...any) {
-	w.mu.violations = append(w.mu.violations, fmt.Sprintf(format, args...))
-	w.noteLocked("VIOLATION: "+format, args...)
 }
 
 // lateness returns how long a request or an answer is late.

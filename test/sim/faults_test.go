@@ -106,7 +106,9 @@ func kindsOfFaults() []string {
 func syncOutcomes() []string     { return []string{"error", "panic", "keep", "nil"} }
 func relateOutcomes() []string   { return []string{"error", "panic"} }
 func finalizeOutcomes() []string { return []string{"error", "panic", "zero", "retry", "nil"} }
-func frameOutcomes() []string    { return []string{faults.End, faults.Half, faults.Gone, faults.Hang, faults.Again(1), faults.Again(4)} }
+func frameOutcomes() []string {
+	return []string{faults.End, faults.Half, faults.Gone, faults.Hang, faults.Again(1), faults.Again(4)}
+}
 
 // noted are kinds of faults that aren't drawn, but seen: what others did, and
 // what came of it.

@@ -107,7 +107,7 @@ func TestCarry(t *testing.T) {
 					is.done = true
 					return x.Answer(http.StatusOK, "application/json", answer), nil
 				})
-				l.Told = func(_ *Exchange, _ int, body []byte) { require.Equal(t, answer, string(body)) }
+				l.Told = func(_ *Exchange, _ int, body []byte) { require.JSONEq(t, answer, string(body)) }
 				begin := time.Now()
 				resp, err := l.Carry(exchangeOf(t, http.MethodPut, "/api/v1/namespaces/ns/configmaps/a", "{}"), tc.fault)
 				if err == nil {
