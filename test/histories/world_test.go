@@ -78,7 +78,7 @@ func (r *report) failed() bool { return !r.collided && len(r.Violations()) > 0 }
 // operators' logs are dropped.
 func play(s *script, verbose bool) *report {
 	w := &world{Diary: faults.NewDiary(), script: s, plans: newPlans(), record: newRecord()}
-	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases())
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), fakeapi.Custom(partType(), "parts"), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Leases())
 	w.server.NoteRequests(false)
 	if s.is(byLists) {
 		w.server.RefuseWatchLists()

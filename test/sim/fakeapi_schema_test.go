@@ -3,6 +3,7 @@ package sim
 import (
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -91,4 +92,51 @@ func changesOfShapes(t *testing.T, c *caller, name string) {
 	named := c.call(t, "POST", shapes, asJSON, strings.Replace(shapeJSON("x", `,"spec":{"color":"red"}`), `"name":"x"`, `"generateName":"gen-"`, 1))
 	require.Equal(t, http.StatusCreated, named.Code)
 	require.Regexp(t, `^gen-[0-9a-z]{5}$`, named.Meta.Name)
+}
+
+// fieldsOfShapes holds that unknown fields of custom types are told of, or refused, as a request asks.
+func fieldsOfShapes(t *testing.T, c *caller, name string) {
+	made := c.call(t, "POST", shapes, asJSON, shapeJSON(name, `,"spec":{"color":"red"}`))
+	require.Equal(t, http.StatusCreated, made.Code)
+	version := quoted("resourceVersion", made.Meta.ResourceVersion)
+	update := func(rest string) string {
+		return strings.Replace(shapeJSON(name, rest), `"name":"`+name+`"`, `"name":"`+name+`"`+version, 1)
+	}
+	for at, tc := range map[string]struct{ reason, method, path, contentType, body, complaint string }{
+		"Create": {
+			"of what is created", "POST", "", asJSON, shapeJSON(name+"-new", `,"spec":{"color":"red","x":1,"parts":[{"y":1}]}`),
+			`unknown field "spec.parts[0].y", unknown field "spec.x"`,
+		},
+		"Top":       {"beside the spec", "POST", "", asJSON, shapeJSON(name+"-new", `,"spec":{"color":"red"},"specs":{}`), `unknown field "specs"`},
+		"Duplicate": {"a field that is there twice", "POST", "", asJSON, shapeJSON(name+"-new", `,"spec":{"color":"red","color":"blue"}`), `duplicate field "spec.color"`},
+		"Update":    {"of what is changed", "PUT", "/" + name, asJSON, update(`,"spec":{"color":"red","x":1}`), `unknown field "spec.x"`},
+		"Patch":     {"by a patch", "PATCH", "/" + name, asMerge, `{"spec":{"x":1}}`, `unknown field "spec.x"`},
+		"JSONPatch": {"by another patch", "PATCH", "/" + name, asPatch, `[{"op":"add","path":"/spec/x","value":1}]`, `unknown field "spec.x"`},
+		"Status":    {"of a status", "PATCH", "/" + name + "/status", asMerge, `{"status":{"x":1}}`, `unknown field "status.x"`},
+		"Known":     {"what is known is fine", "PATCH", "/" + name, asMerge, `{"spec":{"corners":7}}`, ""},
+	} {
+		for _, level := range []string{"", "Ignore", "Warn", "Strict"} {
+			is := c.call(t, tc.method, shapes+tc.path+"?dryRun=All&fieldValidation="+level, tc.contentType, tc.body)
+			switch {
+			case tc.complaint == "" || level == "Ignore":
+				require.Less(t, is.Code, 300, "%s %s: %s: %s", at, level, tc.reason, is.Message)
+				require.Empty(t, is.Warnings, "%s %s", at, level)
+			case level == "Strict":
+				code, reason := http.StatusBadRequest, "BadRequest"
+				if tc.method == "PATCH" {
+					code, reason = http.StatusUnprocessableEntity, "Invalid"
+				}
+				require.Equal(t, code, is.Code, "%s: %s: %s", at, tc.reason, is.Message)
+				require.Equal(t, reason, is.Reason, at)
+				require.Contains(t, is.Message, "strict decoding error: "+tc.complaint, "%s", at)
+			default:
+				require.Less(t, is.Code, 300, "%s %s: %s: %s", at, level, tc.reason, is.Message)
+				var want []string
+				for _, one := range strings.Split(tc.complaint, ", ") {
+					want = append(want, "299 - "+strconv.Quote(one))
+				}
+				require.Equal(t, want, is.Warnings, "%s %s", at, level)
+			}
+		}
+	}
 }

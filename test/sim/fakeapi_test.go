@@ -32,6 +32,7 @@ func TestServerIsLikeARealOne(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, cluster.Stop()) }()
 		behaves(t, cluster.RESTConfig())
+		compareBuiltIn(t, cluster.RESTConfig())
 	})
 }
 
@@ -58,6 +59,8 @@ type answer struct {
 	} `json:"metadata"`
 	Spec, Status any
 	Items        []any
+	Message      string
+	Warnings     []string `json:"-"` // headers
 }
 
 const (
@@ -77,7 +80,7 @@ func (c *caller) call(t *testing.T, method, path, contentType, body string) answ
 	defer resp.Body.Close()
 	var out answer
 	require.NoError(t, json.NewDecoder(resp.Body).Decode(&out))
-	out.Code = resp.StatusCode
+	out.Code, out.Warnings = resp.StatusCode, resp.Header.Values("Warning")
 	return out
 }
 
@@ -114,7 +117,7 @@ func behaves(t *testing.T, cfg *rest.Config) {
 		"creates": creates, "updates": updates, "statuses": statuses, "patches": patches, "deletes": deletes,
 		"finalizers": finalizers, "dry-runs": dryRuns, "watches": watches, "streams": streams, "built-in": builtIn,
 		"pages": pages, "preconditions": preconditions,
-		"applies": applies, "applies-to": appliesTo, "schemas": schemas, "changes-of-shapes": changesOfShapes,
+		"applies": applies, "applies-to": appliesTo, "schemas": schemas, "changes-of-shapes": changesOfShapes, "fields-of-shapes": fieldsOfShapes,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, c, name) })
 	}

@@ -73,7 +73,7 @@ type world struct {
 // must be called in a bubble.
 func run(s *script, d *dice) *report {
 	w := &world{Diary: faults.NewDiary(), script: s, dice: d, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
-	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), parts(), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases(),
+	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), parts(), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Leases(),
 		fakeapi.Custom(sourceType(), "sources"), fakeapi.Kind{Type: zoneType(), Plural: "zones", ClusterScoped: true, Status: true, Generation: true})
 	if s.is(byLists) {
 		w.server.RefuseWatchLists()

@@ -99,9 +99,7 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err = failure(req, err)
 	}
 	if err == nil && hooks.Warn != nil {
-		for _, text := range hooks.Warn(noted) {
-			resp.Header.Add("Warning", fmt.Sprintf("299 - %q", text))
-		}
+		warn(resp, hooks.Warn(noted))
 	}
 	return resp, err
 }
@@ -160,7 +158,7 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 	case "delete":
 		return s.delete(req, k, r)
 	}
-	object, err := s.write(k, r, admit)
+	object, warnings, err := s.write(k, r, admit)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +166,7 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 	if r.Verb == "create" {
 		code = http.StatusCreated
 	}
-	return respond(req, code, object.raw), nil
+	return warn(respond(req, code, object.raw), warnings), nil
 }
 
 func nameIn(body []byte) string {

@@ -47,13 +47,14 @@ func NewSchema(openAPIV3 map[string]any) (*Schema, error) {
 	return &Schema{structural, validate.NewSchemaValidator(structural.ToKubeOpenAPI(), nil, "", strfmt.Default)}, nil
 }
 
-// complete drops from an object what its schema doesn't know, and fills in defaults.
-func (s *Schema) complete(object map[string]any) {
-	if s == nil {
-		return
+// complete drops from an object what its schema doesn't know, and fills in defaults. It returns which
+// fields it has dropped.
+func (s *Schema) complete(object map[string]any) (unknown []string) {
+	for _, path := range pruning.PruneWithOptions(object, s.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		unknown = append(unknown, fmt.Sprintf("unknown field %q", path))
 	}
-	pruning.Prune(object, s.structural, true)
 	fill(object, s.structural)
+	return unknown
 }
 
 // check says what is wrong with an object.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/rest"
 
+	"github.com/roperator/roperator/internal/testing/builtin"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -34,7 +35,16 @@ type Kind struct {
 	// Applies: objects may be applied, and have managedFields. It takes its time.
 	Applies bool
 
+	reader *builtin.Reader             // nil unless Typed
 	fields *managedfields.FieldManager // nil unless Applies
+}
+
+// Typed returns a kind whose objects are read as an API server reads those of a built-in type: it knows
+// their fields, and fills in defaults. Objects of other types are taken as they are, as those of built-in ones
+// are without it.
+func Typed(k Kind) Kind {
+	k.reader = builtin.NewReader(k.Type.GroupVersionKind())
+	return k
 }
 
 // Custom returns the namespaced kind of a CustomResourceDefinition with a

@@ -30,7 +30,7 @@ const (
 )
 
 // write carries out a create, update or patch.
-func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) error) (*stored, error) {
+func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) error) (is *stored, warnings []string, err error) {
 	patches, by := r.Verb == "patch" || r.Verb == "apply", managerOf(r)
 	if r.Verb == "apply" {
 		by = "" // what was applied knows by whom
@@ -38,11 +38,14 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 	for {
 		object, version, err := s.intended(k, r)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if object, warnings, err = k.validated(r, object); err != nil {
+			return nil, nil, err
 		}
 		if admit != nil {
 			if err := admit(r, object); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			object = clone(object) // numbers as in JSON, whatever the hook has set
 		}
@@ -56,16 +59,15 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 		}
 		if err != nil {
 			s.mu.Unlock()
-			return nil, err
+			return nil, nil, err
 		}
-		var is *stored
 		if r.Verb == "create" {
 			is, err = s.createLocked(k, r.Key.Namespace, object, by, r.DryRun)
 		} else {
 			is, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), by, r.DryRun)
 		}
 		s.mu.Unlock()
-		return is, err
+		return is, warnings, err
 	}
 }
 
@@ -184,7 +186,10 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	meta["uid"] = s.newUIDLocked(k, key)
 	meta["creationTimestamp"] = now()
 	delete(meta, "resourceVersion")
-	k.Schema.complete(object)
+	object, _, err := k.complete(object)
+	if err != nil {
+		return nil, err
+	}
 	if err := k.Schema.check(k, name, object); err != nil {
 		return nil, err
 	}
@@ -204,7 +209,9 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	if err != nil {
 		return nil, err
 	}
-	k.Schema.complete(object)
+	if object, _, err = k.complete(object); err != nil {
+		return nil, err
+	}
 	if !reflect.DeepEqual(was, object) { // what was stored passes, whatever the schema has become
 		if err := k.Schema.check(k, key.Name, object); err != nil {
 			return nil, err

@@ -57,7 +57,7 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 		if err := define(&k, append(bundled, given...)); err != nil {
 			return nil, err
 		}
-		out = append(out, k)
+		out = append(out, fakeapi.Typed(k))
 	}
 	return out, nil
 }

@@ -1,0 +1,212 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/resource"
+)
+
+// manifests returns the objects of testdata/builtin.yaml.
+func manifests(t *testing.T) (out []*unstructured.Unstructured) {
+	t.Helper()
+	text, err := os.ReadFile("testdata/builtin.yaml")
+	require.NoError(t, err)
+	for _, document := range strings.Split(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object.Object))
+		out = append(out, object)
+	}
+	return out
+}
+
+// inNoNamespace says whether objects of a type are of the cluster.
+func inNoNamespace(object *unstructured.Unstructured) bool {
+	switch object.GetKind() {
+	case "PersistentVolume", "PriorityClass", "StorageClass", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		return true
+	}
+	return false
+}
+
+// builtInKinds returns the kinds of objects, as an API server in the process has them.
+func builtInKinds(objects []*unstructured.Unstructured) (out []fakeapi.Kind) {
+	seen := map[resource.Type]bool{}
+	for _, object := range objects {
+		of := resource.Type{APIVersion: object.GetAPIVersion(), Kind: object.GetKind()}
+		if seen[of] {
+			continue
+		}
+		seen[of] = true
+		plural, _ := meta.UnsafeGuessKindToResource(of.GroupVersionKind())
+		out = append(out, fakeapi.Typed(fakeapi.Kind{Type: of, Plural: plural.Resource, ClusterScoped: inNoNamespace(object), Status: hasStatus(of.Kind)}))
+	}
+	return out
+}
+
+func hasStatus(kind string) bool {
+	switch kind {
+	case "Secret", "ConfigMap", "ServiceAccount", "LimitRange", "Role", "RoleBinding", "EndpointSlice", "Lease", "PriorityClass", "StorageClass", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+		return false
+	}
+	return true
+}
+
+// A told is an answer as it came.
+type told struct {
+	code     int
+	object   map[string]any
+	warnings []string
+}
+
+// post asks for the creation of an object, as a dry run.
+func post(t *testing.T, cfg *rest.Config, object *unstructured.Unstructured, query, body string) told {
+	t.Helper()
+	httpClient, err := rest.HTTPClientFor(cfg)
+	require.NoError(t, err)
+	plural, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	path := "/apis/" + object.GetAPIVersion()
+	if !strings.Contains(object.GetAPIVersion(), "/") {
+		path = "/api/" + object.GetAPIVersion()
+	}
+	if !inNoNamespace(object) {
+		path += "/namespaces/alike"
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, cfg.Host+path+"/"+plural.Resource+"?dryRun=All"+query, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", asJSON)
+	resp, err := httpClient.Do(req)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	out := told{code: resp.StatusCode}
+	require.NoError(t, json.Unmarshal(raw, &out.object), "%s", raw)
+	for _, header := range resp.Header.Values("Warning") {
+		out.warnings = append(out.warnings, header)
+	}
+	return out
+}
+
+// ofTheCluster are the fields that an API server sets from what is in its cluster: addresses, accounts and
+// labels by UID.
+func ofTheCluster(kind string) [][]string {
+	switch kind {
+	case "Service":
+		return [][]string{{"spec", "clusterIP"}, {"spec", "clusterIPs"}, {"spec", "ipFamilies"}, {"spec", "ipFamilyPolicy"}, {"spec", "healthCheckNodePort"}}
+	case "Job":
+		return [][]string{{"spec", "selector"}, {"spec", "template", "metadata"}}
+	case "Pod":
+		return [][]string{{"spec", "serviceAccount"}, {"spec", "serviceAccountName"}, {"spec", "tolerations"}, {"spec", "priority"}, {"spec", "preemptionPolicy"}}
+	}
+	return nil
+}
+
+// contentsOf returns an object without what is of the cluster, its metadata and its status.
+func contentsOf(object map[string]any) map[string]any {
+	kind, _ := object["kind"].(string)
+	unstructured.RemoveNestedField(object, "metadata")
+	unstructured.RemoveNestedField(object, "status")
+	for _, path := range ofTheCluster(kind) {
+		unstructured.RemoveNestedField(object, path...)
+	}
+	return object
+}
+
+// compareBuiltIn holds that objects of built-in types become the same on a real API server.
+func compareBuiltIn(t *testing.T, realOne *rest.Config) {
+	objects := manifests(t)
+	simulated := fakeapi.New(builtInKinds(objects)...).RESTConfig()
+	for _, object := range objects {
+		t.Run(object.GetName(), func(t *testing.T) {
+			body, err := object.MarshalJSON()
+			require.NoError(t, err)
+			want := post(t, realOne, object, "&fieldValidation=Strict", string(body))
+			require.Equal(t, http.StatusCreated, want.code, "%v", want.object)
+			is := post(t, simulated, object, "&fieldValidation=Strict", string(body))
+			require.Equal(t, http.StatusCreated, is.code, "%v", is.object)
+			require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
+		})
+	}
+	for name, tc := range map[string]struct{ reason, was, is string }{
+		"unknown":   {"a field that isn't there", `"spec":{`, `"spec":{"replica":3,`},
+		"nested":    {"or that isn't there", `"image":"nginx"`, `"image":"nginx","imagePolicy":"Always"`},
+		"top":       {"of the object", `"spec":{`, `"specs":{},"spec":{`},
+		"meta":      {"of the metadata", `"metadata":{`, `"metadata":{"label":{},`},
+		"duplicate": {"a field that is there twice", `"spec":{`, `"spec":{"paused":true,"paused":false,`},
+		"type":      {"a text isn't a number", `"spec":{`, `"spec":{"replicas":"3",`},
+		"two":       {"all are told of", `"spec":{`, `"spec":{"x":3,"y":4,`},
+		"case":      {"a name in capitals is another", `"spec":{`, `"spec":{"Replicas":3,`},
+	} {
+		for _, level := range []string{"", "&fieldValidation=Ignore", "&fieldValidation=Warn", "&fieldValidation=Strict"} {
+			t.Run(name+level, func(t *testing.T) {
+				i := deploymentIn(objects)
+				body, err := objects[i].MarshalJSON()
+				require.NoError(t, err)
+				require.Contains(t, string(body), tc.was)
+				text := strings.Replace(string(body), tc.was, tc.is, 1)
+				want, is := post(t, realOne, objects[i], level, text), post(t, simulated, objects[i], level, text)
+				require.Equal(t, want.code, is.code, "%s: %v, %v", tc.reason, want.object, is.object)
+				require.Equal(t, want.warnings, is.warnings, tc.reason)
+				if want.code != http.StatusCreated {
+					require.Equal(t, want.object["message"], is.object["message"])
+					return
+				}
+				require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
+			})
+		}
+	}
+}
+
+func deploymentIn(objects []*unstructured.Unstructured) int {
+	for i, object := range objects {
+		if object.GetKind() == "Deployment" {
+			return i
+		}
+	}
+	return -1
+}
+
+// differences says where is isn't what is wanted.
+func differences(path string, want, is any) (out []string) {
+	wanted, ok1 := want.(map[string]any)
+	got, ok2 := is.(map[string]any)
+	if ok1 && ok2 {
+		names := map[string]bool{}
+		for name := range wanted {
+			names[name] = true
+		}
+		for name := range got {
+			names[name] = true
+		}
+		for name := range names {
+			out = append(out, differences(path+"."+name, wanted[name], got[name])...)
+		}
+		return out
+	}
+	list, ok1 := want.([]any)
+	items, ok2 := is.([]any)
+	if ok1 && ok2 && len(list) == len(items) {
+		for i := range list {
+			out = append(out, differences(fmt.Sprintf("%s[%d]", path, i), list[i], items[i])...)
+		}
+		return out
+	}
+	if !reflect.DeepEqual(want, is) {
+		out = append(out, fmt.Sprintf("%s is %v, and on a real API server %v", path, is, want))
+	}
+	return out
+}
