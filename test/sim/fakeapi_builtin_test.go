@@ -25,7 +25,7 @@ func manifests(t *testing.T) (out []*unstructured.Unstructured) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/builtin.yaml")
 	require.NoError(t, err)
-	for _, document := range strings.Split(string(text), "\n---\n") {
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
 		object := &unstructured.Unstructured{}
 		require.NoError(t, yaml.Unmarshal([]byte(document), &object.Object))
 		out = append(out, object)
@@ -93,11 +93,8 @@ func post(t *testing.T, cfg *rest.Config, object *unstructured.Unstructured, que
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	out := told{code: resp.StatusCode}
+	out := told{code: resp.StatusCode, warnings: resp.Header.Values("Warning")}
 	require.NoError(t, json.Unmarshal(raw, &out.object), "%s", raw)
-	for _, header := range resp.Header.Values("Warning") {
-		out.warnings = append(out.warnings, header)
-	}
 	return out
 }
 
@@ -209,4 +206,46 @@ func differences(path string, want, is any) (out []string) {
 		out = append(out, fmt.Sprintf("%s is %v, and on a real API server %v", path, is, want))
 	}
 	return out
+}
+
+// selectors holds that objects can be selected by the same fields.
+func selectors(t *testing.T, c *caller, name string) {
+	const secrets = "/api/v1/namespaces/alike/secrets"
+	for _, one := range []string{`"plain"},"data":{"k":"dg=="}`, `"typed"},"type":"example.com/t"`} {
+		made := c.call(t, "POST", secrets, asJSON, `{"apiVersion":"v1","kind":"Secret","metadata":{"labels":{"n":"`+name+`"},"name":`+one+`}`)
+		require.Equal(t, http.StatusCreated, made.Code)
+	}
+	for selector, tc := range map[string]struct {
+		reason string
+		names  []string
+		code   int
+	}{
+		"metadata.name%3Dplain":                     {"by its name", []string{"plain"}, 200},
+		"metadata.name!%3Dplain":                    {"by another name", []string{"typed"}, 200},
+		"metadata.namespace%3Dother":                {"by a namespace that isn't this one", nil, 200},
+		"type%3DOpaque":                             {"by its type, which is a default", []string{"plain"}, 200},
+		"type%3Dexample.com/t":                      {"by its type", []string{"typed"}, 200},
+		"type!%3DOpaque,metadata.name%3Dplain":      {"by both", nil, 200},
+		"data%3Dx":                                  {"by its data it can't be", nil, 400},
+		"metadata.uid%3Dx":                          {"nor by this", nil, 400},
+		"type%3D%3Dexample.com/t,metadata.name%3Da": {"two signs are one", nil, 200},
+	} {
+		is := c.call(t, "GET", secrets+"?labelSelector=n%3D"+name+"&fieldSelector="+selector, asJSON, "")
+		require.Equal(t, tc.code, is.Code, "%s: %s: %s", selector, tc.reason, is.Message)
+		if tc.code != http.StatusOK {
+			require.Equal(t, "BadRequest", is.Reason, selector)
+		}
+		var names []string
+		for _, item := range is.Items {
+			found, _, _ := unstructured.NestedString(item.(map[string]any), "metadata", "name") //nolint:forcetypeassert // it is an object
+			names = append(names, found)
+		}
+		require.ElementsMatch(t, tc.names, names, "%s: %s", selector, tc.reason)
+	}
+	next := c.watch(t, secrets+"?watch=true&labelSelector=n%3D"+name+"&fieldSelector=type%3Dexample.com/t&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan")
+	event, object := next()
+	require.Equal(t, "ADDED", event)
+	require.Equal(t, "typed", object.Meta.Name, "a watch is of the same objects")
+	event, _ = next()
+	require.Equal(t, "BOOKMARK", event)
 }

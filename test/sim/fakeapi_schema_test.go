@@ -132,7 +132,7 @@ func fieldsOfShapes(t *testing.T, c *caller, name string) {
 			default:
 				require.Less(t, is.Code, 300, "%s %s: %s: %s", at, level, tc.reason, is.Message)
 				var want []string
-				for _, one := range strings.Split(tc.complaint, ", ") {
+				for one := range strings.SplitSeq(tc.complaint, ", ") {
 					want = append(want, "299 - "+strconv.Quote(one))
 				}
 				require.Equal(t, want, is.Warnings, "%s %s", at, level)

@@ -47,7 +47,7 @@ func fill(v reflect.Value) {
 
 // fillMap rounds the quantities of a list of resources, of which an API server keeps thousandths.
 func fillMap(v reflect.Value) {
-	list, ok := v.Interface().(corev1.ResourceList)
+	list, ok := reflect.TypeAssert[corev1.ResourceList](v)
 	if !ok {
 		return
 	}
@@ -104,20 +104,6 @@ func setDefaults(of any) {
 		if *of == (corev1.VolumeSource{}) {
 			of.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		}
-	case *corev1.SecretVolumeSource:
-		give(&of.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
-	case *corev1.ConfigMapVolumeSource:
-		give(&of.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
-	case *corev1.DownwardAPIVolumeSource:
-		give(&of.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
-	case *corev1.ProjectedVolumeSource:
-		give(&of.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
-	case *corev1.ServiceAccountTokenProjection:
-		give(&of.ExpirationSeconds, 60*60)
-	case *corev1.HostPathVolumeSource:
-		give(&of.Type, corev1.HostPathUnset)
-	case *corev1.ISCSIVolumeSource:
-		set(&of.ISCSIInterface, "default")
 	case *corev1.PersistentVolumeClaimSpec:
 		give(&of.VolumeMode, corev1.PersistentVolumeFilesystem)
 	case *corev1.PersistentVolumeClaim:
@@ -137,7 +123,27 @@ func setDefaults(of any) {
 	case *corev1.LimitRangeItem:
 		defaultLimits(of)
 	default:
+		setVolumeDefaults(of)
 		setOtherDefaults(of)
+	}
+}
+
+func setVolumeDefaults(of any) {
+	switch of := of.(type) {
+	case *corev1.SecretVolumeSource:
+		give(&of.DefaultMode, corev1.SecretVolumeSourceDefaultMode)
+	case *corev1.ConfigMapVolumeSource:
+		give(&of.DefaultMode, corev1.ConfigMapVolumeSourceDefaultMode)
+	case *corev1.DownwardAPIVolumeSource:
+		give(&of.DefaultMode, corev1.DownwardAPIVolumeSourceDefaultMode)
+	case *corev1.ProjectedVolumeSource:
+		give(&of.DefaultMode, corev1.ProjectedVolumeSourceDefaultMode)
+	case *corev1.ServiceAccountTokenProjection:
+		give(&of.ExpirationSeconds, 60*60)
+	case *corev1.HostPathVolumeSource:
+		give(&of.Type, corev1.HostPathUnset)
+	case *corev1.ISCSIVolumeSource:
+		set(&of.ISCSIInterface, "default")
 	}
 }
 

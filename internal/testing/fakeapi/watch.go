@@ -8,16 +8,20 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // An event is a change of an object: from was (nil: created) to is, or to
@@ -62,7 +66,7 @@ func viewOf(k *Kind, r Request) (*view, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	for _, req := range byField.Requirements() {
-		if req.Field != "metadata.name" && req.Field != "metadata.namespace" {
+		if !slices.Contains(k.selectable(), req.Field) {
 			return nil, apierrors.NewBadRequest("field label not supported: " + req.Field)
 		}
 	}
@@ -71,7 +75,41 @@ func viewOf(k *Kind, r Request) (*view, error) {
 
 func (v *view) selects(object *stored) bool {
 	return object != nil && (v.namespace == "" || v.namespace == object.namespace) && v.selector.Matches(object.labels) &&
-		(v.fields.Empty() || v.fields.Matches(fields.Set{"metadata.name": object.name, "metadata.namespace": object.namespace}))
+		(v.fields.Empty() || v.fields.Matches(v.fieldsOf(object)))
+}
+
+// selectable are the fields by which objects of a kind can be selected: of all, and of those built-in ones that
+// operators look for by more.
+func (k *Kind) selectable() []string {
+	out := []string{"metadata.name", "metadata.namespace"}
+	if k.reader == nil {
+		return out
+	}
+	switch k.Type {
+	case k8s.Pod:
+		return append(out, "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase", "status.podIP")
+	case k8s.Secret:
+		return append(out, "type")
+	case k8s.Namespace:
+		return append(out, "status.phase")
+	}
+	return out
+}
+
+// fieldsOf returns those fields of an object that a selector is about. What isn't set is empty.
+func (v *view) fieldsOf(object *stored) fields.Set {
+	out := fields.Set{"metadata.name": object.name, "metadata.namespace": object.namespace}
+	var tree map[string]any
+	for _, req := range v.fields.Requirements() {
+		if strings.HasPrefix(req.Field, "metadata.") {
+			continue
+		}
+		if tree == nil {
+			tree = object.tree()
+		}
+		out[req.Field], _, _ = unstructured.NestedString(tree, strings.Split(req.Field, ".")...)
+	}
+	return out
 }
 
 func (s *Server) selectedLocked(v *view) []*stored {
