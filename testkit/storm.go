@@ -83,10 +83,10 @@ type Faults struct {
 // must end with the context that it was called with. Time stands still while something waits
 // for the network: a handler's own HTTP client has to be a double.
 //
-// The API server has no admission. Built-in types have no defaults, but the controllers that
-// they need as far as status goes: Pods run, and Deployments become available. Custom types
-// have their schemas if [Scenario.CRDs] or config.Operator.CRDs tell them, and the controllers
-// of [Scenario.Controller].
+// The API server has no admission. Built-in types have their fields, defaults and immutable
+// fields, no further validation, and the controllers that they need as far as status goes: Pods
+// run, and Deployments become available. Custom types have their schemas if [Scenario.CRDs] or
+// config.Operator.CRDs tell them, and the controllers of [Scenario.Controller].
 //
 // The error backoff is at most 20 s, whatever cfg says. t must be a *testing.T.
 func Storm(t testing.TB, cfg config.Operator, h handler.Handler, faults Faults, scenario func(s *Scenario)) {

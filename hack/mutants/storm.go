@@ -11,7 +11,14 @@ func inStorm() []mutant {
 	}
 	bugs := func(name, file, was, is string) mutant { return by("examples/buggy", name, file, was, is) }
 	room := func(name, file, was, is string) mutant { return by("internal/testing/storm", name, file, was, is) }
+	builtIn := func(name, file, was, is string) mutant {
+		return mutant{name, []edit{{"internal/testing/builtin/" + file, was, is}}, "internal/testing/builtin"}
+	}
 	return []mutant{
+		builtIn("defaults are filled in", "reader.go", "	fill(reflect.ValueOf(typed).Elem())\n", "	_ = reflect.ValueOf\n"),
+		builtIn("unknown fields of metadata go", "reader.go", "		if !slices.ContainsFunc(unknown, ", "		if true || !slices.ContainsFunc(unknown, "),
+		builtIn("what may change isn't frozen", "immutable.go", "slices.Contains(fields, name) })", "slices.Contains(fields, name) && false })"),
+		{"immutable fields can't be changed", []edit{{"internal/testing/fakeapi/write.go", "k.frozen(key.Name, was, object); err != nil", "k.frozen(key.Name, was, object); false && err != nil"}}, "internal/testing/storm"},
 		bugs("another process has no memory of this one", "storm.go", "return copyOf(newCopier(of.systems...), pristine)", "return pristine"),
 		bugs("an answer is asked for minutes later", "proxy.go", "			x.compare(ctx, x.inner, a.request, a.answer, \"the same snapshot gets another answer minutes later\")\n", ""),
 		bugs("Finalize is called again", "proxy.go", "		x.finalizeAgain(ctx, req)\n", ""),

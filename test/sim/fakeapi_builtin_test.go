@@ -75,6 +75,19 @@ type told struct {
 // post asks for the creation of an object, as a dry run.
 func post(t *testing.T, cfg *rest.Config, object *unstructured.Unstructured, query, body string) told {
 	t.Helper()
+	return sendText(t, cfg, http.MethodPost, object, body, "?dryRun=All"+query)
+}
+
+// send writes an object.
+func send(t *testing.T, cfg *rest.Config, method string, object *unstructured.Unstructured, query, at string) told {
+	t.Helper()
+	body, err := object.MarshalJSON()
+	require.NoError(t, err)
+	return sendText(t, cfg, method, object, string(body), at+query)
+}
+
+func sendText(t *testing.T, cfg *rest.Config, method string, object *unstructured.Unstructured, body, at string) told {
+	t.Helper()
 	httpClient, err := rest.HTTPClientFor(cfg)
 	require.NoError(t, err)
 	plural, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
@@ -85,7 +98,7 @@ func post(t *testing.T, cfg *rest.Config, object *unstructured.Unstructured, que
 	if !inNoNamespace(object) {
 		path += "/namespaces/alike"
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, cfg.Host+path+"/"+plural.Resource+"?dryRun=All"+query, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), method, cfg.Host+path+"/"+plural.Resource+at, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", asJSON)
 	resp, err := httpClient.Do(req)
@@ -138,6 +151,7 @@ func compareBuiltIn(t *testing.T, realOne *rest.Config) {
 			require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
 		})
 	}
+	compareChanges(t, realOne, simulated, objects)
 	for name, tc := range map[string]struct{ reason, was, is string }{
 		"unknown":   {"a field that isn't there", `"spec":{`, `"spec":{"replica":3,`},
 		"nested":    {"or that isn't there", `"image":"nginx"`, `"image":"nginx","imagePolicy":"Always"`},
@@ -248,4 +262,75 @@ func selectors(t *testing.T, c *caller, name string) {
 	require.Equal(t, "typed", object.Meta.Name, "a watch is of the same objects")
 	event, _ = next()
 	require.Equal(t, "BOOKMARK", event)
+}
+
+// compareChanges holds that the same changes are refused, and in the same words.
+func compareChanges(t *testing.T, realOne, simulated *rest.Config, objects []*unstructured.Unstructured) {
+	named := map[string]*unstructured.Unstructured{}
+	for _, object := range objects {
+		named[object.GetName()] = object
+	}
+	otherwise := []any{map[string]any{"key": "c", "operator": "DoesNotExist"}}
+	for name, tc := range map[string]struct {
+		reason, object string
+		path           []string
+		value          any
+	}{
+		"scale":        {"replicas change", "deployment", []string{"spec", "replicas"}, int64(3)},
+		"selector":     {"a selector doesn't", "deployment", []string{"spec", "selector", "matchExpressions"}, otherwise},
+		"daemon":       {"nor this", "daemon", []string{"spec", "selector", "matchExpressions"}, otherwise},
+		"replicas":     {"nor this", "replicas", []string{"spec", "selector", "matchExpressions"}, otherwise},
+		"stateful":     {"a service is the one for ever", "stateful", []string{"spec", "serviceName"}, "other"},
+		"scaled":       {"replicas change", "stateful", []string{"spec", "replicas"}, int64(3)},
+		"kept":         {"what becomes of claims changes", "stateful", []string{"spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted"}, "Delete"},
+		"job":          {"a Job's Pods are as they are", "job", []string{"spec", "template", "spec", "activeDeadlineSeconds"}, int64(3)},
+		"parallel":     {"their number at a time changes", "job", []string{"spec", "parallelism"}, int64(3)},
+		"completions":  {"not their number", "job", []string{"spec", "completions"}, int64(3)},
+		"indexes":      {"that of indexes doesn't without their parallelism", "indexed", []string{"spec", "backoffLimitPerIndex"}, int64(3)},
+		"claim":        {"a claim is as it is", "claim", []string{"spec", "accessModes"}, []any{"ReadOnlyMany"}},
+		"class":        {"but for a class, if it has none", "claim", []string{"spec", "storageClassName"}, "other"},
+		"reclass":      {"of another class it can't be", "classed", []string{"spec", "storageClassName"}, "other"},
+		"bound":        {"a RoleBinding is of one role", "binding", []string{"roleRef", "name"}, "other"},
+		"subjects":     {"its subjects change", "binding", []string{"subjects"}, []any{}},
+		"data":         {"data change", "map", []string{"data", "a"}, "x"},
+		"type":         {"a Secret's type doesn't", "secret", []string{"type"}, "example.com/other"},
+		"cron":         {"a schedule changes", "cron", []string{"spec", "schedule"}, "1 * * * *"},
+		"frozen-data":  {"data that are immutable don't", "frozen-map", []string{"data", "a"}, "x"},
+		"frozen-more":  {"nor are there more", "frozen-map", []string{"binaryData"}, map[string]any{"x": "eA=="}},
+		"frozen-thaw":  {"once and for all", "frozen-map", []string{"immutable"}, false},
+		"frozen-label": {"labels change", "frozen-map", []string{"metadata", "labels"}, map[string]any{"a": "b"}},
+		"secret-data":  {"a Secret's, too", "frozen-secret", []string{"data", "a"}, "eA=="},
+	} {
+		t.Run("change-"+name, func(t *testing.T) {
+			change := func(cfg *rest.Config) told {
+				object := named[tc.object].DeepCopy()
+				object.SetName("change-" + name)
+				made := send(t, cfg, http.MethodPost, object, "", "")
+				require.Equal(t, http.StatusCreated, made.code, "%v", made.object)
+				object.Object = made.object
+				require.NoError(t, unstructured.SetNestedField(object.Object, tc.value, tc.path...))
+				return send(t, cfg, http.MethodPut, object, "", "/"+object.GetName())
+			}
+			want, is := change(realOne), change(simulated)
+			require.Equal(t, want.code, is.code, "%s: %v, %v", tc.reason, want.object, is.object)
+			if want.code == http.StatusOK {
+				require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
+				return
+			}
+			require.Equal(t, want.object["reason"], is.object["reason"])
+			require.Empty(t, differences("", causes(want), causes(is)))
+		})
+	}
+}
+
+// causes returns the fields that a refusal names, and how it says so, but for values.
+func causes(of told) any {
+	list, _, _ := unstructured.NestedSlice(of.object, "details", "causes")
+	for _, item := range list {
+		cause, _ := item.(map[string]any)
+		text, _ := cause["message"].(string)
+		text, _, _ = strings.Cut(text, "\n") // after which some tell what has changed
+		cause["message"] = text[strings.LastIndex(text, ": ")+1:]
+	}
+	return list
 }

@@ -141,3 +141,32 @@ func TestPullPolicy(t *testing.T) {
 		require.EqualValues(t, want, pullPolicy(image), image)
 	}
 }
+
+func TestFrozen(t *testing.T) {
+	for name, tc := range map[string]struct{ reason, was, is, want string }{
+		"Same":      {"nothing changes", `{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}`, `{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}`, ""},
+		"Scaled":    {"replicas may change", `{apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 1}}`, `{apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 2}}`, ""},
+		"Service":   {"a service may not", `{apiVersion: apps/v1, kind: StatefulSet, spec: {serviceName: a}}`, `{apiVersion: apps/v1, kind: StatefulSet, spec: {serviceName: b}}`, "spec: Forbidden: "},
+		"Selector":  {"nor a selector", `{apiVersion: apps/v1, kind: Deployment, spec: {selector: {matchLabels: {a: b}}}}`, `{apiVersion: apps/v1, kind: Deployment, spec: {selector: {}}}`, "spec.selector: Invalid value: "},
+		"Suspended": {"a Job that waits may change", `{apiVersion: batch/v1, kind: Job, spec: {suspend: true}}`, `{apiVersion: batch/v1, kind: Job, spec: {suspend: true, template: {spec: {nodeName: a}}}}`, ""},
+		"Running":   {"one that runs may not", `{apiVersion: batch/v1, kind: Job, spec: {}}`, `{apiVersion: batch/v1, kind: Job, spec: {template: {spec: {nodeName: a}}}}`, "spec.template: Invalid value: "},
+		"Data":      {"data may change", `{apiVersion: v1, kind: ConfigMap, data: {a: b}}`, `{apiVersion: v1, kind: ConfigMap, data: {a: c}}`, ""},
+		"Immutable": {"but for those that say so", `{apiVersion: v1, kind: ConfigMap, immutable: true, data: {a: b}}`, `{apiVersion: v1, kind: ConfigMap, immutable: true, data: {a: c}}`, "data: Forbidden: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			was := treeOf(t, tc.was)
+			r := readerOf(t, was)
+			was, _, err := r.Read(was)
+			require.NoError(t, err)
+			is, _, err := r.Read(treeOf(t, tc.is))
+			require.NoError(t, err)
+			errs := r.Frozen(was, is)
+			if tc.want == "" {
+				require.Empty(t, errs, tc.reason)
+				return
+			}
+			require.Len(t, errs, 1, tc.reason)
+			require.ErrorContains(t, errs[0], tc.want, tc.reason)
+		})
+	}
+}

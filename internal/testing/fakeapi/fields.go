@@ -53,6 +53,17 @@ func (k *Kind) validated(r Request, object map[string]any) (completed map[string
 	return completed, complaints, nil
 }
 
+// frozen refuses a change of what can't be changed.
+func (k *Kind) frozen(name string, was, is map[string]any) error {
+	if k.reader == nil {
+		return nil
+	}
+	if list := k.reader.Frozen(was, is); len(list) > 0 {
+		return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), name, list)
+	}
+	return nil
+}
+
 // duplicates says which fields are there twice.
 func duplicates(body []byte) (out []string) {
 	var object map[string]any

@@ -216,6 +216,9 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 		if err := k.Schema.check(k, key.Name, object); err != nil {
 			return nil, err
 		}
+		if err := k.frozen(key.Name, was, object); err != nil {
+			return nil, err
+		}
 	}
 	if by != "" {
 		object = k.noted(was, object, by)

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/resource/k8s"
@@ -28,6 +30,19 @@ func mapsOf(texts map[string]string) (out []any) {
 		out = append(out, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"text": text}})
 	}
 	return out
+}
+
+// jobs is an operator whose children are Jobs.
+func jobs(recreate bool) config.Operator {
+	return config.Operator{Name: "sites", Parent: site(), Children: []config.Child{{Type: k8s.Job, Strategy: config.Replace, RecreateImmutable: recreate}}}
+}
+
+// syncJob makes a Job of the parent's text.
+func syncJob(_ context.Context, req *request) (*response, error) {
+	text, _ := req.Parent.Field("spec", "text")
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: req.Parent.Name()}}
+	job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: fmt.Sprint(text)}}}
+	return &response{Children: []any{job}}, nil
 }
 
 // TestWhatIsRight holds that operators which are right aren't found fault with.
@@ -50,6 +65,7 @@ func TestWhatIsRight(t *testing.T) {
 			go func() { <-time.After(time.Minute) }()
 			return syncSite(ctx, req)
 		})}},
+		"Recreates": {"what can't be changed is recreated", Config{Operator: jobs(true), Handler: handler.SyncFunc(syncJob)}},
 		"Order": {"the order of children doesn't count", Config{Handler: handler.SyncFunc(func(context.Context, *request) (*response, error) {
 			return &response{Children: mapsOf(map[string]string{"a": "1", "b": "2", "c": "3"})}, nil
 		})}},
@@ -131,6 +147,10 @@ func TestWhatIsWrong(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})}, "the operator doesn't come to rest: Sync of Site default/a doesn't return"},
+		"Immutable": {"who changes what can't be changed is", Config{Operator: jobs(false), Handler: handler.SyncFunc(syncJob)}, "the immutable field spec.template"},
+		"WrongType": {"whose children aren't what their type says is", Config{Handler: handler.SyncFunc(func(context.Context, *request) (*response, error) {
+			return &response{Children: []any{map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"n": 1}}}}, nil
+		})}, "cannot unmarshal number into Go struct field ConfigMap.data of type string"},
 		"CheckPanics": {"a check that panics has failed", Config{Handler: fine, Scenario: bad(func(World) error { panic("oh") })}, "the check panics: oh"},
 		"ChangePanics": {"a step that panics has", Config{Handler: fine, Scenario: func(s *Scenario) {
 			oneSite(s)
