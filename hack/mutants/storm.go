@@ -44,7 +44,7 @@ func inStorm() []mutant {
 		faults("a script draws nothing", "dice.go", "	if d.script == nil {\n", "	if f.Outcome == \"\" {\n"),
 		faults("a dead process gets to know nothing", "link.go", "	if l.Process.Killed() {\n", "	if false {\n"),
 		faults("a frame is told again with those after it", "frames.go", "	frame = append(frame, b.kept...)\n", ""),
-		faults("a request arrives though its sender is gone", "link.go", "context.WithoutCancel(x.Context())", "x.Context()"),
+		faults("a request arrives though its sender is gone", "exchange.go", "context.WithoutCancel(x.Context())", "x.Context()"),
 		room("children that steps are about are left alone", "others.go", "return w.inSteps(r) })", "return false })"),
 	}
 }

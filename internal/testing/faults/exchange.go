@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -40,6 +41,16 @@ func Read(req *http.Request) (*Exchange, error) {
 		x.On.Name = nameIn(sent)
 	}
 	return x, nil
+}
+
+// onItsOwn returns a request that goes on though its sender has given up. A watch ends with its sender.
+func (x *Exchange) onItsOwn() *Exchange {
+	if x.Watch {
+		return x
+	}
+	out := *x
+	out.Request = x.WithContext(context.WithoutCancel(x.Context()))
+	return &out
 }
 
 func nameIn(body []byte) string {

@@ -3,7 +3,6 @@ package faults
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,17 +26,14 @@ type Link struct {
 
 // Carry carries a request to the API server, and its answer back, as far as a fault lets it.
 func (l *Link) Carry(x *Exchange, f Fault) (*http.Response, error) {
-	before, after := f.Delay/2, f.Delay-f.Delay/2
+	before, after, sent := f.Delay/2, f.Delay-f.Delay/2, x
 	switch f.Outcome {
 	case LateBefore:
-		before, after = 0, 0
-		if err := l.Process.Sleep(context.WithoutCancel(x.Context()), f.Delay); err != nil {
-			return nil, err
-		}
+		before, after, sent = f.Delay, 0, x.onItsOwn()
 	case LateAfter:
 		before, after = 0, f.Delay
 	}
-	if err := l.Process.Sleep(x.Context(), before); err != nil && f.Outcome != LateBefore {
+	if err := l.Process.Sleep(sent.Context(), before); err != nil {
 		return nil, err
 	}
 	if l.Unreachable != nil && l.Unreachable(x) {
@@ -46,7 +42,7 @@ func (l *Link) Carry(x *Exchange, f Fault) (*http.Response, error) {
 	if resp, err := l.instead(x, f.Outcome); resp != nil || err != nil {
 		return resp, err
 	}
-	resp, err := l.Serve(x, f)
+	resp, err := l.Serve(sent, f)
 	if err != nil {
 		return nil, err
 	}
