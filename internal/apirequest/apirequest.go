@@ -7,6 +7,7 @@
 package apirequest
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,6 +41,20 @@ func Parse(req *http.Request) Info {
 	}
 	info.Verb = info.verb(req)
 	return info
+}
+
+// NameIn returns the name of the object in the body of a creation, whose path has none. It is empty if
+// the body is no JSON, or has no name.
+func NameIn(body []byte) string {
+	var object struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	return object.Metadata.Name
 }
 
 // groupVersion returns the group and version that a path of objects names, and

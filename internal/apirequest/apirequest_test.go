@@ -88,3 +88,15 @@ func TestParse(t *testing.T) {
 		})
 	}
 }
+
+func TestNameIn(t *testing.T) {
+	for name, tc := range map[string]struct{ reason, body, want string }{
+		"Name":   {"the name is in the metadata", `{"metadata":{"name":"a"},"name":"b"}`, "a"},
+		"None":   {"the API server makes it", `{"metadata":{"generateName":"a-"}}`, ""},
+		"NoText": {"a name is a text", `{"metadata":{"name":1}}`, ""},
+		"NoJSON": {"a body may be anything", "k8s\x00", ""},
+		"Empty":  {"there may be none", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, apirequest.NameIn([]byte(tc.body)), tc.reason) })
+	}
+}

@@ -2,7 +2,6 @@ package fakeapi
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,7 +77,7 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	r.Body = body
 	noted := r
 	if r.Verb == "create" && r.Key.Name == "" {
-		noted.Key.Name = nameIn(body)
+		noted.Key.Name = apirequest.NameIn(body)
 	}
 	s.mu.Lock()
 	if !s.mu.unnoted {
@@ -167,18 +166,6 @@ func (s *Server) serve(req *http.Request, k *Kind, r Request, admit func(Request
 		code = http.StatusCreated
 	}
 	return warn(respond(req, code, object.raw), warnings), nil
-}
-
-func nameIn(body []byte) string {
-	var object struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-	}
-	if json.Unmarshal(body, &object) != nil {
-		return ""
-	}
-	return object.Metadata.Name
 }
 
 // discovery answers what isn't about objects.

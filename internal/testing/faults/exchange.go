@@ -3,7 +3,6 @@ package faults
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,7 +37,7 @@ func Read(req *http.Request) (*Exchange, error) {
 	x.Sent, x.Request = sent, req.Clone(req.Context())
 	x.Body = io.NopCloser(bytes.NewReader(sent))
 	if req.Method == http.MethodPost && x.On.Subresource == "" {
-		x.On.Name = nameIn(sent)
+		x.On.Name = apirequest.NameIn(sent)
 	}
 	return x, nil
 }
@@ -51,16 +50,4 @@ func (x *Exchange) onItsOwn() *Exchange {
 	out := *x
 	out.Request = x.WithContext(context.WithoutCancel(x.Context()))
 	return &out
-}
-
-func nameIn(body []byte) string {
-	var object struct {
-		Metadata struct {
-			Name string `json:"name"`
-		} `json:"metadata"`
-	}
-	if json.Unmarshal(body, &object) != nil {
-		return ""
-	}
-	return object.Metadata.Name
 }
