@@ -52,17 +52,11 @@ func builtInKinds(objects []*unstructured.Unstructured) (out []fakeapi.Kind) {
 		}
 		seen[of] = true
 		plural, _ := meta.UnsafeGuessKindToResource(of.GroupVersionKind())
-		out = append(out, fakeapi.Typed(fakeapi.Kind{Type: of, Plural: plural.Resource, ClusterScoped: inNoNamespace(object), Status: hasStatus(of.Kind)}))
+		k := fakeapi.KindOf(of)
+		k.Plural, k.ClusterScoped = plural.Resource, inNoNamespace(object)
+		out = append(out, k)
 	}
 	return out
-}
-
-func hasStatus(kind string) bool {
-	switch kind {
-	case "Secret", "ConfigMap", "ServiceAccount", "LimitRange", "Role", "RoleBinding", "EndpointSlice", "Lease", "PriorityClass", "StorageClass", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
-		return false
-	}
-	return true
 }
 
 // A told is an answer as it came.
@@ -120,9 +114,14 @@ func ofTheCluster(kind string) [][]string {
 	case "Job":
 		return [][]string{{"spec", "selector"}, {"spec", "template", "metadata"}}
 	case "Pod":
-		return [][]string{{"spec", "serviceAccount"}, {"spec", "serviceAccountName"}, {"spec", "tolerations"}, {"spec", "priority"}, {"spec", "preemptionPolicy"}}
+		return [][]string{{"spec", "tolerations"}, {"spec", "priority"}, {"spec", "preemptionPolicy"}}
 	}
 	return nil
+}
+
+func generationOf(object map[string]any) any {
+	generation, _, _ := unstructured.NestedFieldNoCopy(object, "metadata", "generation")
+	return generation
 }
 
 // contentsOf returns an object without what is of the cluster, its metadata and its status.
@@ -148,6 +147,7 @@ func compareBuiltIn(t *testing.T, realOne *rest.Config) {
 			require.Equal(t, http.StatusCreated, want.code, "%v", want.object)
 			is := post(t, simulated, object, "&fieldValidation=Strict", string(body))
 			require.Equal(t, http.StatusCreated, is.code, "%v", is.object)
+			require.Equal(t, generationOf(want.object), generationOf(is.object))
 			require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
 		})
 	}
@@ -157,6 +157,10 @@ func compareBuiltIn(t *testing.T, realOne *rest.Config) {
 		"nested":    {"or that isn't there", `"image":"nginx"`, `"image":"nginx","imagePolicy":"Always"`},
 		"top":       {"of the object", `"spec":{`, `"specs":{},"spec":{`},
 		"meta":      {"of the metadata", `"metadata":{`, `"metadata":{"label":{},`},
+		"longer":    {"a name that begins as another", `"metadata":{`, `"metadata":{"labels":{"a":"b"},"labelsFoo":{},"nameX":"b",`},
+		"owner":     {"of an owner", `"metadata":{`, `"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u","foo":"bar"}],`},
+		"null":      {"a null is no label", `"metadata":{`, `"metadata":{"labels":{"x":null},`},
+		"empty":     {"what is empty isn't there", `"metadata":{`, `"metadata":{"labels":{},"annotations":{},"finalizers":[],"ownerReferences":[],`},
 		"duplicate": {"a field that is there twice", `"spec":{`, `"spec":{"paused":true,"paused":false,`},
 		"type":      {"a text isn't a number", `"spec":{`, `"spec":{"replicas":"3",`},
 		"two":       {"all are told of", `"spec":{`, `"spec":{"x":3,"y":4,`},
@@ -175,6 +179,11 @@ func compareBuiltIn(t *testing.T, realOne *rest.Config) {
 				if want.code != http.StatusCreated {
 					require.Equal(t, want.object["message"], is.object["message"])
 					return
+				}
+				for _, field := range []string{"name", "labels", "annotations", "ownerReferences", "finalizers"} {
+					wanted, _, _ := unstructured.NestedFieldNoCopy(want.object, "metadata", field)
+					got, _, _ := unstructured.NestedFieldNoCopy(is.object, "metadata", field)
+					require.Equal(t, wanted, got, field)
 				}
 				require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
 			})
@@ -299,6 +308,24 @@ func compareChanges(t *testing.T, realOne, simulated *rest.Config, objects []*un
 		"frozen-more":  {"nor are there more", "frozen-map", []string{"binaryData"}, map[string]any{"x": "eA=="}},
 		"frozen-thaw":  {"once and for all", "frozen-map", []string{"immutable"}, false},
 		"frozen-label": {"labels change", "frozen-map", []string{"metadata", "labels"}, map[string]any{"a": "b"}},
+		"pod-env":      {"a Pod's containers are as they are", "on-host", []string{"spec", "restartPolicy"}, "OnFailure"},
+		"pod-time":     {"its deadline may come", "on-host", []string{"spec", "activeDeadlineSeconds"}, int64(7)},
+		"slice":        {"addresses are of one family", "slice", []string{"addressType"}, "IPv6"},
+		"headless":     {"a Service has an address", "service", []string{"spec", "clusterIP"}, "None"},
+		"annotated":    {"annotations count for a Deployment's generation", "deployment", []string{"metadata", "annotations"}, map[string]any{"a": "b"}},
+		"labelled":     {"labels don't", "deployment", []string{"metadata", "labels"}, map[string]any{"a": "b"}},
+		"quantity":     {"a quantity may be written in another way", "classed", []string{"spec", "resources", "requests", "storage"}, "1024Mi"},
+		"template": {"in a template, too", "stateful", []string{"spec", "volumeClaimTemplates"}, []any{map[string]any{
+			"metadata": map[string]any{"name": "data"},
+			"spec":     map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1073741824"}}},
+		}}},
+		"priority":     {"a priority stays", "priority", []string{"value"}, int64(8)},
+		"class-params": {"so do parameters", "class", []string{"parameters"}, map[string]any{"a": "b"}},
+		"class-by":     {"and who provides", "class", []string{"provisioner"}, "example.com/q"},
+		"class-keeps":  {"and what becomes of volumes", "class", []string{"reclaimPolicy"}, "Retain"},
+		"volume-named": {"a claim may be bound", "claim", []string{"spec", "volumeName"}, "v"},
+		"unbalanced":   {"a Service that is no load balancer any more", "balanced", []string{"spec", "type"}, "ClusterIP"},
+		"inner":        {"nor on the nodes", "node-port", []string{"spec", "type"}, "ClusterIP"},
 		"secret-data":  {"a Secret's, too", "frozen-secret", []string{"data", "a"}, "eA=="},
 	} {
 		t.Run("change-"+name, func(t *testing.T) {
@@ -314,6 +341,7 @@ func compareChanges(t *testing.T, realOne, simulated *rest.Config, objects []*un
 			want, is := change(realOne), change(simulated)
 			require.Equal(t, want.code, is.code, "%s: %v, %v", tc.reason, want.object, is.object)
 			if want.code == http.StatusOK {
+				require.Equal(t, generationOf(want.object), generationOf(is.object), tc.reason)
 				require.Empty(t, differences("", contentsOf(want.object), contentsOf(is.object)))
 				return
 			}

@@ -197,6 +197,8 @@ func defaultPod(pod *corev1.Pod) {
 }
 
 func defaultPodSpec(spec *corev1.PodSpec) {
+	set(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
+	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	set(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	set(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	set(&spec.SchedulerName, corev1.DefaultSchedulerName)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,10 +111,9 @@ func decode(raw []byte, into any) (unknown []string, err error) {
 	return unknown, nil
 }
 
-// readMeta reads metadata, of which the fields that are set stay as they are.
+// readMeta reads metadata.
 func readMeta(value any) (meta map[string]any, unknown []string, err error) {
-	given, _ := value.(map[string]any)
-	raw, err := json.Marshal(map[string]any{"metadata": given})
+	raw, err := json.Marshal(map[string]any{"metadata": value})
 	if err != nil {
 		return nil, nil, fmt.Errorf("metadata: %w", err)
 	}
@@ -125,11 +123,9 @@ func readMeta(value any) (meta map[string]any, unknown []string, err error) {
 	if unknown, err = decode(raw, &typed); err != nil {
 		return nil, nil, err
 	}
-	meta = map[string]any{}
-	for name, value := range given {
-		if !slices.ContainsFunc(unknown, func(text string) bool { return strings.HasPrefix(text, `unknown field "metadata.`+name) }) {
-			meta[name] = value
-		}
+	typed.Metadata.SelfLink = ""
+	if meta, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&typed.Metadata); err != nil {
+		return nil, nil, fmt.Errorf("metadata: %w", err)
 	}
 	return meta, unknown, nil
 }

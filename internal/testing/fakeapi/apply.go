@@ -1,15 +1,18 @@
 package fakeapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	applyconfigurations "k8s.io/client-go/applyconfigurations"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
@@ -40,7 +43,8 @@ func (k *Kind) applied(was *stored, r Request) (map[string]any, error) {
 	}
 	manager := r.Query.Get("fieldManager")
 	if manager == "" {
-		return nil, apierrors.NewBadRequest("fieldManager is required for apply patch")
+		required := field.Required(field.NewPath("fieldManager"), "is required for apply patch")
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{required})
 	}
 	wanted := &unstructured.Unstructured{Object: clone(patch)}
 	if uid := string(wanted.GetUID()); uid != "" && uid != was.uid {
@@ -48,13 +52,22 @@ func (k *Kind) applied(was *stored, r Request) (map[string]any, error) {
 	}
 	is, err := k.fields.Apply(&unstructured.Unstructured{Object: was.tree()}, wanted, manager, r.Query.Get("force") == "true")
 	if err != nil {
-		return nil, err
+		return nil, answered(err)
 	}
 	object, ok := is.(*unstructured.Unstructured)
 	if !ok {
 		return nil, apierrors.NewInternalError(fmt.Errorf("applied is a %T", is))
 	}
 	return clone(object.Object), nil
+}
+
+// answered is the answer that an error comes to. An object that its type doesn't allow is an error of the server's.
+func answered(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return err
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
 }
 
 // noted notes in an object which fields somebody has set by an update or a creation.

@@ -36,6 +36,9 @@ func (k *Kind) validated(r Request, object map[string]any) (completed map[string
 		complaints = duplicates(r.Body)
 	}
 	completed, unknown, err := k.complete(object)
+	if err != nil && r.Verb == "patch" {
+		return nil, nil, badPatch(r, err.Error())
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,18 +49,25 @@ func (k *Kind) validated(r Request, object map[string]any) (completed map[string
 	case level == metav1.FieldValidationStrict:
 		text := "strict decoding error: " + strings.Join(complaints, ", ")
 		if r.Verb == "patch" {
-			return nil, nil, apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(r.Body), text)})
+			return nil, nil, badPatch(r, text)
 		}
 		return nil, nil, k.unreadable(text)
 	}
 	return completed, complaints, nil
 }
 
-// frozen refuses a change of what can't be changed.
-func (k *Kind) frozen(name string, was, is map[string]any) error {
+// badPatch refuses a patch of which comes what its type doesn't allow.
+func badPatch(r Request, text string) error {
+	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{field.Invalid(field.NewPath("patch"), string(r.Body), text)})
+}
+
+// updated makes of an object what an update of another makes of it, and refuses a change of what can't be
+// changed.
+func (k *Kind) updated(name string, was, is map[string]any) error {
 	if k.reader == nil {
 		return nil
 	}
+	k.reader.Update(was, is)
 	if list := k.reader.Frozen(was, is); len(list) > 0 {
 		return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), name, list)
 	}

@@ -47,6 +47,22 @@ func Typed(k Kind) Kind {
 	return k
 }
 
+// KindOf returns the kind of a type, built in or not, without plural. What isn't built in is taken to have a status
+// subresource.
+func KindOf(t resource.Type) Kind {
+	k := Typed(Kind{Type: t, Status: true, Generation: true})
+	switch t {
+	case k8s.ConfigMap, k8s.Secret, k8s.ServiceAccount, k8s.Role, k8s.RoleBinding, k8s.ClusterRole, k8s.ClusterRoleBinding,
+		k8s.Lease, k8s.Endpoints, k8s.ControllerRevision, k8s.LimitRange, k8s.StorageClass:
+		k.Status, k.Generation = false, false
+	case k8s.EndpointSlice, k8s.PriorityClass, k8s.ValidatingWebhookConfiguration, k8s.MutatingWebhookConfiguration:
+		k.Status = false
+	case k8s.Namespace, k8s.Service, k8s.PersistentVolumeClaim, k8s.PersistentVolume, k8s.HorizontalPodAutoscaler, k8s.ResourceQuota, k8s.Node:
+		k.Generation = false
+	}
+	return k
+}
+
 // Custom returns the namespaced kind of a CustomResourceDefinition with a
 // status subresource.
 func Custom(t resource.Type, plural string) Kind {

@@ -18,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/roperator/roperator/internal/testing/builtin"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // What a write may change.
@@ -216,7 +219,7 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 		if err := k.Schema.check(k, key.Name, object); err != nil {
 			return nil, err
 		}
-		if err := k.frozen(key.Name, was, object); err != nil {
+		if err := k.updated(key.Name, was, object); err != nil {
 			return nil, err
 		}
 	}
@@ -233,7 +236,7 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	if reflect.DeepEqual(was, object) {
 		return is, nil
 	}
-	if k.Generation && !reflect.DeepEqual(generational(was), generational(object)) {
+	if k.Generation && !builtin.Same(k.generational(was), k.generational(object)) {
 		meta["generation"] = number(metaOf(was), "generation") + 1
 	}
 	return s.putLocked(k, key, object, dryRun), nil
@@ -353,11 +356,14 @@ func inNamespace(meta map[string]any, namespace string) error {
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
-// generational is what a generation counts changes of.
-func generational(object map[string]any) map[string]any {
+// generational is what a generation counts changes of. That of a Deployment counts those of annotations, too.
+func (k *Kind) generational(object map[string]any) map[string]any {
 	out := maps.Clone(object)
 	delete(out, "metadata")
 	delete(out, "status")
+	if k.reader != nil && k.Type == k8s.Deployment {
+		out["annotations"] = metaOf(object)["annotations"]
+	}
 	return out
 }
 

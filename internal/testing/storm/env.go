@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/object"
@@ -93,7 +94,9 @@ func (e *environment) look(one object.Ref) {
 		acts = append(acts, act)
 	}
 	for _, act := range acts {
-		_, _ = e.world.server.Change(one.Type, one.Key, act) // it may have gone
+		if _, err := e.world.server.Change(one.Type, one.Key, act); apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+			e.world.note("a controller's change of %s is refused: %v", named(one.Type, one.Key), err)
+		}
 	}
 }
 

@@ -45,7 +45,8 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 			continue
 		}
 		applies := slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Type == t && c.Strategy == config.Apply })
-		k := fakeapi.Kind{Type: t, Applies: applies, Status: hasStatus(t), Generation: hasStatus(t) && t != k8s.Namespace && t != k8s.Service}
+		k := fakeapi.KindOf(t)
+		k.Applies = applies
 		namespaced, _ := planner.Namespaced(t)
 		plural, _ := meta.UnsafeGuessKindToResource(t.GroupVersionKind())
 		k.Plural, k.ClusterScoped = plural.Resource, !namespaced
@@ -57,7 +58,7 @@ func kindsOf(cfg config.Operator, h handler.Handler, s *Scenario) ([]fakeapi.Kin
 		if err := define(&k, append(bundled, given...)); err != nil {
 			return nil, err
 		}
-		out = append(out, fakeapi.Typed(k))
+		out = append(out, k)
 	}
 	return out, nil
 }
@@ -88,16 +89,6 @@ func define(k *fakeapi.Kind, definitions []*crd.Definition) (err error) {
 		}
 	}
 	return nil
-}
-
-// hasStatus says whether a type has a status subresource. Custom ones are taken to have it.
-func hasStatus(t resource.Type) bool {
-	switch t {
-	case k8s.ConfigMap, k8s.Secret, k8s.ServiceAccount, k8s.Role, k8s.RoleBinding, k8s.ClusterRole, k8s.ClusterRoleBinding,
-		k8s.Lease, k8s.EndpointSlice, k8s.Endpoints, k8s.ControllerRevision:
-		return false
-	}
-	return true
 }
 
 // kindOf returns the kind of a plural.

@@ -225,7 +225,7 @@ func TestHasStatus(t *testing.T) {
 		"Service":    {"it may have a load balancer", k8s.Service, true},
 		"OtherGroup": {"a custom type may have the name of a built-in one", resource.Type{APIVersion: "example.com/v1", Kind: "Secret"}, true},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, hasStatus(tc.t), tc.reason) })
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, fakeapi.KindOf(tc.t).Status, tc.reason) })
 	}
 }
 
