@@ -113,6 +113,9 @@ func decode(raw []byte, into any) (unknown []string, err error) {
 
 // readMeta reads metadata.
 func readMeta(value any) (meta map[string]any, unknown []string, err error) {
+	if given, ok := value.(map[string]any); ok && isPlain(given) {
+		return maps.Clone(given), nil, nil
+	}
 	raw, err := json.Marshal(map[string]any{"metadata": value})
 	if err != nil {
 		return nil, nil, fmt.Errorf("metadata: %w", err)
@@ -123,9 +126,61 @@ func readMeta(value any) (meta map[string]any, unknown []string, err error) {
 	if unknown, err = decode(raw, &typed); err != nil {
 		return nil, nil, err
 	}
-	typed.Metadata.SelfLink = ""
 	if meta, err = runtime.DefaultUnstructuredConverter.ToUnstructured(&typed.Metadata); err != nil {
 		return nil, nil, fmt.Errorf("metadata: %w", err)
 	}
+	delete(meta, "selfLink")
 	return meta, unknown, nil
+}
+
+// isPlain says whether metadata are as an API server writes them, which most are: then they needn't be read as a type.
+func isPlain(meta map[string]any) bool {
+	for name, value := range meta {
+		ok := false
+		switch name {
+		case "name", "namespace", "generateName", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp":
+			ok = isText(value)
+		case "generation", "deletionGracePeriodSeconds":
+			_, ok = value.(int64)
+		case "labels", "annotations":
+			texts, _ := value.(map[string]any)
+			ok = len(texts) > 0
+			for _, text := range texts {
+				_, is := text.(string)
+				ok = ok && is
+			}
+		case "finalizers":
+			list, _ := value.([]any)
+			ok = len(list) > 0 && !slices.ContainsFunc(list, func(item any) bool { return !isText(item) })
+		case "ownerReferences":
+			list, _ := value.([]any)
+			ok = len(list) > 0 && !slices.ContainsFunc(list, func(item any) bool { return !isOwner(item) })
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func isText(value any) bool {
+	text, ok := value.(string)
+	return ok && text != ""
+}
+
+// isOwner says whether a value is a reference to an owner with all of its fields, and no others.
+func isOwner(value any) bool {
+	ref, _ := value.(map[string]any)
+	for _, name := range []string{"apiVersion", "kind", "name", "uid"} {
+		if !isText(ref[name]) {
+			return false
+		}
+	}
+	rest := len(ref) - 4
+	for _, name := range []string{"controller", "blockOwnerDeletion"} {
+		if _, ok := ref[name].(bool); ok {
+			rest--
+		}
+	}
+	return rest == 0
 }

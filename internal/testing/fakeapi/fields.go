@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	strictjson "sigs.k8s.io/json"
 )
 
 // complete returns an object as its type has it, and which of its fields the type doesn't know. The
@@ -28,32 +27,33 @@ func (k *Kind) complete(object map[string]any) (completed map[string]any, unknow
 	return object, nil, nil
 }
 
-// validated is complete for a request, which says what unknown fields come to.
-func (k *Kind) validated(r Request, object map[string]any) (completed map[string]any, warnings []string, err error) {
-	level := r.Query.Get("fieldValidation")
-	var complaints []string
-	if level != metav1.FieldValidationIgnore && (k.reader != nil || k.Schema != nil) && (r.Verb == "create" || r.Verb == "update") {
-		complaints = duplicates(r.Body)
-	}
+// completed is complete for what is being written. It says what unknown fields come to.
+func (k *Kind) completed(w *writing, object map[string]any) (map[string]any, error) {
+	r := w.request
 	completed, unknown, err := k.complete(object)
-	if err != nil && r.Verb == "patch" {
-		return nil, nil, badPatch(r, err.Error())
+	if err != nil && r != nil && r.Verb == "patch" {
+		return nil, badPatch(*r, err.Error())
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	complaints = append(complaints, unknown...)
-	switch {
-	case len(complaints) == 0 || level == metav1.FieldValidationIgnore:
-		return completed, nil, nil
-	case level == metav1.FieldValidationStrict:
-		text := "strict decoding error: " + strings.Join(complaints, ", ")
+	w.complaints = append(w.complaints, unknown...)
+	if r == nil || k.reader == nil && k.Schema == nil {
+		w.complaints = nil // of the others nothing is known
+	}
+	if len(w.complaints) == 0 {
+		return completed, nil
+	}
+	switch text := "strict decoding error: " + strings.Join(w.complaints, ", "); r.Query.Get("fieldValidation") {
+	case metav1.FieldValidationIgnore:
+		w.complaints = nil
+	case metav1.FieldValidationStrict:
 		if r.Verb == "patch" {
-			return nil, nil, badPatch(r, text)
+			return nil, badPatch(*r, text)
 		}
-		return nil, nil, k.unreadable(text)
+		return nil, k.unreadable(text)
 	}
-	return completed, complaints, nil
+	return completed, nil
 }
 
 // badPatch refuses a patch of which comes what its type doesn't allow.
@@ -72,16 +72,6 @@ func (k *Kind) updated(name string, was, is map[string]any) error {
 		return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), name, list)
 	}
 	return nil
-}
-
-// duplicates says which fields are there twice.
-func duplicates(body []byte) (out []string) {
-	var object map[string]any
-	strict, _ := strictjson.UnmarshalStrict(body, &object) // what is no JSON object is refused elsewhere
-	for _, one := range strict {
-		out = append(out, one.Error())
-	}
-	return out
 }
 
 func (k *Kind) unreadable(text string) error {

@@ -29,7 +29,7 @@ func (s *Server) CollectGarbage() {
 			tree := object.tree()
 			held, _ := metaOf(tree)["finalizers"].([]any)
 			metaOf(tree)["finalizers"] = slices.DeleteFunc(held, func(f any) bool { return f == metav1.FinalizerDeleteDependents })
-			_, _ = s.storeLocked(k, key, tree, writeAll, somebody, false) // it is there, and nothing else can be wrong
+			_, _ = s.storeLocked(k, key, tree, writeAll, &writing{by: somebody}) // it is there, and nothing else can be wrong
 			return
 		}
 		s.collectLocked(k, key, object, lives)
@@ -68,5 +68,5 @@ func (s *Server) collectLocked(k *Kind, key types.NamespacedName, was *stored, l
 		return
 	}
 	metaOf(object)["ownerReferences"] = left
-	_, _ = s.storeLocked(k, key, object, writeAll, somebody, false)
+	_, _ = s.storeLocked(k, key, object, writeAll, &writing{by: somebody})
 }

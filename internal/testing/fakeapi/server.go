@@ -300,7 +300,7 @@ func (s *Server) Create(object map[string]any) (*resource.Resource, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wrap(s.createLocked(k, key.Namespace, clone(object), somebody, false))
+	return wrap(s.createLocked(k, key.Namespace, clone(object), &writing{by: somebody}))
 }
 
 // Change changes an object for somebody who is no client, status included.
@@ -313,7 +313,7 @@ func (s *Server) Change(t resource.Type, key types.NamespacedName, change func(o
 	}
 	object := s.mu.objects[k][key].tree()
 	change(object)
-	return wrap(s.storeLocked(k, key, object, writeAll, somebody, false))
+	return wrap(s.storeLocked(k, key, object, writeAll, &writing{by: somebody}))
 }
 
 // Delete deletes an object for somebody who is no client.

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	strictjson "sigs.k8s.io/json"
 
 	"github.com/roperator/roperator/internal/testing/builtin"
 	"github.com/roperator/roperator/resource/k8s"
@@ -39,11 +40,8 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 		by = "" // what was applied knows by whom
 	}
 	for {
-		object, version, err := s.intended(k, r)
+		object, version, doubled, err := s.intended(k, r)
 		if err != nil {
-			return nil, nil, err
-		}
-		if object, warnings, err = k.validated(r, object); err != nil {
 			return nil, nil, err
 		}
 		if admit != nil {
@@ -64,13 +62,14 @@ func (s *Server) write(k *Kind, r Request, admit func(Request, map[string]any) e
 			s.mu.Unlock()
 			return nil, nil, err
 		}
+		w := &writing{by: by, dryRun: r.DryRun, request: &r, complaints: doubled}
 		if r.Verb == "create" {
-			is, err = s.createLocked(k, r.Key.Namespace, object, by, r.DryRun)
+			is, err = s.createLocked(k, r.Key.Namespace, object, w)
 		} else {
-			is, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), by, r.DryRun)
+			is, err = s.storeLocked(k, r.Key, object, k.scope(r.Subresource), w)
 		}
 		s.mu.Unlock()
-		return is, warnings, err
+		return is, w.complaints, err
 	}
 }
 
@@ -84,44 +83,52 @@ func (k *Kind) scope(subresource string) scope {
 	return writeAll
 }
 
-// intended returns the object that a request is about to write, and of which
-// version it was computed.
-func (s *Server) intended(k *Kind, r Request) (map[string]any, string, error) {
+// A writing is how an object is written.
+type writing struct {
+	by         string // its field manager, empty if its managedFields are as they shall be
+	dryRun     bool
+	request    *Request // nil: it is none of a client's
+	complaints []string // about fields
+}
+
+// intended returns the object that a request is about to write, of which
+// version it was computed, and which fields the request has twice.
+func (s *Server) intended(k *Kind, r Request) (object map[string]any, version string, doubled []string, err error) {
 	if r.Verb != "patch" && r.Verb != "apply" {
-		object, err := decode(k, r.Body)
-		return object, "", err
+		object, doubled, err := decode(k, r.Body)
+		return object, "", doubled, err
 	}
 	s.mu.Lock()
 	was, err := s.getLocked(k, r.Key)
 	s.mu.Unlock()
 	switch {
 	case err != nil && r.Verb == "apply":
-		return nil, "", mustExist(k, r)
+		return nil, "", nil, mustExist(k, r)
 	case err != nil:
-		return nil, "", err
+		return nil, "", nil, err
 	case r.Verb == "apply":
 		object, err := k.applied(was, r)
-		return object, was.version, err
+		return object, was.version, nil, err
 	}
 	raw := was.raw
 	switch types.PatchType(r.ContentType) {
 	case types.JSONPatchType:
 		patch, err := jsonpatch.DecodePatch(r.Body)
 		if err != nil {
-			return nil, "", apierrors.NewBadRequest(err.Error())
+			return nil, "", nil, apierrors.NewBadRequest(err.Error())
 		}
 		if raw, err = patch.Apply(raw); err != nil {
-			return nil, "", apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
+			return nil, "", nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 	case types.MergePatchType:
 		if raw, err = jsonpatch.MergePatch(raw, r.Body); err != nil {
-			return nil, "", apierrors.NewBadRequest(err.Error())
+			return nil, "", nil, apierrors.NewBadRequest(err.Error())
 		}
 	default:
-		return nil, "", unsupported(k, r)
+		return nil, "", nil, unsupported(k, r)
 	}
-	object, err := decode(k, raw)
-	return object, was.version, err
+	object, _, err = decode(k, raw)
+	return object, was.version, nil, err
 }
 
 // unsupported is the answer to a patch of a kind that the server doesn't know.
@@ -129,16 +136,19 @@ func unsupported(k *Kind, r Request) error {
 	return apierrors.NewGenericServerResponse(http.StatusUnsupportedMediaType, "patch", k.groupResource(), r.Key.Name, r.ContentType+" isn't supported", 0, false)
 }
 
-// decode reads an object of a kind.
-func decode(k *Kind, raw []byte) (map[string]any, error) {
-	var object map[string]any
-	if err := kjson.Unmarshal(raw, &object); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+// decode reads an object of a kind, and says which fields are there twice.
+func decode(k *Kind, raw []byte) (object map[string]any, doubled []string, err error) {
+	strict, err := strictjson.UnmarshalStrict(raw, &object)
+	if err != nil {
+		return nil, nil, apierrors.NewBadRequest(err.Error())
+	}
+	for _, one := range strict {
+		doubled = append(doubled, one.Error())
 	}
 	if object["apiVersion"] != k.Type.APIVersion || object["kind"] != k.Type.Kind {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %v %v, not a %s", object["apiVersion"], object["kind"], k.Type))
+		return nil, nil, apierrors.NewBadRequest(fmt.Sprintf("the object is a %v %v, not a %s", object["apiVersion"], object["kind"], k.Type))
 	}
-	return object, nil
+	return object, doubled, nil
 }
 
 func (s *Server) getLocked(k *Kind, key types.NamespacedName) (*stored, error) {
@@ -156,7 +166,7 @@ func (s *Server) versionLocked(k *Kind, key types.NamespacedName) string {
 	return ""
 }
 
-func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, by string, dryRun bool) (*stored, error) {
+func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, w *writing) (*stored, error) {
 	meta := metaOf(object)
 	object["metadata"] = meta
 	name := text(meta, "name")
@@ -189,20 +199,19 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	meta["uid"] = s.newUIDLocked(k, key)
 	meta["creationTimestamp"] = now()
 	delete(meta, "resourceVersion")
-	object, _, err := k.complete(object)
+	object, err := k.completed(w, object)
 	if err != nil {
 		return nil, err
 	}
 	if err := k.Schema.check(k, name, object); err != nil {
 		return nil, err
 	}
-	return s.putLocked(k, key, k.noted(nil, object, by), dryRun), nil
+	return s.putLocked(k, key, k.noted(nil, object, w.by), w.dryRun), nil
 }
 
-// storeLocked takes a new state of an object. by is its field manager, empty if its
-// managedFields are as they shall be. An object that is being deleted goes with its last
+// storeLocked takes a new state of an object. An object that is being deleted goes with its last
 // finalizer: the answer then has the resourceVersion from before.
-func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, by string, dryRun bool) (*stored, error) {
+func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[string]any, what scope, w *writing) (*stored, error) {
 	is, err := s.getLocked(k, key)
 	if err != nil {
 		return nil, err
@@ -212,8 +221,10 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	if err != nil {
 		return nil, err
 	}
-	if object, _, err = k.complete(object); err != nil {
-		return nil, err
+	if w.request != nil || k.reader == nil || !onlyStatus(was, object) {
+		if object, err = k.completed(w, object); err != nil {
+			return nil, err
+		}
 	}
 	if !reflect.DeepEqual(was, object) { // what was stored passes, whatever the schema has become
 		if err := k.Schema.check(k, key.Name, object); err != nil {
@@ -223,12 +234,12 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 			return nil, err
 		}
 	}
-	if by != "" {
-		object = k.noted(was, object, by)
+	if w.by != "" {
+		object = k.noted(was, object, w.by)
 	}
 	meta := metaOf(object)
 	if meta["deletionTimestamp"] != nil && len(finalizers(meta)) == 0 {
-		if !dryRun {
+		if !w.dryRun {
 			s.removeLocked(k, key, object)
 		}
 		return keep(object), nil
@@ -239,7 +250,17 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	if k.Generation && !builtin.Same(k.generational(was), k.generational(object)) {
 		meta["generation"] = number(metaOf(was), "generation") + 1
 	}
-	return s.putLocked(k, key, object, dryRun), nil
+	return s.putLocked(k, key, object, w.dryRun), nil
+}
+
+// onlyStatus says whether no more than the status of an object has changed.
+func onlyStatus(was, is map[string]any) bool {
+	for name, value := range is {
+		if name != "status" && !reflect.DeepEqual(value, was[name]) {
+			return false
+		}
+	}
+	return len(was) <= len(is)
 }
 
 // merged returns was as an update to object makes it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/roperator/roperator/internal/apirequest"
 )
@@ -23,23 +24,33 @@ type Exchange struct {
 
 // Read reads a request. Its name is for the caller to set.
 func Read(req *http.Request) (*Exchange, error) {
-	x := &Exchange{Request: req, On: apirequest.Parse(req), Trial: req.URL.Query().Has("dryRun")}
+	x := &Exchange{Request: req, On: apirequest.Parse(req), Trial: strings.Contains(req.URL.RawQuery, "dryRun=")}
 	x.Watch = x.On.Verb == "watch"
 	x.Write = req.Method != http.MethodGet && !x.Trial
 	if req.Body == nil {
 		return x, nil
 	}
-	sent, err := io.ReadAll(req.Body)
+	sent, err := read(req)
 	if err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
 	req.Body.Close()
-	x.Sent, x.Request = sent, req.Clone(req.Context())
+	x.Sent, x.Request = sent, req.WithContext(req.Context()) // a copy, whose body may be another one
 	x.Body = io.NopCloser(bytes.NewReader(sent))
 	if req.Method == http.MethodPost && x.On.Subresource == "" {
 		x.On.Name = apirequest.NameIn(sent)
 	}
 	return x, nil
+}
+
+// read reads the body of a request, whose length is known as a rule.
+func read(req *http.Request) ([]byte, error) {
+	if req.ContentLength <= 0 {
+		return io.ReadAll(req.Body)
+	}
+	sent := make([]byte, req.ContentLength)
+	_, err := io.ReadFull(req.Body, sent)
+	return sent, err
 }
 
 // onItsOwn returns a request that goes on though its sender has given up. A watch ends with its sender.

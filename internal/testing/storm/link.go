@@ -87,10 +87,11 @@ func (w *world) nameOf(x *faults.Exchange) string {
 	if at := strings.TrimPrefix(x.On.Namespace+"/"+x.On.Name, "/"); at != "" {
 		words = append(words, at)
 	}
-	if selector := x.URL.Query().Get("fieldSelector"); selector != "" {
+	query := x.URL.Query()
+	if selector := query.Get("fieldSelector"); selector != "" {
 		words = append(words, selector)
 	}
-	if x.URL.Query().Get("continue") != "" {
+	if query.Get("continue") != "" {
 		words = append(words, "next page")
 	}
 	if x.Trial {
