@@ -8,6 +8,8 @@ package apirequest
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -41,6 +43,25 @@ func Parse(req *http.Request) Info {
 	}
 	info.Verb = info.verb(req)
 	return info
+}
+
+// Body reads the body of a request, which it leaves open. It is nil if there is none.
+func Body(req *http.Request) ([]byte, error) {
+	switch {
+	case req.Body == nil:
+		return nil, nil
+	case req.ContentLength <= 0: // it isn't known
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return nil, fmt.Errorf("request: body: %w", err)
+		}
+		return body, nil
+	}
+	body := make([]byte, req.ContentLength)
+	if _, err := io.ReadFull(req.Body, body); err != nil {
+		return nil, fmt.Errorf("request: body: %w", err)
+	}
+	return body, nil
 }
 
 // NameIn returns the name of the object in the body of a creation, whose path has none. It is empty if

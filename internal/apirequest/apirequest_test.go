@@ -2,7 +2,9 @@ package apirequest_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,4 +101,31 @@ func TestNameIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, apirequest.NameIn([]byte(tc.body)), tc.reason) })
 	}
+}
+
+func TestBody(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		body   io.Reader
+		want   string
+		length int64
+	}{
+		"Known":   {"a body of a known length", strings.NewReader("abc"), "abc", 3},
+		"Unknown": {"a body that is streamed", io.MultiReader(strings.NewReader("abc"), strings.NewReader("def")), "abcdef", 0},
+		"None":    {"there may be none", nil, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://server/api/v1/namespaces/a", tc.body)
+			require.NoError(t, err)
+			require.Equal(t, tc.length, req.ContentLength)
+			body, err := apirequest.Body(req)
+			require.NoError(t, err, tc.reason)
+			require.Equal(t, tc.want, string(body), tc.reason)
+		})
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "https://server/api/v1/namespaces/a", strings.NewReader("abc"))
+	require.NoError(t, err)
+	req.ContentLength = 5
+	_, err = apirequest.Body(req)
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF, "a body that is cut is an error")
 }

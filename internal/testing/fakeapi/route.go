@@ -57,7 +57,7 @@ func (s *Server) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
 		defer req.Body.Close()
 		var err error
-		if body, err = io.ReadAll(req.Body); err != nil {
+		if body, err = apirequest.Body(req); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -226,7 +226,7 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 			return nil, err
 		}
 	}
-	if !reflect.DeepEqual(was, object) { // what was stored passes, whatever the schema has become
+	if !equal(was, object) { // what was stored passes, whatever the schema has become
 		if err := k.Schema.check(k, key.Name, object); err != nil {
 			return nil, err
 		}
@@ -244,7 +244,7 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 		}
 		return keep(object), nil
 	}
-	if reflect.DeepEqual(was, object) {
+	if equal(was, object) {
 		return is, nil
 	}
 	if k.Generation && !builtin.Same(k.generational(was), k.generational(object)) {
@@ -253,10 +253,35 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	return s.putLocked(k, key, object, w.dryRun), nil
 }
 
+// equal says whether two values, as they come from JSON, are the same.
+func equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name, value := range a {
+			if other, ok := b[name]; !ok || !equal(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, equal)
+	}
+	switch b.(type) {
+	case map[string]any, []any:
+		return false
+	}
+	return a == b
+}
+
 // onlyStatus says whether no more than the status of an object has changed.
 func onlyStatus(was, is map[string]any) bool {
 	for name, value := range is {
-		if name != "status" && !reflect.DeepEqual(value, was[name]) {
+		if name != "status" && !equal(value, was[name]) {
 			return false
 		}
 	}

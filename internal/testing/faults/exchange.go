@@ -3,7 +3,6 @@ package faults
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -30,9 +29,9 @@ func Read(req *http.Request) (*Exchange, error) {
 	if req.Body == nil {
 		return x, nil
 	}
-	sent, err := read(req)
+	sent, err := apirequest.Body(req)
 	if err != nil {
-		return nil, fmt.Errorf("request: %w", err)
+		return nil, err
 	}
 	req.Body.Close()
 	x.Sent, x.Request = sent, req.WithContext(req.Context()) // a copy, whose body may be another one
@@ -41,16 +40,6 @@ func Read(req *http.Request) (*Exchange, error) {
 		x.On.Name = apirequest.NameIn(sent)
 	}
 	return x, nil
-}
-
-// read reads the body of a request, whose length is known as a rule.
-func read(req *http.Request) ([]byte, error) {
-	if req.ContentLength <= 0 {
-		return io.ReadAll(req.Body)
-	}
-	sent := make([]byte, req.ContentLength)
-	_, err := io.ReadFull(req.Body, sent)
-	return sent, err
 }
 
 // onItsOwn returns a request that goes on though its sender has given up. A watch ends with its sender.
