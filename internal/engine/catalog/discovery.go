@@ -12,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 
@@ -118,9 +119,11 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 		list, err = dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, nil
+			return nil, confirmUnserved(ctx, dc, t.GroupVersionKind().GroupVersion())
 		case err != nil:
 			return nil, err
+		case len(list.APIResources) == 0: // which is how client-go passes on that the core group isn't found
+			return nil, confirmUnserved(ctx, dc, t.GroupVersionKind().GroupVersion())
 		}
 		served[t.APIVersion] = list
 	}
@@ -139,6 +142,29 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 	}
 	found.HasStatus = hasStatus[found.GVR.Resource]
 	return found, nil
+}
+
+// confirmUnserved returns an error unless the API server's list of groups lacks a version of one. An API server answers
+// to what it doesn't serve as any web server does, by 404 with a few words, and so does a proxy before it that has lost
+// its way: that alone would let all objects of a type count as gone.
+func confirmUnserved(ctx context.Context, dc *discovery.DiscoveryClient, gv schema.GroupVersion) error {
+	groups, err := dc.ServerGroupsWithContext(ctx)
+	if err != nil {
+		return err
+	}
+	others := false // of the two lists that there are, the one that would have it has come
+	for _, group := range groups.Groups {
+		others = others || (group.Name == "") == (gv.Group == "")
+		for _, version := range group.Versions {
+			if version.GroupVersion == gv.String() {
+				return fmt.Errorf("%s is listed, but what it has isn't found", gv)
+			}
+		}
+	}
+	if !others {
+		return fmt.Errorf("%s isn't found, nor is the list of API groups", gv)
+	}
+	return nil
 }
 
 // unreachable returns the error about a discovery that failed. The error tells an

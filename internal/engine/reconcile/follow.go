@@ -93,7 +93,8 @@ func (f *follower) look(ctx context.Context, t resource.Type) {
 	found, err := f.serving.finder.Find(ctx, t)
 	a := f.absent[t]
 	switch {
-	case err != nil: // it is asked again
+	case err != nil: // it is asked again, and how long the type has been away counts from an answer on
+		a.since = time.Now()
 	case found == nil:
 		f.leave(ctx, t, a)
 		if !a.dropped && time.Since(a.since) >= goneAfter {
