@@ -92,7 +92,7 @@ func inLeadAndManager() []mutant {
 		unit("why nobody begins to lead is said once", "manager", "manager/run.go",
 			"text != said {", "text != said || true {"),
 		unit("what isn't found is confirmed by the list of groups", "catalog", "catalog/discovery.go",
-			"			return nil, confirmUnserved(ctx, dc, t.GroupVersionKind().GroupVersion())\n		case err != nil:\n", "			return nil, nil\n		case err != nil:\n"),
+			"			return nil, confirm(ctx, dc, t.GroupVersionKind().GroupVersion())\n		case err != nil:\n", "			return nil, nil\n		case err != nil:\n"),
 		unit("a lease that exists needn't be created", "catalog", "catalog/rights.go",
 			"			r.Required = r.Verb != \"create\"\n", "			r.Required = true\n"),
 		unit("what is listed is required", "catalog", "catalog/rights.go",

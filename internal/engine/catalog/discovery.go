@@ -54,7 +54,7 @@ func (f *Finder) Discover(ctx context.Context, cfg config.Operator) (*Catalog, e
 	defer cancel()
 	served := map[string]*metav1.APIResourceList{}
 	c, err := newCatalog(cfg, func(t resource.Type) (*Kind, error) {
-		k, err := discoverKind(ctx, f.client, t, served)
+		k, err := discoverKind(ctx, f.client, t, served, confirmUnserved)
 		if err != nil {
 			return nil, unreachable(f.host, err)
 		}
@@ -82,9 +82,19 @@ func (f *Finder) DiscoverParent(ctx context.Context, cfg config.Operator) (*Cata
 // Find asks the API server how it serves one type. It returns nil if the API server
 // doesn't.
 func (f *Finder) Find(ctx context.Context, t resource.Type) (*Kind, error) {
+	return f.find(ctx, t, confirmUnserved)
+}
+
+// FindLost is Find for a type whose objects count as gone already: that it isn't served isn't confirmed, so that it takes
+// one request to ask again.
+func (f *Finder) FindLost(ctx context.Context, t resource.Type) (*Kind, error) {
+	return f.find(ctx, t, func(context.Context, *discovery.DiscoveryClient, schema.GroupVersion) error { return nil })
+}
+
+func (f *Finder) find(ctx context.Context, t resource.Type, confirm confirmation) (*Kind, error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
-	k, err := discoverKind(ctx, f.client, t, map[string]*metav1.APIResourceList{})
+	k, err := discoverKind(ctx, f.client, t, map[string]*metav1.APIResourceList{}, confirm)
 	if err != nil {
 		return nil, unreachable(f.host, err)
 	}
@@ -110,20 +120,20 @@ func checkStorage(c *Catalog) error {
 }
 
 // discoverKind asks the API server how it serves one type. It returns nil if the
-// API server doesn't. served caches the answers, by API version, so that the API
+// API server doesn't, which confirm confirms. served caches the answers, by API version, so that the API
 // server is asked once for each version.
-func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, served map[string]*metav1.APIResourceList) (*Kind, error) {
+func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource.Type, served map[string]*metav1.APIResourceList, confirm confirmation) (*Kind, error) {
 	list := served[t.APIVersion]
 	if list == nil {
 		var err error
 		list, err = dc.ServerResourcesForGroupVersionWithContext(ctx, t.APIVersion)
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, confirmUnserved(ctx, dc, t.GroupVersionKind().GroupVersion())
+			return nil, confirm(ctx, dc, t.GroupVersionKind().GroupVersion())
 		case err != nil:
 			return nil, err
 		case len(list.APIResources) == 0: // which is how client-go passes on that the core group isn't found
-			return nil, confirmUnserved(ctx, dc, t.GroupVersionKind().GroupVersion())
+			return nil, confirm(ctx, dc, t.GroupVersionKind().GroupVersion())
 		}
 		served[t.APIVersion] = list
 	}
@@ -143,6 +153,9 @@ func discoverKind(ctx context.Context, dc *discovery.DiscoveryClient, t resource
 	found.HasStatus = hasStatus[found.GVR.Resource]
 	return found, nil
 }
+
+// A confirmation returns an error if it isn't sure that a version of an API group isn't served.
+type confirmation func(ctx context.Context, dc *discovery.DiscoveryClient, gv schema.GroupVersion) error
 
 // confirmUnserved returns an error unless the API server's list of groups lacks a version of one. An API server answers
 // to what it doesn't serve as any web server does, by 404 with a few words, and so does a proxy before it that has lost

@@ -78,3 +78,31 @@ func TestFind(t *testing.T) {
 		})
 	}
 }
+
+// TestFindLost holds that a type that isn't served is asked for by one request.
+func TestFindLost(t *testing.T) {
+	server := fakeapi.New()
+	paths := &[]string{}
+	cfg := rest.CopyConfig(server.RESTConfig())
+	cfg.Transport = counted{server, paths}
+	httpClient, err := rest.HTTPClientFor(cfg)
+	require.NoError(t, err)
+	finder, err := catalog.NewFinder(cfg, httpClient)
+	require.NoError(t, err)
+	kind, err := finder.FindLost(t.Context(), resource.Type{APIVersion: "example.com/v1", Kind: "Thing"})
+	require.NoError(t, err)
+	require.Nil(t, kind)
+	require.Equal(t, []string{"/apis/example.com/v1"}, *paths)
+}
+
+// A counted transport notes the paths of requests.
+type counted struct {
+	server http.RoundTripper
+	paths  *[]string
+}
+
+// RoundTrip is http.RoundTripper's.
+func (c counted) RoundTrip(req *http.Request) (*http.Response, error) {
+	*c.paths = append(*c.paths, req.URL.Path)
+	return c.server.RoundTrip(req)
+}

@@ -90,8 +90,11 @@ func (f *follower) look(ctx context.Context, t resource.Type) {
 	if f.absent[t] == nil {
 		f.absent[t] = &absence{since: time.Now()}
 	}
-	found, err := f.serving.finder.Find(ctx, t)
-	a := f.absent[t]
+	a, find := f.absent[t], f.serving.finder.Find
+	if a.dropped {
+		find = f.serving.finder.FindLost
+	}
+	found, err := find(ctx, t)
 	switch {
 	case err != nil: // it is asked again, and how long the type has been away counts from an answer on
 		a.since = time.Now()

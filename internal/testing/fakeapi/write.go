@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 	strictjson "sigs.k8s.io/json"
 
 	"github.com/roperator/roperator/internal/testing/builtin"
-	"github.com/roperator/roperator/resource/k8s"
 )
 
 // What a write may change.
@@ -253,41 +251,6 @@ func (s *Server) storeLocked(k *Kind, key types.NamespacedName, object map[strin
 	return s.putLocked(k, key, object, w.dryRun), nil
 }
 
-// equal says whether two values, as they come from JSON, are the same.
-func equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for name, value := range a {
-			if other, ok := b[name]; !ok || !equal(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, equal)
-	}
-	switch b.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return a == b
-}
-
-// onlyStatus says whether no more than the status of an object has changed.
-func onlyStatus(was, is map[string]any) bool {
-	for name, value := range is {
-		if name != "status" && !equal(value, was[name]) {
-			return false
-		}
-	}
-	return len(was) <= len(is)
-}
-
 // merged returns was as an update to object makes it.
 func merged(k *Kind, key types.NamespacedName, was, object map[string]any, what scope) (map[string]any, error) {
 	before, meta := metaOf(was), metaOf(object)
@@ -401,17 +364,6 @@ func inNamespace(meta map[string]any, namespace string) error {
 }
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
-
-// generational is what a generation counts changes of. That of a Deployment counts those of annotations, too.
-func (k *Kind) generational(object map[string]any) map[string]any {
-	out := maps.Clone(object)
-	delete(out, "metadata")
-	delete(out, "status")
-	if k.reader != nil && k.Type == k8s.Deployment {
-		out["annotations"] = metaOf(object)["annotations"]
-	}
-	return out
-}
 
 func metaOf(object map[string]any) map[string]any {
 	if meta, ok := object["metadata"].(map[string]any); ok {

@@ -19,20 +19,31 @@ func (e *brokenError) Error() string   { return e.why }
 func (e *brokenError) Timeout() bool   { return false }
 func (e *brokenError) Temporary() bool { return true }
 
-// refusals are the codes of the errors that an exchange may meet.
-func refusals() map[string]metav1.StatusReason {
-	return map[string]metav1.StatusReason{
-		"404": metav1.StatusReasonNotFound, "409": metav1.StatusReasonConflict, "429": metav1.StatusReasonTooManyRequests,
-		"500": metav1.StatusReasonInternalError, "503": metav1.StatusReasonServiceUnavailable, "504": metav1.StatusReasonTimeout,
+// reasonOf returns the reason of an API server's error, empty if a code is none that an exchange may meet.
+func reasonOf(code string) metav1.StatusReason {
+	switch code {
+	case "404":
+		return metav1.StatusReasonNotFound
+	case "409":
+		return metav1.StatusReasonConflict
+	case "429":
+		return metav1.StatusReasonTooManyRequests
+	case "500":
+		return metav1.StatusReasonInternalError
+	case "503":
+		return metav1.StatusReasonServiceUnavailable
+	case "504":
+		return metav1.StatusReasonTimeout
 	}
+	return ""
 }
 
 // Refusal is the answer of an API server that does nothing.
 func (x *Exchange) Refusal(code string) *http.Response {
-	n, _ := strconv.Atoi(code)              // it is one of refusals
+	n, _ := strconv.Atoi(code)              // it is one that reasonOf knows
 	body, _ := json.Marshal(&metav1.Status{ // it has but strings and numbers
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Message: "a fault of the storm", Reason: refusals()[code], Code: int32(n), //nolint:gosec // of three digits
+		Status:   metav1.StatusFailure, Message: "a fault of the storm", Reason: reasonOf(code), Code: int32(n), //nolint:gosec // of three digits
 		Details: &metav1.StatusDetails{Name: x.On.Name, Group: x.On.Resource.Group, Kind: x.On.Resource.Resource},
 	})
 	resp := x.Answer(n, "application/json", string(body))

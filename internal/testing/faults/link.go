@@ -69,7 +69,7 @@ func (l *Link) instead(x *Exchange, outcome string) (*http.Response, error) {
 	case Hollow:
 		return x.Answer(http.StatusOK, "application/json", `{"apiVersion":"v1","kind":"Status","status":"Success"}`), nil
 	}
-	if _, ok := refusals()[outcome]; ok {
+	if reasonOf(outcome) != "" {
 		return x.Refusal(outcome), nil
 	}
 	return nil, nil
