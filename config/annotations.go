@@ -11,6 +11,11 @@ func (o *Operator) PausedAnnotation() string { return o.domain() + "/paused" }
 // between builds.
 func (o *Operator) AppliedAnnotation() string { return o.domain() + "/applied" }
 
+// BucketLabel returns the key of the label on children that says of which bucket of parents
+// their parent is, "<Domain>/bucket". Its value is a number from 0 to 63. Children have it
+// only where replicas share the parents: see runner.Options.Sharding.
+func (o *Operator) BucketLabel() string { return o.domain() + "/bucket" }
+
 // AdoptAnnotation returns the key of the annotation or label by which an object is
 // offered to the operator that its value names, "<Domain>/adopt": see
 // Child.AdoptOffered.

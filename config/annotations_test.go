@@ -19,6 +19,7 @@ func TestAnnotations(t *testing.T) {
 			o := config.Operator{Domain: tc.domain}
 			require.Equal(t, tc.want+"/paused", o.PausedAnnotation(), tc.reason)
 			require.Equal(t, tc.want+"/applied", o.AppliedAnnotation(), tc.reason)
+			require.Equal(t, tc.want+"/bucket", o.BucketLabel(), tc.reason)
 			require.Equal(t, tc.want+"/adopt", o.AdoptAnnotation(), tc.reason)
 		})
 	}

@@ -252,6 +252,11 @@ func (o *Operator) validateDomain(v *mistakes) {
 	if tracking == ownership {
 		v.add("OwnershipLabel", "%q is the TrackingLabel as well; they must differ", ownership)
 	}
+	for _, own := range [...]struct{ field, label string }{{"TrackingLabel", tracking}, {"OwnershipLabel", ownership}} {
+		if own.label == domain+"/bucket" {
+			v.add(own.field, "%q is the label of the buckets; choose another", own.label)
+		}
+	}
 }
 
 func (o *Operator) validateFinalizers(v *mistakes) {

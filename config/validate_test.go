@@ -192,6 +192,10 @@ func TestValidateFinds(t *testing.T) {
 			"one label can't hold both", func(o *Operator) { o.TrackingLabel = o.OwnershipLabel },
 			[]string{`OwnershipLabel: "managed-by" is the TrackingLabel as well`},
 		},
+		"Bucket": {
+			"it is the label of the buckets", func(o *Operator) { o.TrackingLabel = "roperator.com/bucket"; o.Domain = "" },
+			[]string{`TrackingLabel: "roperator.com/bucket" is the label of the buckets`},
+		},
 		"SameAsDefault": {
 			"defaults count", func(o *Operator) { o.TrackingLabel, o.OwnershipLabel = "example.com/operator", "" },
 			[]string{`OwnershipLabel: "example.com/operator" is the TrackingLabel as well`},

@@ -43,6 +43,9 @@ type Options struct {
 	// Run. Such a channel is Elected() of controller-runtime's manager. Nil: see
 	// LeaderElection.
 	Elected <-chan struct{}
+	// Sharding has replicas share the parents instead of taking turns. The zero value: they
+	// aren't shared.
+	Sharding Sharding
 	// MetricsAddress is where /metrics is served, HealthAddress where /healthz
 	// and /readyz are, as in ":8080"; they may be the same. Empty: nowhere. Beside
 	// /metrics, the subcommand explain learns what the process knows of one parent.
@@ -133,12 +136,36 @@ type LeaderElection struct {
 	LeaseDuration, RenewDeadline, RetryPeriod time.Duration
 }
 
+// Sharding says how replicas share the parents: as shards, each of which is the work of one
+// replica at a time. docs/guide/scale.md says when that is worth it: one process is nearly
+// always enough.
+//
+// A parent's shard follows from its UID. Each shard has a Lease in the namespace of
+// Options.LeaderElection, whose fields hold here, too; nil means its zero value. The replicas hold
+// equally many shards, or one more. One that comes takes its part from the others within 2.2 times
+// RetryPeriod, one that stops hands its shards over within that time, and those of one that has
+// crashed are taken over within LeaseDuration and 2.2 times RetryPeriod. Before a write for a parent, a
+// replica makes sure that it holds the Lease of the shard. The replicas hold the Lease of the undivided
+// operator together: a replica with another number of shards, or without, waits until the last of them has ended,
+// and they wait for it. A Config with DryRun isn't divided.
+//
+// Children get the label config.Operator.BucketLabel, so that the API server sends a replica
+// only those of its own parents. Those that exist already get it by a patch when a shard is taken
+// for the first time. Each replica has MaxConcurrentSyncs passes under way at once, whatever number of
+// shards it has. Metrics have the label shard.
+type Sharding struct {
+	// Shards is how many shards there are: a power of two up to 64, and more than there are ever
+	// replicas, twice as many say, so that they can be spread evenly. 0: the parents aren't divided. It can
+	// be changed by a rolling update: the new replicas begin when the last of the old ones has ended.
+	Shards int
+}
+
 // manager returns the options in the form that package manager takes.
 func (o Options) manager() manager.Options {
 	out := manager.Options{
 		RESTConfig: o.RESTConfig, Logger: o.Logger, Metrics: observe.NewRegistry(o.Metrics), TracerProvider: o.TracerProvider, Elected: o.Elected,
 		MetricsAddress: o.MetricsAddress, HealthAddress: o.HealthAddress, WindowAddress: o.WindowAddress, ShutdownTimeout: o.ShutdownTimeout,
-		ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly, InstallCRDs: o.InstallCRDs, NewWindow: newWindow,
+		Shards: o.Sharding.Shards, ParentMetrics: o.ParentMetrics, ReadOnly: o.ReadOnly, InstallCRDs: o.InstallCRDs, NewWindow: newWindow,
 	}
 	if o.MetricsSecure != nil {
 		out.MetricsSecure = new(access.Security(*o.MetricsSecure))

@@ -163,6 +163,7 @@ func PlanFor(ctx context.Context, cfg config.Operator, h handler.Handler, opts O
 func foresee(ctx context.Context, cfg config.Operator, h handler.Handler, opts Options, edited []plan.Edited) ([]plan.Change, error) {
 	cfg.DryRun = true
 	opts.Metrics = prometheus.NewRegistry() // read by nobody; the user's registry stays as it is
+	opts.Sharding = Sharding{}
 	opts.LeaderElection, opts.Elected, opts.MetricsAddress, opts.HealthAddress, opts.WindowAddress = nil, nil, "", "", ""
 	m, err := manager.New(opts.manager(), manager.Spec{Config: cfg, Handler: h})
 	switch {

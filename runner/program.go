@@ -44,7 +44,7 @@ type Program struct {
 	// MetricsAddress and HealthAddress are the defaults of --metrics-bind-address and
 	// --health-probe-bind-address (empty: ":8080" and ":8081"; "0": nothing is served),
 	// WindowAddress that of --window-bind-address (empty: "0"),
-	// ParentMetrics that of --parent-metrics, InstallCRDs that of --install-crds,
+	// ParentMetrics that of --parent-metrics, Sharding that of --shards, InstallCRDs that of --install-crds,
 	// MetricsSecure that of --metrics-secure and of the flags that go with it.
 	// With LeaderElection, the default of --leader-elect is true; its fields hold either
 	// way. RESTConfig holds unless --kubeconfig or --context is given. With a Logger,
@@ -83,7 +83,7 @@ func (p Program) program() *cli.Program {
 		Name: p.Name, Flags: p.Flags, Rules: p.Rules, Operators: operatorsOf(p.Operators),
 		Defaults: cli.Defaults{
 			RESTConfig: p.Options.RESTConfig, Logger: p.Options.Logger, MetricsAddress: p.Options.MetricsAddress, HealthAddress: p.Options.HealthAddress, WindowAddress: p.Options.WindowAddress,
-			ParentMetrics: p.Options.ParentMetrics, InstallCRDs: p.Options.InstallCRDs,
+			Shards: p.Options.Sharding.Shards, ParentMetrics: p.Options.ParentMetrics, InstallCRDs: p.Options.InstallCRDs,
 		},
 		Run: p.run, Plan: p.plan, Explain: p.explain, Release: p.release, Leave: p.leave, MigrateStorage: p.migrateStorage,
 	}
@@ -121,7 +121,7 @@ func (p Program) run(ctx context.Context, operators []cli.Operator, said cli.Opt
 	if said.MetricsSecure != nil {
 		opts.MetricsSecure = new(MetricsSecurity(*said.MetricsSecure))
 	}
-	if said.LeaderElect {
+	if opts.Sharding.Shards = said.Shards; said.LeaderElect || said.Shards > 0 {
 		opts.LeaderElection = p.election(said)
 	}
 	made := opts.manager()

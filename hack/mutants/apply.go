@@ -10,7 +10,7 @@ func inApply() []mutant {
 		unit("an update that was refused is made again before its fallback", "apply", "apply/anew.go",
 			"	if live, err = x.Client.Update(ctx, a.Kind, a.Ref.Key, \"\", r.body, dryRun); err == nil {\n", "	if false {\n"),
 		unit("only what is watched is held", "apply", "apply/requests.go",
-			"	if x.watched(live) {\n", "	{\n"),
+			"	if x.Watched(live) {\n", "	{\n"),
 		unit("another operator's child isn't claimed", "apply", "apply/adopt.go",
 			"	case s.controlled && !s.foreign:\n", "	case s.controlled:\n"),
 		unit("a delete of what is gone is no error", "apply", "apply/judge.go",

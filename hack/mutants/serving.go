@@ -38,7 +38,7 @@ func inServing() []mutant {
 		unit("what earlier builds have made is left alone with the children", "reconcile", "reconcile/pass.go",
 			"	if err == nil && !resp.KeepChildren {\n		err = p.deleteFormer(ctx)", "	if err == nil {\n		err = p.deleteFormer(ctx)"),
 		unit("what others have made of a former type stays", "reconcile", "reconcile/former.go",
-			"		if res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) && !res.IsDeleting() {", "		if true {"),
+			"		if e.Shard.Owns(parent) && res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) && !res.IsDeleting() {", "		if true {"),
 		unit("what was orphaned of a former type stays", "reconcile", "reconcile/former.go",
 			"!apply.IsChild(p.Settings, p.parent, live)", "false"),
 		unit("what earlier builds have made is deleted once more if that failed", "reconcile", "reconcile/former.go",

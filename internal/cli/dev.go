@@ -31,10 +31,12 @@ func (f *flags) develop(fs *flag.FlagSet) error {
 	switch {
 	case f.dryRun:
 		return errors.New("--dev and --dry-run contradict each other: a dry run writes nothing, and takes no Lease")
+	case given["shards"] && f.shards != 0:
+		return errors.New("--dev and --shards contradict each other: the process works on all parents")
 	case given["leader-elect"] && !f.leaderElect:
 		return errors.New("--dev and --leader-elect=false contradict each other: two operators would write")
 	}
-	f.leaderElect = true
+	f.leaderElect, f.shards = true, 0
 	if !given["log-level"] {
 		f.logLevel = slog.LevelDebug
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/engine/shard"
 )
 
 // flags holds the values of the flags, of whichever subcommand.
@@ -16,7 +17,7 @@ type flags struct {
 	defaults                       Defaults
 	kubeconfig, context, namespace string
 	maxConcurrentSyncs             int
-	parentMetrics                  int
+	parentMetrics, shards          int
 	dryRun, leaderElect, dev       bool
 	leaseNamespace                 string
 	metricsAddress, healthAddress  string
@@ -50,6 +51,11 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
 	case f.parentMetrics < 0:
 		return fmt.Errorf("--parent-metrics: %d is negative", f.parentMetrics)
+	}
+	if f.shards != 0 {
+		if err := shard.Validate(f.shards); err != nil {
+			return fmt.Errorf("--shards: %w", err)
+		}
 	}
 	return errors.Join(f.secure.check(f), f.checkWindow())
 }

@@ -39,6 +39,7 @@ func runSubcommand() subcommand {
 		fs.StringVar(&f.healthAddress, "health-probe-bind-address", f.defaults.healthAddress(), "where /healthz and /readyz are served; 0: nowhere")
 		f.registerWindow(fs)
 		fs.BoolVar(&f.leaderElect, "leader-elect", f.defaults.LeaderElect, leaderElectUsage(f.defaults.Lease.Namespace))
+		fs.IntVar(&f.shards, "shards", f.defaults.Shards, "let replicas share the parents, as this many shards: a power of two up to 64; 0: one works at a time")
 		fs.BoolVar(&f.dev, "dev", false, devUsage)
 		fs.StringVar(&f.leaseNamespace, "leader-elect-resource-namespace", "", leaseNamespaceUsage)
 		fs.BoolVar(&f.installCRDs, "install-crds", f.defaults.InstallCRDs, "install the operator's CustomResourceDefinitions first, and wait until they are served")

@@ -216,6 +216,7 @@ func (c *command) readArguments(o *manifests.Options) error {
 	if err != nil {
 		return err
 	}
+	o.Shards = f.shards
 	if f.guardsWindow() { // on a loopback address, kubectl port-forward alone reaches it, and needs no port
 		o.WindowPort = window
 	}

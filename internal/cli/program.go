@@ -79,6 +79,7 @@ type Defaults struct {
 	ParentMetrics                 int
 	MetricsSecure                 *access.Security // the values of --metrics-secure and its like; nil: it is off
 	LeaderElect                   bool
+	Shards                        int
 	InstallCRDs                   bool
 	// Lease is the one of the election. Without a name it has the first operator's,
 	// without a namespace it is in the Pod's: see lead.Config.
@@ -96,6 +97,7 @@ type Options struct {
 	MetricsAddress, HealthAddress string           // empty: nothing is served
 	WindowAddress                 string           // empty: no window is
 	LeaderElect                   bool             // whether replicas take turns
+	Shards                        int              // into how many shards replicas divide the parents; 0: they don't
 	ParentMetrics                 int              // of how many parents there are metrics at most
 	InstallCRDs                   bool             // whether config.Operator.CRDs are installed at the start
 	AllowNarrowedCRDs             bool             // whether that is done where it is refused otherwise

@@ -44,7 +44,7 @@ func subcommands() []subcommand {
 // server was found.
 func (c *command) options() (Options, error) {
 	opts := Options{
-		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, InstallCRDs: c.flags.installCRDs, AllowNarrowedCRDs: c.flags.allowNarrowedCRDs, ParentMetrics: c.flags.parentMetrics,
+		RESTConfig: c.program.Defaults.RESTConfig, Logger: c.log, LogLinesDropped: c.lost, LeaderElect: c.flags.leaderElect, Shards: c.flags.shards, InstallCRDs: c.flags.installCRDs, AllowNarrowedCRDs: c.flags.allowNarrowedCRDs, ParentMetrics: c.flags.parentMetrics,
 		MetricsAddress: listenAt(c.flags.metricsAddress), HealthAddress: listenAt(c.flags.healthAddress), WindowAddress: listenAt(c.flags.windowAddress),
 	}
 	opts.MetricsSecure = c.flags.secure.security()

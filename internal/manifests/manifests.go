@@ -119,6 +119,9 @@ func (in *installation) parts(operators []config.Operator) (parts []part, warnin
 	}
 	needed.grant(in.Rules, in.Roles)
 	election := catalog.LeaseRules(cmp.Or(in.Lease.Name, operators[0].Name))
+	if in.Shards > 0 {
+		election = catalog.ShardRules()
+	}
 	return []part{
 		{"service-account", true, "", []any{in.serviceAccount()}},
 		{"rights", true, "", in.rights(needed)},

@@ -42,6 +42,9 @@ type Options struct {
 	// without a namespace it is where the operators are installed.
 	Lease types.NamespacedName
 
+	// Shards is into how many shards the replicas divide the parents; 0: they take turns.
+	Shards int
+
 	// InstallsCRDs says that the program does what InstallCRDs asks for unless an argument
 	// says otherwise.
 	InstallsCRDs   bool

@@ -101,11 +101,31 @@ func writeScript(seed uint64) *script {
 			s.Options = append(s.Options, option)
 		}
 	}
+	if rng := rand.New(rand.NewPCG(seed, 5)); rng.IntN(4) == 0 {
+		s.share(rng, length)
+	}
 	if s.is(inNamespaces) { // one that isn't theirs
 		s.Actions = append(s.Actions, action{Verb: "create", Args: []string{"p4", value(), "2"}})
 	}
 	slices.SortStableFunc(s.Actions, func(a, b action) int { return int(a.At - b.At) })
 	return s
+}
+
+// share lets the replicas share the parents, and come and go more often.
+func (s *script) share(rng *rand.Rand, length time.Duration) {
+	s.Replicas = 2 + rng.IntN(2)
+	s.Options = append(s.Options, withShards)
+	if rng.IntN(2) == 0 {
+		s.Options = append(s.Options, dividing)
+		s.Actions = append(s.Actions, action{At: time.Duration(5+rng.IntN(20)) * time.Second, Verb: []string{"kill", "stop"}[rng.IntN(2)], Args: []string{"replica-0"}})
+	}
+	for range 1 + rng.IntN(5) {
+		a := action{At: time.Duration(rng.Int64N(int64(length))).Round(time.Millisecond), Args: []string{fmt.Sprint("replica-", rng.IntN(s.Replicas))}}
+		if a.Verb = []string{"kill", "stop", "cut-lease"}[rng.IntN(3)]; a.Verb == "cut-lease" {
+			a.Args = append(a.Args, fmt.Sprint(12+rng.IntN(30), "s"))
+		}
+		s.Actions = append(s.Actions, a)
+	}
 }
 
 // inNamespace returns the key of an object, whose namespace follows from the

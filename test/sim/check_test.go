@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"path"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/resource"
@@ -157,6 +159,9 @@ func (p *process) checkWrite(x *faults.Exchange) {
 			p.Violated("%s: %s is an update of whatever is there", p.Name, name)
 		}
 	case http.MethodDelete:
+		if strings.Contains(name, "/leases/") {
+			return // a member's own, or that of one that has died
+		}
 		p.checkFailed(name)
 		var opts metav1.DeleteOptions
 		if json.Unmarshal(body, &opts) != nil || opts.Preconditions == nil || opts.Preconditions.UID == nil {
@@ -253,9 +258,53 @@ func (p *process) checkLease(x *faults.Exchange) {
 		p.Violated("%s: %s without a lease", p.Name, name)
 		return
 	}
-	if holder, _ := lease.Field("spec", "holderIdentity"); holder != p.Name {
+	switch holder, _ := lease.Field("spec", "holderIdentity"); holder {
+	case p.Name:
+	case fmt.Sprint("shards/", shards):
+		p.checkShard(x)
+	default:
 		p.Violated("%s: %s while %v holds the lease", p.Name, name, holder)
 	}
+}
+
+// checkShard holds the start of a write against the lease of the parent's shard.
+func (p *process) checkShard(x *faults.Exchange) {
+	var holders []any
+	for _, parent := range p.parentsOf(x) {
+		at := shard.Bucket(parent) * shards / shard.Buckets
+		lease := p.server.Get(fakeapi.Leases().Type, inNamespace(fmt.Sprint("lease-shard-", at)))
+		if lease == nil {
+			continue
+		}
+		holder, _ := lease.Field("spec", "holderIdentity")
+		if holder == p.Name {
+			p.count(sawShard)
+			return
+		}
+		holders = append(holders, holder)
+	}
+	p.Violated("%s: %s while %v hold the leases of its shards", p.Name, x.Name, holders)
+}
+
+// parentsOf returns the parents for which a write may be: those that its body names, that of
+// the child as it is, and the one that has the name. A parent may have come anew.
+func (p *process) parentsOf(x *faults.Exchange) []types.UID {
+	sent := metaIn(x.Sent).Metadata
+	out := []types.UID{types.UID(sent.Labels[tracking])}
+	name := parentOf(x.Name)
+	if x.On.Resource.Resource == "parents" {
+		name, out = x.On.Name, append(out, sent.UID)
+	}
+	if parent := p.server.Get(parentType(), inNamespace(name)); parent != nil {
+		out = append(out, parent.UID())
+	}
+	for _, child := range p.live() {
+		if kind := strings.ToLower(child.Type().Kind) + "s"; kind == x.On.Resource.Resource && child.Name() == x.On.Name {
+			tracked, _ := child.Label(tracking)
+			out = append(out, types.UID(tracked), metaController(child))
+		}
+	}
+	return slices.DeleteFunc(out, func(uid types.UID) bool { return uid == "" })
 }
 
 // checkForeign sees to it that what is nobody's is as its creator left it. Only

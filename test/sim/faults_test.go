@@ -120,7 +120,7 @@ func noted() []string {
 		"unmark child", "replace child", "revert child", "occupy child", "copy child",
 		"compact", "break-watches", "bookmark", "outage", "kill", "stop", "lag", "catch-up",
 		"put", "drop", "redo", "refer", sawUnrelated,
-		"fail child", "recover child", "break", "unbreak", "freeze", "thaw", sawStep, sawGate, sawReady, sawTeardown,
+		"fail child", "recover child", "break", "unbreak", "freeze", "thaw", sawStep, sawGate, sawReady, sawTeardown, sawShard,
 	}
 }
 
@@ -138,6 +138,7 @@ const (
 	sawGate        = "creation behind a gate"
 	sawReady       = "parent that is ready"
 	sawTeardown    = "deletion in order"
+	sawShard       = "write for a parent of a shard"
 )
 
 // compact is what a request meets before which all is forgotten that was, such as the rest of a

@@ -53,6 +53,10 @@ func (w *world) checkWatches() {
 	w.mu.Lock()
 	running := slices.Collect(maps.Values(w.mu.processes))
 	w.mu.Unlock()
+	most := 1
+	if w.script.is(withShards) { // each of which is an engine
+		most = shards
+	}
 	for _, p := range running {
 		p.mu.Lock()
 		open := maps.Clone(p.mu.watches)
@@ -60,7 +64,7 @@ func (w *world) checkWatches() {
 		for r, n := range open {
 			_, wanted := refs[r]
 			together := r.Name == "" && r.Selector == "" && many[r] > mostWatches*3/4
-			if n > 0 && !wanted && !together || n > 1 {
+			if n > 0 && !wanted && !together || n > most {
 				w.Violated("%s has %d watches of %s", p.Name, n, r)
 			}
 		}

@@ -31,6 +31,8 @@ const (
 	inChain       = "chain"       // each of which needs the one before
 	twoAtOnce     = "two-at-once" // of which two may be unavailable
 	withTeardown  = "teardown"    // children of a parent that ends are deleted type by type
+	withShards    = "shards"      // the replicas share the parents
+	dividing      = "dividing"    // but for the first process, which has all of them
 )
 
 func (s *script) is(option string) bool { return slices.Contains(s.Options, option) }

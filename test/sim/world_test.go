@@ -34,6 +34,7 @@ func partType() resource.Type {
 const (
 	operatorName = "simulated"
 	finalizer    = "roperator.com/" + operatorName
+	shards       = 4
 	tracking     = "roperator.com/parent-uid"
 	ownership    = "roperator.com/operator"
 )
@@ -75,6 +76,9 @@ func run(s *script, d *dice) *report {
 	w := &world{Diary: faults.NewDiary(), script: s, dice: d, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
 	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), parts(), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Leases(),
 		fakeapi.Custom(sourceType(), "sources"), fakeapi.Kind{Type: zoneType(), Plural: "zones", ClusterScoped: true, Status: true, Generation: true})
+	if s.is(withShards) { // which the hash of short UIDs wouldn't tell apart
+		w.server.NameUIDs()
+	}
 	if s.is(byLists) {
 		w.server.RefuseWatchLists()
 	}
@@ -202,6 +206,9 @@ func (w *world) replica(ctx context.Context, name string) {
 		}
 		if w.script.Replicas > 1 {
 			opts.LeaderElection = &runner.LeaderElection{Namespace: "ns", Name: "lease", Identity: p.Name}
+		}
+		if w.script.is(withShards) && (!w.script.is(dividing) || n > 1 || name != "replica-0") {
+			opts.Sharding.Shards = shards
 		}
 		w.Note("%s starts", p.Name)
 		ended := make(chan struct{})

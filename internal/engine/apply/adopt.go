@@ -77,7 +77,7 @@ func (x *Executor) claimOn(live *resource.Resource, s *standing) claimKind {
 		return claimEnds
 	case s.child && x.contradicts(live):
 		return claimStillThere
-	case s.child:
+	case s.child && x.Watched(live):
 		return claimArrived
 	case s.controlled && !s.foreign:
 		return claimControlled

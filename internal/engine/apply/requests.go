@@ -50,17 +50,9 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 // store. It leaves out what no watch delivers, such as a child whose labels a webhook has
 // taken off: the store would never learn that it is gone.
 func (x *Executor) keep(live *resource.Resource) {
-	if x.watched(live) {
+	if x.Watched(live) {
 		x.Owner.Displaced(x.Store.Wrote(live), object.RefOf(live))
 	}
-}
-
-// watched says whether the labels of an object are those of the children that are
-// watched.
-func (x *Executor) watched(live *resource.Resource) bool {
-	owned, _ := live.Label(x.Config.OwnershipLabel)
-	_, tracked := live.Label(x.Config.TrackingLabel)
-	return owned == x.Config.Name && tracked
 }
 
 // written returns the result of a write of a child, and puts the API server's

@@ -60,6 +60,18 @@ func LeaseRights(namespace, lease string) []Right {
 	return rights
 }
 
+// ShardRights returns the rights that it takes to share the parents by Leases.
+func ShardRights(namespace string) []Right {
+	var rights []Right
+	for _, rule := range ShardRules() {
+		for _, r := range rightsOf(rule, Right{Namespaced: true, Namespace: namespace}) {
+			r.Required = r.Verb != "delete"
+			rights = append(rights, r)
+		}
+	}
+	return rights
+}
+
 // ReviewRights returns the rights that it takes to protect metrics. Without them nobody
 // gets those, and the operator does its work.
 func ReviewRights() []Right {
@@ -111,6 +123,9 @@ func (s *Settings) NamespacesOf(k *Kind) []string {
 func (s *Settings) SelectorOf(k *Kind) string {
 	if k == s.Types.Parent {
 		return s.Config.ParentSelector
+	}
+	if s.Shard.Divides() {
+		return s.ChildSelector() + "," + s.Shard.BucketSelector(s.Bucket)
 	}
 	return s.ChildSelector()
 }

@@ -47,6 +47,14 @@ func LeaseRules(lease string) []rbacv1.PolicyRule {
 	}
 }
 
+// ShardRules returns the rules to share the parents by Leases, in the Leases' namespace. They name no
+// Lease: each replica has one of its own.
+func ShardRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, Verbs: []string{"get", "list", "create", "update", "delete"},
+	}}
+}
+
 // ReviewRules returns the rules to ask who somebody is and what they may do, in the whole
 // cluster.
 func ReviewRules() []rbacv1.PolicyRule {

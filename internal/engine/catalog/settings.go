@@ -2,11 +2,14 @@ package catalog
 
 import (
 	"slices"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -22,6 +25,10 @@ type Settings struct {
 	Finalizer string // the operator's finalizer on parents
 	Finalizes bool   // the handler has something to finalize
 	Holds     bool   // a parent gets the finalizer: for the handler, or for the sake of its children
+	// Bucket is the label of children that says of which bucket their parent is. It is set
+	// only where parents are divided among replicas.
+	Bucket string
+	Shard  shard.Shard // the parents that are the operator's
 
 	selector labels.Selector // selects parents; nil selects all
 }
@@ -37,6 +44,7 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 		Offer:     cfg.AdoptAnnotation(),
 		Finalizer: cfg.Domain + "/" + cfg.Name,
 		Finalizes: finalizes(cfg.Finalizer, h),
+		Bucket:    cfg.BucketLabel(),
 	}
 	s.Holds = s.Finalizes || cfg.Teardown == config.TeardownOrdered || slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Retain })
 	if cfg.ParentSelector != "" {
@@ -49,6 +57,13 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 func (s *Settings) WithTypes(types *Catalog) *Settings {
 	out := *s
 	out.Types = types
+	return &out
+}
+
+// OfShard returns the settings for the parents of a shard.
+func (s *Settings) OfShard(of shard.Shard) *Settings {
+	out := *s
+	out.Shard = of
 	return &out
 }
 
@@ -79,10 +94,41 @@ func (s *Settings) Selects(parent *resource.Resource) bool {
 	return s.selector == nil || s.selector.Matches(labels.Set(parent.Labels()))
 }
 
-// ChildSelector returns the label selector with which children are watched: the
-// operator's ownership label, and a tracking label of any value.
+// ChildSelector returns the label selector of the operator's children: its ownership label,
+// and a tracking label of any value.
 func (s *Settings) ChildSelector() string {
 	return labels.Set{s.Config.OwnershipLabel: s.Config.Name}.String() + "," + s.Config.TrackingLabel
+}
+
+// UnstampedSelector returns the label selector of the operator's children that don't say of
+// which bucket their parent is.
+func (s *Settings) UnstampedSelector() string { return s.ChildSelector() + ",!" + s.Bucket }
+
+// Watched says whether the labels of an object are those of the children that are watched.
+func (s *Settings) Watched(res *resource.Resource) bool {
+	owned, _ := res.Label(s.Config.OwnershipLabel)
+	_, tracked := res.Label(s.Config.TrackingLabel)
+	if owned != s.Config.Name || !tracked || !s.Shard.Divides() {
+		return owned == s.Config.Name && tracked
+	}
+	bucket, _ := res.Label(s.Bucket)
+	return s.Shard.Has(bucket)
+}
+
+// Label gives labels, the JSON value of an object's labels, those that the engine gives to
+// the children of the parent with this UID.
+func (s *Settings) Label(labels map[string]any, parent types.UID) {
+	labels[s.Config.TrackingLabel] = string(parent)
+	labels[s.Config.OwnershipLabel] = s.Config.Name
+	if s.Shard.Divides() {
+		labels[s.Bucket] = strconv.Itoa(shard.Bucket(parent))
+	}
+}
+
+// LabelNames returns the names of the labels that the engine gives to children, or gave
+// them while parents were divided.
+func (s *Settings) LabelNames() [3]string {
+	return [...]string{s.Config.TrackingLabel, s.Config.OwnershipLabel, s.Bucket}
 }
 
 // OwnerReference returns the owner reference that a child of parent gets, as JSON

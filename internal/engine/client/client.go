@@ -39,6 +39,9 @@ type Client struct {
 	observed     *observing       // what is kept of the objects that lists and watches deliver
 	warnings     warnings         // of the API server
 	readOnly     bool             // see ReadOnly
+	division     *division        // nil: the parents aren't divided
+	// dial returns a REST client that decodes what it gets in this way.
+	dial func(wireSerializer) (rest.Interface, error)
 }
 
 // New returns a client for the requests of an operator, which is the field manager
@@ -48,14 +51,22 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 	cfg := rest.CopyConfig(l.Config)
 	observed := &observing{held: heldFields{manager: operator}}
 	observed.held.wanted.Store(true)
-	cfg.NegotiatedSerializer = wireSerializer{observed}
 	cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 	cfg.WarningHandler = rest.NoWarnings{} // Client.warn tells of them, each once
-	rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
+	dial := func(decoded wireSerializer) (rest.Interface, error) {
+		cfg := rest.CopyConfig(cfg)
+		cfg.NegotiatedSerializer = decoded
+		rc, err := rest.UnversionedRESTClientForConfigAndClient(cfg, httpClient)
+		if err != nil {
+			return nil, fmt.Errorf("client: %w", err)
+		}
+		return rc, nil
 	}
-	c := &Client{rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed}
+	rc, err := dial(wireSerializer{observed: observed})
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{dial: dial, rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed}
 	if cfg.UserAgent == "" {
 		c.agent = userAgent(operator)
 	}
@@ -91,7 +102,11 @@ func (c *Client) about(verb string, k *catalog.Kind, key types.NamespacedName, s
 // sets the User-Agent, although the transport would do so too: the transport would have
 // to copy the request for it.
 func (c *Client) among(verb string, k *catalog.Kind, namespace string) *rest.Request {
-	req := c.rest.Verb(verb).AbsPath(k.APIPath()).Resource(k.GVR.Resource)
+	through := c.rest
+	if c.shardOf(k.Type).Divides() {
+		through = c.division.rest
+	}
+	req := through.Verb(verb).AbsPath(k.APIPath()).Resource(k.GVR.Resource)
 	if k.Namespaced && namespace != "" {
 		req = req.Namespace(namespace)
 	}

@@ -24,6 +24,7 @@ func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, op
 }
 
 func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.ListOptions) *rest.Request {
+	opts.ShardSelector = c.shardOf(k.Type).Selector() // an API server that doesn't know it sends all
 	return c.among(http.MethodGet, k, namespace).SpecificallyVersionedParams(&opts, c.params, schema.GroupVersion{Version: "v1"})
 }
 
@@ -37,7 +38,7 @@ func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind,
 	if err != nil {
 		return nil, redacted(k, asked(k, "list", "", "", nil), err)
 	}
-	return decodeList(k, raw, o)
+	return decodeList(k, raw, o, c.shardOf(k.Type))
 }
 
 // Newest returns the newest resourceVersion that there is, by a list of one object at

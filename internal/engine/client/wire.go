@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -55,8 +56,9 @@ func (l *WireList) GetObjectKind() schema.ObjectKind { return schema.EmptyObject
 func (l *WireList) DeepCopyObject() runtime.Object { return l }
 
 // decodeList decodes a list of objects of type k. It adds the type to the items,
-// since those of built-in types come without apiVersion and kind.
-func decodeList(k *catalog.Kind, raw []byte, o *observing) (*WireList, error) {
+// since those of built-in types come without apiVersion and kind. It leaves those out that
+// are of another shard.
+func decodeList(k *catalog.Kind, raw []byte, o *observing, only shard.Shard) (*WireList, error) {
 	t := k.Type
 	var list struct {
 		Kind     string            `json:"kind"`
@@ -77,6 +79,9 @@ func decodeList(k *catalog.Kind, raw []byte, o *observing) (*WireList, error) {
 	for i, item := range list.Items {
 		if len(item) < 2 || item[0] != '{' {
 			return nil, fmt.Errorf("%s list: item %d isn't an object", t, i)
+		}
+		if only.Divides() && isForeign(item, only) {
+			continue
 		}
 		buf = append(append(buf[:0], head...), item[1:]...)
 		res, err := resource.New(buf)
@@ -126,7 +131,10 @@ func (c wireCodec) Decode(data []byte, _ *schema.GroupVersionKind, _ runtime.Obj
 // A wireSerializer makes client-go's REST client decode with the code of this
 // package: streams with framer, their events with eventCodec, and objects with
 // wireCodec.
-type wireSerializer struct{ observed *observing }
+type wireSerializer struct {
+	observed *observing
+	only     shard.Shard // whose objects alone streams have
+}
 
 // metaScheme returns a scheme with the types of the protocol itself, such as
 // ListOptions.
@@ -140,11 +148,11 @@ func (s wireSerializer) SupportedMediaTypes() []runtime.SerializerInfo {
 	return []runtime.SerializerInfo{{
 		MediaType: "application/json", MediaTypeType: "application", MediaTypeSubType: "json",
 		EncodesAsText: true,
-		Serializer:    wireCodec(s),
+		Serializer:    wireCodec{s.observed},
 		StreamSerializer: &runtime.StreamSerializerInfo{
 			EncodesAsText: true,
 			Serializer:    eventCodec{},
-			Framer:        framer{},
+			Framer:        framer{s.only},
 		},
 	}}
 }

@@ -13,6 +13,7 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
@@ -31,21 +32,26 @@ const (
 )
 
 // A framer cuts a stream of JSON objects into frames.
-type framer struct{}
+type framer struct {
+	only shard.Shard // whose objects alone there are frames of
+}
 
-func (framer) NewFrameReader(body io.ReadCloser) io.ReadCloser { return &frameReader{body: body} }
-func (framer) NewFrameWriter(w io.Writer) io.Writer            { return w }
+func (f framer) NewFrameReader(body io.ReadCloser) io.ReadCloser {
+	return &frameReader{body: body, only: f.only}
+}
+func (framer) NewFrameWriter(w io.Writer) io.Writer { return w }
 
 // A frameReader returns one JSON object, a frame, with each Read. It finds the end
 // of an object by counting brackets, and leaves it to the decoder to refuse a
 // malformed one. Close may be called concurrently with Read; nothing else may.
 type frameReader struct {
 	body io.ReadCloser
-	mem  []byte // the whole buffer
-	buf  []byte // the part of mem that has been read from body and not been returned
-	pos  int    // how far buf has been scanned; its frame begins at 0
-	rest []byte // the part of buf that the next Read returns: the rest of a frame
-	used int    // the length of the frame at the beginning of buf that Read returns
+	only shard.Shard // frames that tell of an object of another one are left out
+	mem  []byte      // the whole buffer
+	buf  []byte      // the part of mem that has been read from body and not been returned
+	pos  int         // how far buf has been scanned; its frame begins at 0
+	rest []byte      // the part of buf that the next Read returns: the rest of a frame
+	used int         // the length of the frame at the beginning of buf that Read returns
 
 	depth    int  // of brackets, at pos
 	inString bool // pos is within a string
@@ -58,9 +64,12 @@ func (r *frameReader) Close() error { return r.body.Close() }
 // with io.ErrShortBuffer, and the next Read returns the rest. If the stream ends
 // within a frame, the error is io.ErrUnexpectedEOF.
 func (r *frameReader) Read(data []byte) (int, error) {
-	if len(r.rest) == 0 {
+	for len(r.rest) == 0 {
 		if err := r.next(); err != nil {
 			return 0, err
+		}
+		if r.drops(r.rest) {
+			r.rest = nil
 		}
 	}
 	n := copy(data, r.rest)

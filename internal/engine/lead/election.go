@@ -62,13 +62,17 @@ func Run(ctx context.Context, fatal func(error), l *Lease, work func(ctx, passes
 // newElector returns an elector that closes leading when this process has got the
 // lease.
 func (l *Lease) newElector(ctx context.Context, leading chan<- struct{}) (*leaderelection.LeaderElector, error) {
+	// A replica that waits reads the lease at intervals of up to 2.2 times this
+	// period, and counts LeaseDuration from the read that saw the last renewal.
+	// Both delays together must be no longer than is promised: 2.2 times
+	// Config.RetryPeriod.
+	period := l.config.RetryPeriod / 2
+	if l.part != nil {
+		period = l.config.RetryPeriod // nobody waits by reading a shard's Lease: Members lists them
+	}
 	return leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: l, LeaseDuration: l.config.LeaseDuration, RenewDeadline: l.config.RenewDeadline,
-		// A replica that waits reads the lease at intervals of up to 2.2 times this
-		// period, and counts LeaseDuration from the read that saw the last renewal.
-		// Both delays together must be no longer than is promised: 2.2 times
-		// Config.RetryPeriod.
-		RetryPeriod:     l.config.RetryPeriod / 2,
+		RetryPeriod:     period,
 		ReleaseOnCancel: true,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(context.Context) { close(leading) },

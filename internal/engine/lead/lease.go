@@ -28,6 +28,7 @@ type Lease struct {
 	log    *slog.Logger
 	leases coordinationv1.LeasesGetter // without the annotations of a takeover
 	own    claim                       // what TakeOver was called with; zero: it wasn't
+	part   *part                       // set if this is a shard's Lease, which nobody takes over; nil: it isn't
 	first  struct {                    // how the Lease of the present holder was first seen; for ask alone
 		holder  string
 		renewed time.Time

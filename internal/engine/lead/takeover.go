@@ -76,6 +76,10 @@ func (l *Lease) takesOver() bool { return l.own.Identity != "" }
 // mark sets the annotations of a Lease as it is about to be written, and the holder if
 // the lease is released to a process that has asked for it.
 func (l *Lease) mark(lease *coordination.Lease) error {
+	if l.part != nil {
+		l.part.mark(lease)
+		return nil
+	}
 	request, asked := claimOf(lease, annotationRequest)
 	holder := holderOf(lease)
 	leads := holder == l.Identity()
@@ -178,6 +182,10 @@ func (l *Lease) seesRenewals(lease *coordination.Lease) bool {
 // unheeded returns the error about a holder that heeds no request.
 func (l *Lease) unheeded(lease *coordination.Lease) error {
 	holder := holderOf(lease)
+	if n, divided := dividedInto(holder); divided {
+		return fmt.Errorf("Lease %s: the operator is divided into %d shards, and its members hold the lease together, so that none of them can hand it over; "+
+			"scale the deployed operator to zero first", l.Describe(), n)
+	}
 	if taken, ok := claimOf(lease, annotationTaken); ok && taken.Identity == holder {
 		return fmt.Errorf("Lease %s: %s has taken it over, since %s; it is free again when that process ends",
 			l.Describe(), taken.By, taken.Since.Format(time.RFC3339))
@@ -244,6 +252,10 @@ type annotatedRequests struct {
 // this process takes over.
 func (a annotatedRequests) Get(ctx context.Context, name string, opts metav1.GetOptions) (*coordination.Lease, error) {
 	read, err := a.LeaseInterface.Get(ctx, name, opts)
+	if a.lease.part != nil {
+		a.lease.part.free(read)
+		return read, err
+	}
 	if err == nil {
 		a.lease.heed(ctx, read)
 		a.lease.ask(ctx, a.LeaseInterface, read)

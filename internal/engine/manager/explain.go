@@ -52,9 +52,9 @@ func (m *Manager) explainPage(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "name: missing; write ?namespace=NAMESPACE&name=NAME", http.StatusBadRequest)
 		return
 	}
-	known := explain.Process{}
-	if e := o.begun(); e != nil {
-		known = e.Known(types.NamespacedName{Namespace: query.Get("namespace"), Name: query.Get("name")})
+	known, parent := explain.Process{}, types.NamespacedName{Namespace: query.Get("namespace"), Name: query.Get("name")}
+	if e := m.engineOf(o, parent); e != nil {
+		known = e.Known(parent)
 	}
 	m.sign(&known)
 	body, err := json.Marshal(known)
@@ -94,10 +94,13 @@ func (m *Manager) leads() bool {
 		}
 	}
 	m.mu.Lock()
-	lease := m.mu.lease
+	lease, members := m.mu.lease, m.mu.members
 	m.mu.Unlock()
+	if members != nil {
+		return len(members.Held()) > 0
+	}
 	if lease == nil {
-		return m.opts.LeaderElection == nil
+		return m.opts.LeaderElection == nil // where parents are divided, there always is one
 	}
 	return lease.Held()
 }

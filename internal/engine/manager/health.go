@@ -32,21 +32,27 @@ type check struct {
 // parents refer to is broken.
 func (m *Manager) checks() []check {
 	var checks []check
-	for _, o := range m.operators {
+	if members := m.sharing(); members != nil {
+		checks = append(checks, check{name: "shards", err: members.Joined()})
+	}
+	for _, o := range m.running() {
 		e := o.begun()
-		if e == nil {
-			checks = append(checks, check{name: "start/" + o.cfg.Name, err: errors.New("runner: not started yet")})
+		switch {
+		case e == nil:
+			checks = append(checks, check{name: "start/" + o.name(), err: errors.New("runner: not started yet")})
 			continue
+		case o.shard.Divides() && !e.HasSynced():
+			continue // a shard that has just been taken is no reason to send nobody here
 		}
-		checks = append(checks, check{name: "passes/" + o.cfg.Name, err: e.Overdue()})
+		checks = append(checks, check{name: "passes/" + o.name(), err: e.Overdue()})
 		for _, related := range o.cfg.Related {
-			checks = append(checks, check{name: "related/" + o.cfg.Name + "/" + related.Type.String(), err: e.RelatedBroken(related.Type)})
+			checks = append(checks, check{name: "related/" + o.name() + "/" + related.Type.String(), err: e.RelatedBroken(related.Type)})
 		}
 		for _, w := range e.Running() {
-			checks = append(checks, check{name: "informer/" + o.cfg.Name + "/" + w.Name(), err: w.Ready()})
+			checks = append(checks, check{name: "informer/" + o.name() + "/" + w.Name(), err: w.Ready()})
 		}
 		for _, missing := range e.Missing() {
-			c := check{name: "type/" + o.cfg.Name + "/" + missing.Type.String(), err: missing.Err}
+			c := check{name: "type/" + o.name() + "/" + missing.Type.String(), err: missing.Err}
 			if missing.Optional {
 				c.err, c.note = nil, "not served; it is optional"
 			}
@@ -68,7 +74,7 @@ func (m *Manager) Healthy() error {
 		return lease.Lost()
 	}
 	var errs []error
-	for _, o := range m.operators {
+	for _, o := range m.running() {
 		if e := o.begun(); e != nil {
 			errs = append(errs, e.Stuck())
 		}

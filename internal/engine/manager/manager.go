@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/engine/access"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -33,6 +34,7 @@ type Options struct {
 	TracerProvider                trace.TracerProvider // nil: no spans are made
 	LeaderElection                *lead.Config         // nil: no election
 	Elected                       <-chan struct{}      // closed once this process leads; nil: see LeaderElection
+	Shards                        int                  // into how many shards replicas divide the parents; 0: they aren't divided
 	MetricsAddress, HealthAddress string               // empty: nothing is served
 	MetricsSecure                 *access.Security     // nil: what is served at MetricsAddress is open
 	ShutdownTimeout               time.Duration        // 0: 30 s
@@ -83,7 +85,9 @@ type Manager struct {
 	mu struct {
 		sync.Mutex
 		started bool
-		lease   *lead.Lease // nil until Start has made it, and without an election
+		lease   *lead.Lease         // nil until Start has made it, and without an election
+		members *lead.Members       // nil until Start has made them, and where parents aren't divided
+		shards  map[int][]*operator // the operators of the shards that this process holds
 	}
 }
 
@@ -116,6 +120,9 @@ func New(opts Options, specs ...Spec) (*Manager, error) {
 	}
 	if opts.LeaderElection != nil && opts.Elected != nil {
 		return nil, errors.New("runner: Options: LeaderElection and Elected are both set; there must be one election")
+	}
+	if err := m.checkShards(); err != nil {
+		return nil, err
 	}
 	if opts.LeaderElection != nil {
 		if err := opts.LeaderElection.Validate(); err != nil {
@@ -207,6 +214,9 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 		}
 		return err
 	}
+	if m.divides() {
+		return m.divided(ctx, l)
+	}
 	var lock *lead.Lease
 	guarded := l
 	if m.elects() {
@@ -221,21 +231,27 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 			m.restart()
 		}
 	}()
-	engines, err := m.newEngines(ctx, guarded)
+	engines, err := newEngines(ctx, guarded, m.operators)
 	defer closeAll(engines)
 	if err != nil || engines == nil {
 		return err
 	}
-	if err := m.checkRights(ctx, l, engines, lock); err != nil || ctx.Err() != nil {
+	var needed []catalog.Right
+	if lock != nil {
+		needed = catalog.LeaseRights(lock.Key().Namespace, lock.Key().Name)
+	}
+	if err := m.checkRights(ctx, l, engines, needed); err != nil || ctx.Err() != nil {
 		return err
 	}
 	m.tellOpenMetrics(ctx)
-	return m.run(ctx, engines, lock)
+	return m.run(ctx, m.operators, engines, lock != nil || m.opts.Elected != nil, func(ctx context.Context, stop func(error), work passesUntil) error {
+		return m.lead(ctx, stop, lock, work)
+	})
 }
 
 // HasElection says whether Start itself waits until this process leads.
 func (m *Manager) HasElection() bool {
-	return m.opts.LeaderElection != nil || m.opts.Elected != nil
+	return m.opts.LeaderElection != nil || m.opts.Elected != nil || m.opts.Shards > 0
 }
 
 // Engine returns the engine of the first operator, nil before Start has connected
@@ -246,7 +262,7 @@ func (m *Manager) Engine() *reconcile.Engine {
 
 // elects says whether there is an election: dry runs need none.
 func (m *Manager) elects() bool {
-	if m.opts.LeaderElection == nil {
+	if m.opts.LeaderElection == nil && m.opts.Shards == 0 {
 		return false
 	}
 	for _, o := range m.operators {
@@ -278,10 +294,10 @@ func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
 // newEngines connects every operator to the API server. Beside an error it returns
 // the engines of the operators that could connect, for the caller to close. It
 // returns nil without an error if ctx has ended.
-func (m *Manager) newEngines(ctx context.Context, l *client.Link) ([]*reconcile.Engine, error) {
-	engines, errs := make([]*reconcile.Engine, len(m.operators)), make([]error, len(m.operators))
+func newEngines(ctx context.Context, l *client.Link, operators []*operator) ([]*reconcile.Engine, error) {
+	engines, errs := make([]*reconcile.Engine, len(operators)), make([]error, len(operators))
 	var wg sync.WaitGroup
-	for i, o := range m.operators {
+	for i, o := range operators {
 		wg.Go(func() { engines[i], errs[i] = o.connect(ctx, l) })
 	}
 	wg.Wait()

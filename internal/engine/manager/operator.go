@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
 )
@@ -25,6 +26,10 @@ type operator struct {
 	handler handler.Handler
 	opts    *Options // the manager's
 	log     *slog.Logger
+
+	shard shard.Shard      // whose parents are the operator's; the zero value: all are
+	slots chan struct{}    // see reconcile.Config; nil: there is one engine
+	kept  *journal.Journal // nil: each engine has its own, if it has one
 
 	departedWithin string         // see Spec
 	tap            *recording.Tap // of handler; nil: there is no window
@@ -82,7 +87,7 @@ func (o *operator) begun() *reconcile.Engine {
 // unregister in the end. It returns nil without an error if ctx has ended.
 func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engine, error) {
 	counted := observe.NewMetrics()
-	counted.OfParents(o.opts.ParentMetrics)
+	counted.OfParents(o.parentMetrics())
 	httpClient := l.As(o.cfg.Name, counted)
 	c, err := client.New(l, httpClient, o.cfg.Name, counted, o.log)
 	if err != nil {
@@ -90,6 +95,9 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	}
 	if o.opts.ReadOnly {
 		c.ReadOnly()
+	}
+	if err := c.Divide(o.cfg.Parent, o.shard); err != nil {
+		return nil, err
 	}
 	finder, err := catalog.NewFinder(l.Config, httpClient)
 	if err != nil {
@@ -122,13 +130,13 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 		}
 		related.DropHeldFields()
 	}
-	var kept *journal.Journal
-	if o.opts.keepsJournal() {
+	kept := o.kept
+	if kept == nil && o.opts.keepsJournal() {
 		kept = journal.New()
 	}
 	e := reconcile.New(reconcile.Config{
 		Journal:  kept,
-		Settings: catalog.NewSettings(o.cfg, o.handler, types), Handler: o.handler, Client: c, Events: sink, Metrics: counted,
+		Settings: catalog.NewSettings(o.cfg, o.handler, types).OfShard(o.shard), Slots: o.slots, Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
 		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly,
 	})
@@ -139,7 +147,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 			watched = append(watched, k.Type)
 		}
 	}
-	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, watched, func() observe.Gauges {
+	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, o.shardName(), watched, func() observe.Gauges {
 		values := e.Gauges(l.Leading())
 		if o.opts.LogLinesDropped != nil {
 			values.LogLinesDropped = o.opts.LogLinesDropped()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/recording"
 )
@@ -85,10 +86,9 @@ func (o *operator) twin() *operator {
 	}
 }
 
-// recordNow calls the handler for a parent as the engine has it, and returns the call in the form of a
+// recordNow calls the handler for a parent as e, the engine, has it (nil: none runs), and returns the call in the form of a
 // recording. The call's context is that of a plan.
-func (o *operator) recordNow(ctx context.Context, parent types.NamespacedName) ([][]byte, error) {
-	e := o.begun()
+func (o *operator) recordNow(ctx context.Context, e *reconcile.Engine, parent types.NamespacedName) ([][]byte, error) {
 	if e == nil {
 		return nil, errNotRunning
 	}

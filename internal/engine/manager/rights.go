@@ -10,7 +10,6 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
-	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 )
@@ -22,9 +21,9 @@ const maxReason = 300
 // also for a replica that will only wait for the lease. If one is missing that is
 // required, the error names all that are missing; otherwise a warning in the log does.
 // A right that can't be looked at is taken for granted: the refusal of a request will
-// tell. l must not need the lease. A nil lock means that there is no election.
-func (m *Manager) checkRights(ctx context.Context, l *client.Link, engines []*reconcile.Engine, lock *lead.Lease) error {
-	denied, err := client.Review(ctx, l, l.As(m.operators[0].cfg.Name, nil), m.rights(engines, lock))
+// tell. l must not need the lease. election are the rights that the election needs.
+func (m *Manager) checkRights(ctx context.Context, l *client.Link, engines []*reconcile.Engine, election []catalog.Right) error {
+	denied, err := client.Review(ctx, l, l.As(m.operators[0].cfg.Name, nil), m.rights(engines, election))
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // told to stop
 	}
@@ -43,7 +42,7 @@ func (m *Manager) checkRights(ctx context.Context, l *client.Link, engines []*re
 }
 
 // rights returns the rights that the operators and the election need, each once.
-func (m *Manager) rights(engines []*reconcile.Engine, lock *lead.Lease) []catalog.Right {
+func (m *Manager) rights(engines []*reconcile.Engine, election []catalog.Right) []catalog.Right {
 	var rights []catalog.Right
 	known := map[catalog.Right]bool{}
 	add := func(more []catalog.Right) {
@@ -57,10 +56,7 @@ func (m *Manager) rights(engines []*reconcile.Engine, lock *lead.Lease) []catalo
 	for _, e := range engines {
 		add(e.Rights())
 	}
-	if lock != nil {
-		lease := lock.Key()
-		add(catalog.LeaseRights(lease.Namespace, lease.Name))
-	}
+	add(election)
 	if m.securesMetrics() {
 		add(catalog.ReviewRights())
 	}

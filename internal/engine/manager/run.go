@@ -15,17 +15,23 @@ import (
 	"github.com/roperator/roperator/internal/engine/watch"
 )
 
-// run starts the watches, and the workers once every type is mirrored and the
-// lease is held. It returns when all of them have ended: after outer has ended, or
-// with the error that ended them before.
-func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *lead.Lease) error {
+// A passesUntil makes passes until ctx ends, and cuts the running ones short when passes
+// ends.
+type passesUntil func(ctx, passes context.Context) error
+
+// run starts the watches, and the workers once every type is mirrored and lead calls what it
+// gets. It returns when all of them have ended: after outer has ended, or
+// with the error that ended them before. standby says that others may have written before
+// lead does so.
+func (m *Manager) run(
+	outer context.Context, operators []*operator, engines []*reconcile.Engine, standby bool, lead func(context.Context, func(error), passesUntil) error,
+) error {
 	ctx, stop := context.WithCancelCause(outer)
 	defer stop(nil)
-	standby := lock != nil || m.opts.Elected != nil
 	var wg sync.WaitGroup
 	for i, e := range engines {
-		if doubt := m.operators[i].doubtStatus(); doubt != "" {
-			m.operators[i].log.WarnContext(ctx, "the status of parents will lack something", "type", m.operators[i].cfg.Parent.String(), "reason", doubt)
+		if doubt := operators[i].doubtStatus(); doubt != "" {
+			operators[i].log.WarnContext(ctx, "the status of parents will lack something", "type", operators[i].cfg.Parent.String(), "reason", doubt)
 		} else {
 			e.WarnNoStatus()
 		}
@@ -33,7 +39,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 			e.Standby()
 		}
 		e.Watchers(stop)
-		m.operators[i].began(e)
+		operators[i].began(e)
 		wg.Go(func() { e.KeepSchemas(ctx) })
 		wg.Go(func() { e.KeepRelated(ctx) })
 		wg.Go(func() { e.Watch(ctx) })
@@ -47,7 +53,7 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 				wg.Go(func() { e.WarnMissingNamespaces(ctx) })
 			}
 		}
-		err = m.lead(ctx, stop, lock, func(ctx, passes context.Context) error {
+		err = lead(ctx, stop, func(ctx, passes context.Context) error {
 			if !standby || m.refresh(ctx, engines, stop) {
 				return m.work(ctx, passes, engines, stop)
 			}
@@ -62,14 +68,14 @@ func (m *Manager) run(outer context.Context, engines []*reconcile.Engine, lock *
 	if cause := context.Cause(ctx); outer.Err() == nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
-	for _, o := range m.operators {
+	for _, o := range operators {
 		o.log.Info("stopped")
 	}
 	return nil
 }
 
 // lead calls work once this process leads, and returns what lead.Run does.
-func (m *Manager) lead(ctx context.Context, stop func(error), lock *lead.Lease, work func(ctx, passes context.Context) error) error {
+func (m *Manager) lead(ctx context.Context, stop func(error), lock *lead.Lease, work passesUntil) error {
 	if m.opts.Elected != nil {
 		select {
 		case <-m.opts.Elected:

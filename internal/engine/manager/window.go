@@ -89,11 +89,7 @@ func (w *Window) Overview(operator string) (view.Overview, bool) {
 	if err != nil {
 		return view.Overview{}, false
 	}
-	e := o.begun()
-	if e == nil {
-		return view.Overview{}, false
-	}
-	return view.Overview{Parents: e.Survey(), Figures: w.manager.figures(o, e)}, true
+	return w.manager.overview(o)
 }
 
 // Family returns what is known of a parent, false if the operator knows none of this name. It makes no
@@ -103,7 +99,7 @@ func (w *Window) Family(operator string, parent types.NamespacedName) (view.Fami
 	if err != nil {
 		return view.Family{}, false
 	}
-	e := o.begun()
+	e := w.manager.engineOf(o, parent)
 	if e == nil {
 		return view.Family{}, false
 	}
@@ -162,7 +158,7 @@ func (w *Window) Record(ctx context.Context, operator string, parent types.Names
 	calls := o.tap.Calls(parent)
 	if len(calls) == 0 {
 		err := w.rehearsals.run(ctx, explainTimeout, func(ctx context.Context) (err error) {
-			calls, err = o.recordNow(ctx, parent)
+			calls, err = o.recordNow(ctx, w.manager.engineOf(o, parent), parent)
 			return err
 		})
 		if err != nil {

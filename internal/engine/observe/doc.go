@@ -2,7 +2,7 @@
 // on its parents, and by spans.
 //
 //	metrics := observe.NewMetrics()
-//	unregister, err := metrics.Register(registry, operator, types, gauges)
+//	unregister, err := metrics.Register(registry, operator, shard, types, gauges)
 //	defer unregister()
 //	metrics.Passed(observe.Pass{Took: took, Waited: waited})
 //

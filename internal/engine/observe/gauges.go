@@ -49,6 +49,9 @@ type gaugeCollector struct {
 	depth, running, workers, longest, long, leader, objects, bytes, related, watches, staleness, dropped *prometheus.Desc
 }
 
+// leaderHelp is what roperator_leader says.
+const leaderHelp = "1 if this process may write: it holds the lease, or there is no leader election."
+
 func newGaugeCollector(values func() Gauges, parents *parentMetrics) *gaugeCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -61,7 +64,7 @@ func newGaugeCollector(values func() Gauges, parents *parentMetrics) *gaugeColle
 		workers:   desc("roperator_syncs_max", "How many passes can be under way at once: MaxConcurrentSyncs."),
 		longest:   desc("roperator_longest_running_sync_seconds", "How long the longest of the passes that are under way has taken so far, in seconds; 0: there is none."),
 		long:      desc("roperator_syncs_long_running", "Passes that have been under way for a minute or longer."),
-		leader:    desc("roperator_leader", "1 if this process may write: it holds the lease, or there is no leader election."),
+		leader:    desc("roperator_leader", leaderHelp),
 		objects:   desc("roperator_store_objects", "Objects kept in memory, by type.", "type"),
 		bytes:     desc("roperator_store_bytes", "Bytes of JSON of the objects kept in memory, by type; what they take in memory is a little more.", "type"),
 		related:   desc("roperator_related_objects", "Objects kept in memory that parents refer to and that aren't their children, by type.", "type"),

@@ -132,17 +132,22 @@ func (m *Metrics) histogram(name, help string, buckets []float64) prometheus.His
 }
 
 // Register registers the metrics with reg, under the label controller, which tells
-// the operators of a process apart. types are the types that the operator watches.
+// the operators of a process apart, and the label shard, which tells the shards of an operator
+// apart (empty: there are none). types are the types that the operator watches.
 // values returns the operator's state. It is called, perhaps concurrently, whenever
 // somebody reads the metrics. Register must be called at most once, before anything
 // is counted concurrently. The caller calls unregister when the operator has ended, so
 // that the operator can be run again with the same registry.
-func (m *Metrics) Register(reg prometheus.Registerer, controller string, types []resource.Type, values func() Gauges) (unregister func(), err error) {
+func (m *Metrics) Register(reg prometheus.Registerer, controller, shard string, types []resource.Type, values func() Gauges) (unregister func(), err error) {
 	for _, t := range types {
 		m.types[t] = m.perType.of(t.String())
 	}
 	m.collectors = append(m.collectors, newGaugeCollector(values, m.parents))
-	reg = prometheus.WrapRegistererWith(prometheus.Labels{"controller": controller}, reg)
+	labels := prometheus.Labels{"controller": controller}
+	if shard != "" {
+		labels["shard"] = shard
+	}
+	reg = prometheus.WrapRegistererWith(labels, reg)
 	if err := reg.Register(m); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

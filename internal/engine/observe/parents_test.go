@@ -32,7 +32,7 @@ func TestParentMetrics(t *testing.T) {
 	m, reg := NewMetrics(), prometheus.NewRegistry()
 	m.OfParents(2)
 	now := Gauges{Leading: true, Parents: 3}
-	_, err := m.Register(reg, "op", nil, func() Gauges { return now })
+	_, err := m.Register(reg, "op", "", nil, func() Gauges { return now })
 	require.NoError(t, err)
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 	m.PassedParent("1", key("a"), false)

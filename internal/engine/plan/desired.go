@@ -229,8 +229,9 @@ func (d *Desired) complete(s *catalog.Settings, parent *resource.Resource) {
 		}
 	}
 	if labels, ok := meta["labels"].(map[string]any); ok {
-		delete(labels, s.Config.TrackingLabel)
-		delete(labels, s.Config.OwnershipLabel)
+		for _, name := range s.LabelNames() {
+			delete(labels, name)
+		}
 	}
 	others := foreignOwners(meta, parent.UID())
 	delete(meta, "ownerReferences")

@@ -101,8 +101,10 @@ func ClaimPatch(s *catalog.Settings, live, parent *resource.Resource) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
+	labels := map[string]any{}
+	s.Label(labels, parent.UID())
 	return guardedPatch(live, map[string]any{
-		"labels":          map[string]any{s.Config.TrackingLabel: string(parent.UID()), s.Config.OwnershipLabel: s.Config.Name},
+		"labels":          labels,
 		"ownerReferences": owners,
 	})
 }
@@ -132,10 +134,16 @@ func withOurs(s *catalog.Settings, wanted map[string]any, a *Action, body map[st
 	}
 	meta, _ := wanted["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)
+	own := map[string]any{}
+	for _, name := range s.LabelNames() {
+		if value, ok := labels[name]; ok {
+			own[name] = value
+		}
+	}
 	annotations, _ := meta["annotations"].(map[string]any)
 	owners, _ := meta["ownerReferences"].([]any)
 	ours := map[string]any{"metadata": map[string]any{
-		"labels":          map[string]any{s.Config.TrackingLabel: labels[s.Config.TrackingLabel], s.Config.OwnershipLabel: labels[s.Config.OwnershipLabel]},
+		"labels":          own,
 		"annotations":     map[string]any{s.Mark: annotations[s.Mark]},
 		"ownerReferences": owners[len(owners)-1:],
 	}}
@@ -150,9 +158,7 @@ func full(s *catalog.Settings, d *Desired, parent *resource.Resource) map[string
 	meta, _ := out["metadata"].(map[string]any)
 	meta = maps.Clone(meta)
 	out["metadata"] = meta
-	labels := cloneObject(meta, "labels")
-	labels[s.Config.TrackingLabel] = string(parent.UID())
-	labels[s.Config.OwnershipLabel] = s.Config.Name
+	s.Label(cloneObject(meta, "labels"), parent.UID())
 	cloneObject(meta, "annotations")[s.Mark] = newMark(s, d)
 	others, _ := meta["ownerReferences"].([]any)
 	meta["ownerReferences"] = append(slices.Clip(others), s.OwnerReference(parent))
@@ -189,7 +195,6 @@ func applied(d *Desired, wanted map[string]any) map[string]any {
 // ClaimPatch would: it sets the engine's labels and the owner reference.
 func AdoptOffline(s *catalog.Settings, child map[string]any, parent *resource.Resource) {
 	meta := objectAt(child, "metadata")
-	labels := objectAt(meta, "labels")
-	labels[s.Config.TrackingLabel], labels[s.Config.OwnershipLabel] = string(parent.UID()), s.Config.Name
+	s.Label(objectAt(meta, "labels"), parent.UID())
 	meta["ownerReferences"] = append(foreignOwners(meta, parent.UID()), s.OwnerReference(parent))
 }

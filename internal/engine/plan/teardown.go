@@ -96,7 +96,7 @@ func (t *Teardown) retain(s *catalog.Settings, in Input) {
 // retainDifferences lists what a child loses that is retained.
 func retainDifferences(s *catalog.Settings, child, parent *resource.Resource) []merge.Difference {
 	var diffs []merge.Difference
-	for _, name := range []string{s.Config.TrackingLabel, s.Config.OwnershipLabel} {
+	for _, name := range s.LabelNames() {
 		if value, ok := child.Label(name); ok {
 			diffs = append(diffs, merge.Difference{Path: "metadata.labels[" + strconv.Quote(name) + "]", Live: value, Removed: true})
 		}
@@ -139,8 +139,14 @@ func RetainPatch(s *catalog.Settings, live *resource.Resource, parent types.UID)
 			rest = append(rest, ref)
 		}
 	}
+	labels := map[string]any{}
+	for _, name := range s.LabelNames() {
+		if _, has := live.Label(name); has {
+			labels[name] = nil
+		}
+	}
 	return guardedPatch(live, map[string]any{
-		"labels":          map[string]any{s.Config.TrackingLabel: nil, s.Config.OwnershipLabel: nil},
+		"labels":          labels,
 		"ownerReferences": rest,
 	})
 }

@@ -96,7 +96,7 @@ func (e *Engine) listDeparted(ctx context.Context) ([]*resource.Resource, error)
 	var errs []error
 	for _, l := range e.listsOf(e.Types.Parent) {
 		err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.departedWithin, func(res *resource.Resource) {
-			if !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
+			if e.Shard.Owns(res.UID()) && !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
 				departed = append(departed, res)
 			}
 		})

@@ -52,6 +52,9 @@ type Config struct {
 	KeepHistory bool
 	// FinalizeOnly leaves parents alone that aren't being deleted.
 	FinalizeOnly bool
+	// Slots has room for as many passes as may be under way at once, of all engines that
+	// share it. Nil: this engine's passes are bounded by its workers alone.
+	Slots chan struct{}
 	// Journal keeps what the passes did, for Survey and Family. Nil: nothing is kept.
 	Journal *journal.Journal
 }
@@ -81,6 +84,7 @@ type Engine struct {
 	metrics  *observe.Metrics
 	tracing  *observe.Tracing
 	lessons  *apply.Lessons
+	passing  chan struct{} // one for each pass under way, of several engines; nil: see Config.Slots
 	slots    chan struct{} // one for each write under way
 	listing  chan struct{} // has room for one: the pass that lists the parents
 	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
@@ -122,6 +126,7 @@ func New(c Config) *Engine {
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,
 		lessons:  &apply.Lessons{},
+		passing:  c.Slots,
 		slots:    make(chan struct{}, maxWrites),
 		listing:  make(chan struct{}, 1),
 		deleted:  make(chan struct{}, 1),

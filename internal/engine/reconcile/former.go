@@ -79,7 +79,7 @@ func (e *Engine) listFormer(ctx context.Context, l listOf) error {
 	err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.ChildSelector(), func(res *resource.Resource) {
 		tracked, _ := res.Label(e.Config.TrackingLabel)
 		parent := types.UID(strings.Clone(tracked))
-		if res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) && !res.IsDeleting() {
+		if e.Shard.Owns(parent) && res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) && !res.IsDeleting() {
 			e.former.note(parent, formerChild{l.kind, object.RefOf(res).Detached(), types.UID(strings.Clone(string(res.UID())))})
 		}
 	})

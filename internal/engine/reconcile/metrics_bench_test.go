@@ -45,7 +45,7 @@ func testEngine(t testing.TB, s *catalog.Settings, h handler.Handler) *Engine {
 	for _, k := range s.Types.All() {
 		watched = append(watched, k.Type)
 	}
-	_, err := m.Register(prometheus.NewRegistry(), s.Config.Name, watched, func() observe.Gauges { return observe.Gauges{} })
+	_, err := m.Register(prometheus.NewRegistry(), s.Config.Name, "", watched, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	return New(Config{Settings: s, Handler: h, Metrics: m, Log: sample.DiscardLog()})
 }

@@ -152,7 +152,7 @@ func TestMetrics_Reference(t *testing.T) {
 		descs := make(chan *prometheus.Desc, 100)
 		m := observe.NewMetrics()
 		m.OfParents(1)
-		_, err := m.Register(prometheus.NewRegistry(), "op", nil, func() observe.Gauges { return observe.Gauges{} })
+		_, err := m.Register(prometheus.NewRegistry(), "op", "", nil, func() observe.Gauges { return observe.Gauges{} })
 		require.NoError(t, err)
 		m.Describe(descs)
 		require.Len(t, families, len(descs), "the run has shown all")

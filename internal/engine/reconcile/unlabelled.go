@@ -114,7 +114,7 @@ func (e *Engine) listsOf(k *catalog.Kind) []listOf {
 func (e *Engine) listUnlabelled(ctx context.Context, l listOf) error {
 	selector := "!" + e.Config.TrackingLabel + ",!" + e.Config.OwnershipLabel
 	err := e.client.EachMetadata(ctx, l.kind, l.namespace, selector, func(res *resource.Resource) {
-		if parent, ok := apply.Adoptable(e.Settings, l.kind, res); ok {
+		if parent, ok := apply.Adoptable(e.Settings, l.kind, res); ok && e.Shard.Owns(parent) {
 			e.store.NoteUnlabelled(parent, res)
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/resource"
@@ -87,6 +89,19 @@ func (e *Engine) Mirroring() []*watch.Watcher {
 	return slices.DeleteFunc(slices.Clone(e.Running()), func(w *watch.Watcher) bool { return types.Of(w.Kind.Type).Unserved })
 }
 
+// HasSynced says whether every type that is served has been mirrored at least once.
+func (e *Engine) HasSynced() bool {
+	for _, w := range e.Running() {
+		select {
+		case <-w.Synced():
+		case <-w.Ended():
+		default:
+			return false
+		}
+	}
+	return true
+}
+
 // AwaitSynced returns true once every type that is served is mirrored, false if ctx has
 // ended.
 func (e *Engine) AwaitSynced(ctx context.Context) bool {
@@ -108,12 +123,16 @@ func (e *Engine) watchersOf(k *catalog.Kind, fatal func(error)) []*watch.Watcher
 	}
 	var out []*watch.Watcher
 	var regained func()
+	var owns func(types.UID) bool
 	if k == e.Types.Parent {
 		regained = e.lookAgain
+		if e.Shard.Divides() {
+			owns = e.Shard.Owns
+		}
 	}
 	for _, namespace := range e.NamespacesOf(k) {
 		out = append(out, watch.New(watch.Config{
-			Kind: k, Namespace: namespace, Selector: e.SelectorOf(k),
+			Kind: k, Namespace: namespace, Selector: e.SelectorOf(k), Owns: owns,
 			Client: e.client, Store: e.store, History: e.served, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
 			Interrupted: e.interrupted(k), StartedOver: e.startedOver, Regained: regained,
 		}))

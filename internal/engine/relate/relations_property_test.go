@@ -82,7 +82,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	c.DropHeldFields()
 	m := observe.NewMetrics()
-	_, err = m.Register(prometheus.NewRegistry(), "op", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
+	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	w.relations = relate.New(relate.Config{
 		Kinds: kinds.Related, Client: c, History: watch.NewHistory(), Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4),

@@ -44,7 +44,7 @@ func newStage(t *testing.T) *stage {
 	c, err := client.New(link, link.As("op", nil), "op", nil, log)
 	require.NoError(t, err)
 	m := observe.NewMetrics()
-	_, err = m.Register(prometheus.NewRegistry(), "op", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
+	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	return &stage{t: t, Relations: New(Config{
 		Kinds: kinds.Related, Client: c, History: watch.NewHistory(), Log: log, Metrics: m, MostWatches: 1,

@@ -34,6 +34,9 @@ func (w *Watcher) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
+	if w.Owns != nil && !w.Owns(res.UID()) {
+		return nil
+	}
 	w.Changed(w.Store.ObserveDeleted(w.stream, res), schedule.Fresh, trigger(res))
 	return nil
 }
@@ -48,6 +51,7 @@ func (w *Watcher) Replace(list []any, version string) error {
 		}
 		listed = append(listed, obj.(*client.WireObject))
 	}
+	listed = w.owned(listed)
 	w.Metrics.Lists.Inc()
 	w.hear()
 	w.mu.Lock()
@@ -86,6 +90,9 @@ func (w *Watcher) take(obj any) error {
 	res, err := observed(obj)
 	if err != nil {
 		return err
+	}
+	if w.Owns != nil && !w.Owns(res.UID()) {
+		return nil
 	}
 	w.Changed(w.Store.Observe(w.stream, res), schedule.Fresh, trigger(res))
 	return nil

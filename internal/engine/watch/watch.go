@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -56,11 +58,13 @@ type Config struct {
 	Selector  string // a label selector; empty: every object
 	Fields    string // a field selector; empty: every object
 	Selected  string // see store.Stream
-	Client    *client.Client
-	Store     Mirror
-	History   *History // that of the operator's watchers
-	Log       *slog.Logger
-	Metrics   *observe.TypeMetrics
+	// Owns says whether an object with this UID is stored. Nil: every object is.
+	Owns    func(uid types.UID) bool
+	Client  *client.Client
+	Store   Mirror
+	History *History // that of the operator's watchers
+	Log     *slog.Logger
+	Metrics *observe.TypeMetrics
 	// Changed is called after each change of the store, with the parents that the
 	// change concerns, the class in which they are due, and the reason. It may be
 	// called concurrently.
@@ -260,6 +264,7 @@ func (w *Watcher) Refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
+	listed = w.owned(listed)
 	change := w.replace(ctx, asked, listed, version)
 	w.hold(listed)
 	w.Changed(change, schedule.Fresh, "list of "+schedule.Trigger(w.Kind.Type.Kind))
@@ -273,6 +278,14 @@ func (w *Watcher) hold(listed []*client.WireObject) {
 			w.Store.HoldFields(o.Resource, fields)
 		}
 	}
+}
+
+// owned returns those objects of a list that are stored. It may overwrite the list.
+func (w *Watcher) owned(listed []*client.WireObject) []*client.WireObject {
+	if w.Owns == nil {
+		return listed
+	}
+	return slices.DeleteFunc(listed, func(o *client.WireObject) bool { return !w.Owns(o.UID()) })
 }
 
 // resourcesOf returns the objects of a list.

@@ -5,6 +5,9 @@ package audit
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -29,34 +32,61 @@ type Write struct {
 	What            string // the verb and the object: "update configmaps/a"
 }
 
+// An Entry is a line of the log: a request that has ended.
+type Entry struct {
+	Stage, Verb, RequestURI  string
+	ObjectRef                struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus           struct{ Code int }
+	ImpersonatedUser         struct{ Username string }
+	ResponseObject           json.RawMessage // if the policy asks for it
+	RequestReceivedTimestamp time.Time
+	StageTimestamp           time.Time // its end
+}
+
+// Reads says whether the request can't have changed anything: it reads, or is a dry run.
+func (e Entry) Reads() bool {
+	return slices.Contains([]string{"get", "list", "watch"}, e.Verb) || strings.Contains(e.RequestURI, "dryRun=All")
+}
+
+// Write returns the request as a Write.
+func (e Entry) Write() Write {
+	return Write{
+		As: e.ImpersonatedUser.Username, Received: e.RequestReceivedTimestamp, Ended: e.StageTimestamp,
+		What: e.Verb + " " + e.ObjectRef.Resource + "/" + e.ObjectRef.Name,
+	}
+}
+
+// Entries returns what the log has from an offset on, as it is written there, and the offset
+// behind it.
+func Entries(t *testing.T, log string, from int64) (entries []Entry, next int64) {
+	t.Helper()
+	file, err := os.Open(log)
+	require.NoError(t, err)
+	defer file.Close()
+	text, err := io.ReadAll(io.NewSectionReader(file, from, math.MaxInt64-from))
+	require.NoError(t, err)
+	text = text[:bytes.LastIndexByte(text, '\n')+1] // the last line may be half written
+	for line := range bytes.Lines(text) {
+		var entry Entry
+		require.NoError(t, json.Unmarshal(line, &entry))
+		entries = append(entries, entry)
+	}
+	return entries, from + int64(len(text))
+}
+
 // WritesOf returns the writes of these users in a namespace, in the order in which the API
 // server has received them.
 func WritesOf(t *testing.T, log, namespace string, users ...string) []Write {
 	t.Helper()
-	text, err := os.ReadFile(log)
-	require.NoError(t, err)
 	var out []Write
-	for line := range bytes.Lines(text[:bytes.LastIndexByte(text, '\n')+1]) {
-		var entry struct {
-			Stage, Verb, RequestURI  string
-			ObjectRef                struct{ Resource, Namespace, Name string }
-			ResponseStatus           struct{ Code int }
-			ImpersonatedUser         struct{ Username string }
-			RequestReceivedTimestamp time.Time
-			StageTimestamp           time.Time
-		}
-		require.NoError(t, json.Unmarshal(line, &entry))
-		ref := entry.ObjectRef
-		if entry.Stage != "ResponseComplete" || ref.Namespace != namespace || slices.Contains([]string{"get", "list", "watch"}, entry.Verb) ||
-			strings.Contains(entry.RequestURI, "dryRun=All") ||
+	entries, _ := Entries(t, log, 0)
+	for _, entry := range entries {
+		if entry.Stage != "ResponseComplete" || entry.ObjectRef.Namespace != namespace || entry.Reads() ||
 			entry.ResponseStatus.Code >= 300 || // refused, as what a process sends that was stopped in between: others have changed the object since
-			slices.Contains([]string{"leases", "events"}, ref.Resource) || !slices.Contains(users, entry.ImpersonatedUser.Username) {
+			slices.Contains([]string{"leases", "events"}, entry.ObjectRef.Resource) || !slices.Contains(users, entry.ImpersonatedUser.Username) {
 			continue
 		}
-		out = append(out, Write{
-			As: entry.ImpersonatedUser.Username, Received: entry.RequestReceivedTimestamp, Ended: entry.StageTimestamp,
-			What: entry.Verb + " " + ref.Resource + "/" + ref.Name,
-		})
+		out = append(out, entry.Write())
 	}
 	slices.SortFunc(out, func(a, b Write) int { return a.Received.Compare(b.Received) })
 	return out
@@ -66,16 +96,25 @@ func WritesOf(t *testing.T, log, namespace string, users ...string) []Write {
 // before had ended.
 func Terms(t *testing.T, writes []Write) []string {
 	t.Helper()
-	var out []string
-	var ended time.Time
+	out, err := Turns(writes)
+	require.NoError(t, err)
+	return out
+}
+
+// Turns returns who wrote one after the other. An error says who began before the one before
+// had ended. Writes are in the order in which they were received.
+func Turns(writes []Write) (out []string, err error) {
+	var last Write // the one that ended last
 	for _, w := range writes {
 		if len(out) == 0 || out[len(out)-1] != w.As {
-			require.False(t, w.Received.Before(ended), "%s by %s at %v: a write of %v ended at %v", w.What, w.As, w.Received, out, ended)
+			if w.Received.Before(last.Ended) {
+				return out, fmt.Errorf("%s by %s at %v: %s by %s ended at %v", w.What, w.As, w.Received, last.What, last.As, last.Ended)
+			}
 			out = append(out, w.As)
 		}
-		if w.Ended.After(ended) {
-			ended = w.Ended
+		if w.Ended.After(last.Ended) {
+			last = w
 		}
 	}
-	return out
+	return out, nil
 }

@@ -1,0 +1,259 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/journal"
+	"github.com/roperator/roperator/internal/engine/lead"
+	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/shard"
+)
+
+// Replicas may share the parents: each shard of them has engines of its own, in the process
+// that holds the shard's Lease. They are made when the shard is taken, and are closed when
+// it is given up, so that nothing of what they know outlives the Lease.
+
+// checkShards returns what is wrong with Options.Shards, and fills in the election.
+func (m *Manager) checkShards() error {
+	switch {
+	case m.opts.Shards == 0:
+		return nil
+	case m.opts.Elected != nil:
+		return errors.New("runner: Options: Sharding and Elected are both set; shards have an election of their own")
+	case m.opts.TakeOver != "":
+		return errors.New("runner: Options: Sharding: a process that takes a lease over has all parents; leave it out")
+	case m.opts.LeaderElection == nil:
+		m.opts.LeaderElection = &lead.Config{}
+	}
+	if err := shard.Validate(m.opts.Shards); err != nil {
+		return fmt.Errorf("runner: Options: Sharding: Shards: %w", err)
+	}
+	return nil
+}
+
+// divides says whether replicas share the parents. Dry runs need all of them.
+func (m *Manager) divides() bool { return m.opts.Shards > 0 && m.elects() }
+
+// divided runs the operators of those shards that this process holds, until ctx ends. It
+// returns an error that ends them before.
+func (m *Manager) divided(outer context.Context, l *client.Link) error {
+	ctx, stop := context.WithCancelCause(outer)
+	defer stop(nil)
+	settings := m.opts.LeaderElection.WithDefaults(m.operators[0].cfg.Name)
+	members, err := lead.NewMembers(settings, m.opts.Shards, l.Config, func() *http.Client { return l.As(settings.Name, nil) }, m.log)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	m.mu.members = members
+	m.mu.Unlock()
+	if err := m.tryConfigured(ctx, l, settings.Namespace); err != nil || ctx.Err() != nil {
+		return err
+	}
+	m.tellOpenMetrics(ctx)
+	for _, o := range m.operators {
+		unregister, err := observe.RegisterShards(o.opts.Metrics, o.cfg.Name, m.opts.Shards)
+		if err != nil {
+			return err
+		}
+		defer unregister()
+	}
+	journals := map[string]*journal.Journal{}
+	slots := map[string]chan struct{}{}
+	for _, o := range m.operators {
+		slots[o.cfg.Name] = make(chan struct{}, o.cfg.MaxConcurrentSyncs)
+		if m.opts.keepsJournal() {
+			journals[o.cfg.Name] = journal.New()
+		}
+	}
+	err = members.Run(ctx, stop, func(ctx, passes context.Context, index int, held interface{ Held() bool }) error {
+		var operators []*operator
+		for _, o := range m.operators {
+			operators = append(operators, o.of(shard.Shard{Index: index, Of: m.opts.Shards}, slots[o.cfg.Name], journals[o.cfg.Name]))
+		}
+		return m.shard(ctx, passes, l.Under(held), operators)
+	})
+	if cause := context.Cause(ctx); err == nil && outer.Err() == nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return err
+}
+
+// tryConfigured finds out, once, whether the operators can work: their types are served, and
+// they have the rights that they need.
+func (m *Manager) tryConfigured(ctx context.Context, l *client.Link, namespace string) error {
+	var apart []*operator // whose metrics nobody reads: a registry remembers for ever which labels metrics have
+	for _, o := range m.operators {
+		opts := *o.opts
+		opts.Metrics = observe.NewRegistry(nil)
+		apart = append(apart, &operator{cfg: o.cfg, handler: o.handler, opts: &opts, log: o.log})
+	}
+	engines, err := newEngines(ctx, l.Under(readOnly{}), apart)
+	defer closeAll(engines)
+	if err != nil || engines == nil {
+		return err
+	}
+	return m.checkRights(ctx, l, engines, catalog.ShardRights(namespace))
+}
+
+// shard runs the operators of one shard until ctx ends, and cuts the running passes short
+// when passes ends. The Lease of the shard, by which l writes, is held. An error ends the
+// process: that something still runs, or that a right is missing.
+func (m *Manager) shard(ctx, passes context.Context, l *client.Link, operators []*operator) error {
+	defer func() {
+		for _, o := range operators {
+			o.unregister()
+		}
+	}()
+	engines := m.connected(ctx, l, operators)
+	defer closeAll(engines)
+	if engines == nil {
+		return nil // the shard is given up already
+	}
+	for _, e := range engines {
+		if err := e.Stamp(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil // an error is only the consequence
+			}
+			return err
+		}
+	}
+	index := operators[0].shard.Index
+	m.setShard(index, operators)
+	defer m.setShard(index, nil)
+	return m.run(ctx, operators, engines, true, func(ctx context.Context, _ func(error), work passesUntil) error { return work(ctx, passes) })
+}
+
+// connected returns engines for the operators of a shard. What fails is tried again every
+// second until ctx ends; then it returns nil. The log has each new text of an error.
+func (m *Manager) connected(ctx context.Context, l *client.Link, operators []*operator) []*reconcile.Engine {
+	said := ""
+	for {
+		engines, err := newEngines(ctx, l, operators)
+		if err == nil {
+			return engines
+		}
+		closeAll(engines)
+		for _, o := range operators {
+			o.unregister()
+		}
+		if text := err.Error(); text != said && ctx.Err() == nil {
+			said = text
+			operators[0].log.WarnContext(ctx, "can't begin with a shard yet, retrying", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// setShard notes the operators of a shard that this process holds; nil: it doesn't any more.
+func (m *Manager) setShard(index int, operators []*operator) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.shards == nil {
+		m.mu.shards = map[int][]*operator{}
+	}
+	if m.mu.shards[index] = operators; operators == nil {
+		delete(m.mu.shards, index)
+	}
+}
+
+// running returns the operators of this process: as configured, or, where replicas share the
+// parents, each as often as the process holds shards.
+func (m *Manager) running() []*operator {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.members == nil {
+		return m.operators
+	}
+	var out []*operator
+	for index := range m.opts.Shards {
+		out = append(out, m.mu.shards[index]...)
+	}
+	return out
+}
+
+// sharing returns the members that share the parents, nil if the parents aren't divided, or nothing
+// has started yet.
+func (m *Manager) sharing() *lead.Members {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.members
+}
+
+// partsOf returns an operator as often as it runs in this process: once for each of its shards, or
+// once; not at all if it doesn't run.
+func (m *Manager) partsOf(o *operator) []*operator {
+	var out []*operator
+	for _, each := range m.running() {
+		if each.cfg.Name == o.cfg.Name && each.begun() != nil {
+			out = append(out, each)
+		}
+	}
+	return out
+}
+
+// engineOf returns the engine of an operator that holds a parent, else any of its engines, nil
+// if none runs.
+func (m *Manager) engineOf(o *operator, parent types.NamespacedName) *reconcile.Engine {
+	var out *reconcile.Engine
+	for _, each := range m.partsOf(o) {
+		e := each.begun()
+		if e == nil {
+			continue // it has ended since
+		}
+		if _, holds := e.Observed(o.cfg.Parent, parent); holds {
+			return e
+		}
+		if out == nil {
+			out = e
+		}
+	}
+	return out
+}
+
+// of returns the operator for the parents of a shard. slots bounds the passes of all its
+// shards in this process, whose journal is kept; nil: there is none.
+func (o *operator) of(s shard.Shard, slots chan struct{}, kept *journal.Journal) *operator {
+	return &operator{
+		cfg: o.cfg, handler: o.handler, opts: o.opts, log: o.log.With("shard", s.Index), departedWithin: o.departedWithin, tap: o.tap,
+		shard: s, slots: slots, kept: kept,
+	}
+}
+
+// name returns the operator's name, with the number of its shard if it has one.
+func (o *operator) name() string {
+	if !o.shard.Divides() {
+		return o.cfg.Name
+	}
+	return o.cfg.Name + "/shard-" + o.shard.String()
+}
+
+// shardName returns the name of the shard, "" if the parents aren't divided.
+func (o *operator) shardName() string {
+	if !o.shard.Divides() {
+		return ""
+	}
+	return o.shard.String()
+}
+
+// parentMetrics is of how many parents there are metrics at most: as many as are the shard's
+// of those that the operator may have.
+func (o *operator) parentMetrics() int {
+	if n := o.shard.Of; n > 1 {
+		return (o.opts.ParentMetrics + n - 1) / n
+	}
+	return o.opts.ParentMetrics
+}
