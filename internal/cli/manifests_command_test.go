@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,4 +221,26 @@ func TestManifestsOfProgram(t *testing.T) {
 	require.Equal(t, exitError, p.Do(t.Context(), []string{"manifests", "--image=i"}, &stdout, &stderr))
 	require.Contains(t, stderr.String(), "runner.Program: Rules: rules[0]: verbs is empty")
 	require.Empty(t, stdout.String())
+}
+
+// Replicas that share the parents need other rights to Leases.
+func TestManifests_Shards(t *testing.T) {
+	verbs := func(args ...string) []string {
+		p := &Program{Name: "op", Operators: []Operator{{Config: config.Operator{Name: "op", Parent: sample.ParentType()}}}}
+		var stdout, stderr strings.Builder
+		require.Zero(t, p.Do(t.Context(), append([]string{"manifests", "--image=i"}, args...), &stdout, &stderr), stderr.String())
+		var out []string
+		for doc := range strings.SplitSeq(stdout.String(), "---\n") {
+			var role rbacv1.Role
+			require.NoError(t, yaml.Unmarshal([]byte(doc), &role))
+			for _, rule := range role.Rules {
+				if slices.Contains(rule.Resources, "leases") {
+					out = append(out, strings.Join(append(rule.Verbs, rule.ResourceNames...), " "))
+				}
+			}
+		}
+		return out
+	}
+	require.Equal(t, []string{"create", "get update op"}, verbs())
+	require.Equal(t, []string{"get list create update delete"}, verbs("--replicas=4", "--arg=--shards=8"))
 }

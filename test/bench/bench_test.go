@@ -146,5 +146,5 @@ func TestApp(t *testing.T) {
 	require.True(t, ok)
 	copied.Items[0].Labels["a"] = "c"
 	require.Equal(t, "b", list.Items[0].Labels["a"])
-	require.Len(t, app.Suffixes(), app.Children-1, "and the Service")
+	require.Len(t, app.Suffixes(), app.Children-2, "and the Service and the Deployment")
 }

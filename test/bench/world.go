@@ -175,7 +175,11 @@ func (w *world) verify(ctx context.Context, value string) error {
 	if err != nil {
 		return err
 	}
-	if got, want := len(cms.Items)+len(services.Items), w.parents*app.Children; got != want {
+	deployments, err := w.client.AppsV1().Deployments(app.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
+	if err != nil {
+		return err
+	}
+	if got, want := len(cms.Items)+len(services.Items)+len(deployments.Items), w.parents*app.Children; got != want {
 		return fmt.Errorf("there are %d children, not %d", got, want)
 	}
 	for _, cm := range cms.Items {

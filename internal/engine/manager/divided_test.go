@@ -471,3 +471,30 @@ func TestDivided_Told(t *testing.T) {
 		require.Empty(t, families)
 	})
 }
+
+func TestDivided_Options(t *testing.T) {
+	server := electionServer()
+	for name, tc := range map[string]struct {
+		reason string
+		change func(o *manager.Options)
+		want   string // empty: it is right
+	}{
+		"three":    {"a power of two", func(o *manager.Options) { o.Shards = 3 }, "Sharding: Shards: 3 is no number of shards"},
+		"negative": {"a power of two", func(o *manager.Options) { o.Shards = -1 }, "Sharding: Shards: -1 is no number of shards"},
+		"many":     {"up to 64", func(o *manager.Options) { o.Shards = 128 }, "Sharding: Shards: 128 is no number of shards"},
+		"elected":  {"one election", func(o *manager.Options) { o.Elected = make(chan struct{}) }, "Sharding and Elected are both set"},
+		"takeover": {"which has all parents", func(o *manager.Options) { o.TakeOver = "me" }, "a process that takes a lease over has all parents"},
+		"alone":    {"an election isn't asked for", func(o *manager.Options) { o.LeaderElection = nil }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := manager.Options{RESTConfig: server.RESTConfig(), Shards: 4}
+			tc.change(&opts)
+			_, err := rig.NewOne(rig.Config(), handler.SyncFunc(rig.Copier), opts)
+			if tc.want == "" {
+				require.NoError(t, err, tc.reason)
+				return
+			}
+			require.ErrorContains(t, err, tc.want, tc.reason)
+		})
+	}
+}

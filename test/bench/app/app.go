@@ -1,9 +1,13 @@
 // Package app is the custom resource of the benchmark, and what every operator
-// in it makes of one: two ConfigMaps and a headless Service.
+// in it makes of one: two ConfigMaps, a headless Service and a Deployment. They are
+// written as people write them: by their Go types, with quantities that the API server
+// writes in another way, and without the fields that have defaults.
 package app
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,7 +21,7 @@ const Namespace = "bench"
 const Finalizer = "bench.roperator.com/finalizer"
 
 // Children is how many children an App has.
-const Children = 3
+const Children = 4
 
 // Suffixes are those of the names of the ConfigMaps.
 func Suffixes() []string { return []string{"-a", "-b"} }
@@ -95,7 +99,7 @@ func (a *App) Data(suffix string) map[string]string {
 
 // Ports are those of the Service.
 func (a *App) Ports() []corev1.ServicePort {
-	return []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80, TargetPort: intstr.FromInt32(8080)}}
+	return []corev1.ServicePort{{Name: "http", Port: 80}}
 }
 
 // ConfigMap returns the child with the suffix.
@@ -111,5 +115,36 @@ func (a *App) Service() *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, Labels: a.ChildLabels()},
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: a.ChildLabels(), Ports: a.Ports()},
+	}
+}
+
+// Image is that of the Deployment's container.
+const Image = "registry.example.com/app:1.2.3"
+
+// Deployment returns the Deployment.
+func (a *App) Deployment() *appsv1.Deployment {
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: a.Name, Labels: a.ChildLabels()},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: a.ChildLabels()},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: a.ChildLabels()},
+				Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{
+						Name: "app", Image: Image,
+						Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}},
+						Env:   []corev1.EnvVar{{Name: "APP", Value: a.Name}},
+						Resources: corev1.ResourceRequirements{
+							Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1000m"), corev1.ResourceMemory: resource.MustParse("1024Mi")},
+						},
+						ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromString("http")}}},
+						VolumeMounts:   []corev1.VolumeMount{{Name: "config", MountPath: "/etc/app"}},
+					}},
+					Volumes: []corev1.Volume{{Name: "config", VolumeSource: corev1.VolumeSource{
+						ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: a.Name + Suffixes()[0]}},
+					}}},
+				},
+			},
+		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -59,9 +60,9 @@ func run(workers int, untyped bool) error {
 		For(&app.App{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers})
 	if untyped {
-		builder = builder.Owns(object("ConfigMap")).Owns(object("Service"))
+		builder = builder.Owns(object("v1", "ConfigMap")).Owns(object("v1", "Service")).Owns(object("apps/v1", "Deployment"))
 	} else {
-		builder = builder.Owns(&corev1.ConfigMap{}).Owns(&corev1.Service{})
+		builder = builder.Owns(&corev1.ConfigMap{}).Owns(&corev1.Service{}).Owns(&appsv1.Deployment{})
 	}
 	if err := builder.Complete(reconciler); err != nil {
 		return err
@@ -128,17 +129,33 @@ func (r *Reconciler) typedChildren(ctx context.Context, parent *app.App) error {
 	service.Namespace, service.Name = parent.Namespace, parent.Name
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error {
 		service.Labels = parent.ChildLabels()
-		service.Spec.ClusterIP = corev1.ClusterIPNone
 		service.Spec.Selector = parent.ChildLabels()
-		service.Spec.Ports = parent.Ports()
+		if service.CreationTimestamp.IsZero() { // what has defaults, or can't be changed
+			service.Spec.ClusterIP, service.Spec.Ports = corev1.ClusterIPNone, parent.Ports()
+		}
+		service.Spec.Ports[0].Name, service.Spec.Ports[0].Port = parent.Ports()[0].Name, parent.Ports()[0].Port
 		return controllerutil.SetControllerReference(parent, service, r.Scheme)
+	})
+	if err != nil {
+		return err
+	}
+	deployment := &appsv1.Deployment{}
+	deployment.Namespace, deployment.Name = parent.Namespace, parent.Name
+	_, err = controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
+		deployment.Labels = parent.ChildLabels()
+		if deployment.CreationTimestamp.IsZero() {
+			deployment.Spec = parent.Deployment().Spec
+		}
+		// Were all of it set again, each pass would update it: it differs in its defaults.
+		deployment.Spec.Template.Spec.Containers[0].Image = app.Image
+		return controllerutil.SetControllerReference(parent, deployment, r.Scheme)
 	})
 	return err
 }
 
 func (r *Reconciler) untypedChildren(ctx context.Context, parent *app.App) error {
 	for _, suffix := range app.Suffixes() {
-		cm := object("ConfigMap")
+		cm := object("v1", "ConfigMap")
 		cm.SetNamespace(parent.Namespace)
 		cm.SetName(parent.Name + suffix)
 		_, err := controllerutil.CreateOrUpdate(ctx, r.Client, cm, func() error {
@@ -152,39 +169,42 @@ func (r *Reconciler) untypedChildren(ctx context.Context, parent *app.App) error
 			return err
 		}
 	}
-	service := object("Service")
+	service := object("v1", "Service")
 	service.SetNamespace(parent.Namespace)
 	service.SetName(parent.Name)
 	_, err := controllerutil.CreateOrUpdate(ctx, r.Client, service, func() error {
 		service.SetLabels(parent.ChildLabels())
-		spec, _, err := unstructured.NestedMap(service.Object, "spec")
-		if err != nil {
-			return err
-		}
-		if spec == nil {
-			spec = map[string]any{}
-		}
-		spec["clusterIP"] = corev1.ClusterIPNone
-		spec["selector"] = map[string]any{"app": parent.Name}
-		var ports []any
-		for _, port := range parent.Ports() {
-			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&port)
-			if err != nil {
-				return err
-			}
-			ports = append(ports, fields)
-		}
-		spec["ports"] = ports
-		service.Object["spec"] = spec
-		return controllerutil.SetControllerReference(parent, service, r.Scheme)
+		return r.specOnce(parent, service, parent.Service())
+	})
+	if err != nil {
+		return err
+	}
+	deployment := object("apps/v1", "Deployment")
+	deployment.SetNamespace(parent.Namespace)
+	deployment.SetName(parent.Name)
+	_, err = controllerutil.CreateOrUpdate(ctx, r.Client, deployment, func() error {
+		deployment.SetLabels(parent.ChildLabels())
+		return r.specOnce(parent, deployment, parent.Deployment())
 	})
 	return err
 }
 
-// object returns an empty object of core/v1.
-func object(kind string) *unstructured.Unstructured {
+// specOnce sets the spec of a child that is about to be created: later it has defaults.
+func (r *Reconciler) specOnce(parent *app.App, child *unstructured.Unstructured, typed any) error {
+	if child.GetUID() == "" {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+		if err != nil {
+			return err
+		}
+		child.Object["spec"] = fields["spec"]
+	}
+	return controllerutil.SetControllerReference(parent, child, r.Scheme)
+}
+
+// object returns an empty object of a type.
+func object(apiVersion, kind string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetAPIVersion("v1")
+	u.SetAPIVersion(apiVersion)
 	u.SetKind(kind)
 	return u
 }

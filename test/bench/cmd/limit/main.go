@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +89,7 @@ func run(ctx context.Context) error {
 	watch(parentsPath, l.parentEvent)
 	watch("/api/v1/namespaces/"+app.Namespace+"/configmaps", l.configMapEvent)
 	watch("/api/v1/namespaces/"+app.Namespace+"/services", func([]byte) error { return nil })
+	watch("/apis/apps/v1/namespaces/"+app.Namespace+"/deployments", func([]byte) error { return nil })
 	for range workers {
 		group.Go(func() {
 			for {
@@ -173,6 +175,9 @@ func (l *limit) do(ctx context.Context, t task) error {
 		if _, err := l.client.CoreV1().Services(app.Namespace).Create(ctx, owned(t.parent.Service(), t.parent), metav1.CreateOptions{}); err != nil {
 			return err
 		}
+		if _, err := l.client.AppsV1().Deployments(app.Namespace).Create(ctx, owned(t.parent.Deployment(), t.parent), metav1.CreateOptions{}); err != nil {
+			return err
+		}
 	}
 	t.parent.Status = app.Status{ObservedGeneration: t.parent.Generation, Children: app.Children}
 	body, err := json.Marshal(&t.parent)
@@ -195,7 +200,7 @@ func (l *limit) patch(ctx context.Context, parent *app.App, patch string) error 
 // owned makes a child the parent's, with the labels that tell so as this
 // library has them.
 func owned[T interface {
-	*corev1.ConfigMap | *corev1.Service
+	*corev1.ConfigMap | *corev1.Service | *appsv1.Deployment
 	metav1.Object
 }](child T, parent app.App) T {
 	labels := child.GetLabels()

@@ -37,6 +37,7 @@ func run(ctx context.Context) error {
 		Children: []config.Child{
 			{Type: k8s.ConfigMap, Strategy: config.Replace},
 			{Type: k8s.Service, Strategy: config.Replace},
+			{Type: k8s.Deployment, Strategy: config.Replace},
 		},
 	}
 	apps := handler.Funcs{
@@ -56,7 +57,7 @@ func sync(req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	children := []any{parent.Service()}
+	children := []any{parent.Service(), parent.Deployment()}
 	for _, suffix := range app.Suffixes() {
 		children = append(children, parent.ConfigMap(suffix))
 	}
