@@ -51,6 +51,9 @@ type operator struct {
 //
 // within selects the parents that are the Kit's, empty: all that the operator may see.
 func startOperator(cfg config.Operator, h handler.Handler, within string, opts runner.Options) (*operator, error) {
+	if opts.Sharding.Shards != 0 {
+		return nil, errors.New("testkit: Options.Runner.Sharding: a Kit looks into one engine, and each shard has its own; leave it out, and test replicas that share parents by package runner")
+	}
 	op := &operator{done: make(chan struct{})}
 	var err error
 	if op.manager, err = manager.New(managerOptions(opts), manager.Spec{Config: cfg, Handler: h, DepartedWithin: within}); err != nil {
@@ -71,7 +74,7 @@ func managerOptions(opts runner.Options) manager.Options {
 	out := manager.Options{
 		RESTConfig: opts.RESTConfig, Logger: opts.Logger, Metrics: observe.NewRegistry(opts.Metrics), TracerProvider: opts.TracerProvider,
 		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true, NamespacesExist: true,
-		Shards: opts.Sharding.Shards, ParentMetrics: opts.ParentMetrics, WindowAddress: opts.WindowAddress,
+		ParentMetrics: opts.ParentMetrics, WindowAddress: opts.WindowAddress,
 		NewWindow: func(w *manager.Window) manager.WindowPage {
 			return windowpage.New(w, windowpage.Options{Loopback: w.Loopback, Protect: w.Protect, Log: w.Log})
 		},

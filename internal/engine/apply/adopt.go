@@ -38,6 +38,13 @@ func (x *Executor) claimHeld(ctx context.Context, a *plan.Action) (Result, plan.
 		return Result{Err: err}, nil
 	}
 	s := x.standingOf(a, live)
+	r, found := x.claimAs(ctx, a, live, s)
+	r.Elsewhere = s.owned == x.Config.Name && s.tracked != "" && !x.Shard.Owns(types.UID(s.tracked))
+	return r, found
+}
+
+// claimAs is claimHeld for an object of this standing.
+func (x *Executor) claimAs(ctx context.Context, a *plan.Action, live *resource.Resource, s standing) (Result, plan.Finding) {
 	switch x.claimOn(live, &s) {
 	case claimEnds:
 		x.keep(live)
@@ -159,7 +166,37 @@ func (x *Executor) takeIfParentLives(ctx context.Context, a *plan.Action, live *
 		x.Store.Miss(x.Parent.UID()) // a child that isn't created: the next pass asks, too, whether the parent goes
 		return Result{Await: true}, nil
 	}
+	switch of, err := x.ofAnotherShard(ctx, live); {
+	case err != nil:
+		return Result{Err: err}, nil
+	case of != "":
+		return Result{Err: x.nameTaken(a, live, "it is a child of "+of)}, nil
+	}
 	return x.take(ctx, a, live)
+}
+
+// ofAnotherShard returns the name of the living parent whose child an object is that has lost its owner reference, if the
+// parent is of another shard; "" if there is none. A parent can't be read by the UID in the object's label, so the
+// parents are listed. That is as rare as such an object.
+func (x *Executor) ofAnotherShard(ctx context.Context, live *resource.Resource) (name string, err error) {
+	tracked, _ := live.Label(x.Config.TrackingLabel)
+	uid := types.UID(tracked)
+	if uid == "" || x.Shard.Owns(uid) {
+		return "", nil
+	}
+	namespace := ""
+	if x.Types.Parent.Namespaced {
+		namespace = live.Namespace()
+	}
+	err = x.Client.EachMetadata(ctx, x.Types.Parent, namespace, "", func(res *resource.Resource) {
+		if res.UID() == uid && !res.IsDeleting() {
+			name = res.Name()
+		}
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for the parent of %s: %w", object.RefOf(live), err)
+	}
+	return name, nil
 }
 
 // take gives an object the operator's labels and the owner reference. Other

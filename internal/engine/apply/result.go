@@ -23,6 +23,7 @@ type Result struct {
 	Confirmed bool // of Accepted: an update with all the desired values leads to Live
 	HeldBack  bool // nothing was done, since the child's namespace is a desired child too and isn't the parent's
 	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer
+	Elsewhere bool // the name is that of a child of a parent of another shard, so that no watch tells when it is free
 
 	Took time.Duration // from the first request of the action on, until it was over
 

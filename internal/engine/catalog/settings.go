@@ -100,20 +100,32 @@ func (s *Settings) ChildSelector() string {
 	return labels.Set{s.Config.OwnershipLabel: s.Config.Name}.String() + "," + s.Config.TrackingLabel
 }
 
-// UnstampedSelector returns the label selector of the operator's children that don't say of
-// which bucket their parent is.
-func (s *Settings) UnstampedSelector() string { return s.ChildSelector() + ",!" + s.Bucket }
+// UnstampedSelector returns the label selector of the operator's children whose label of the
+// bucket is missing, or isn't one.
+func (s *Settings) UnstampedSelector() string {
+	return s.ChildSelector() + "," + shard.NoBucketSelector(s.Bucket)
+}
 
 // Watched says whether the labels of an object are those of the children that are watched.
 func (s *Settings) Watched(res *resource.Resource) bool {
 	owned, _ := res.Label(s.Config.OwnershipLabel)
-	_, tracked := res.Label(s.Config.TrackingLabel)
+	parent, tracked := res.Label(s.Config.TrackingLabel)
 	if owned != s.Config.Name || !tracked || !s.Shard.Divides() {
 		return owned == s.Config.Name && tracked
 	}
-	bucket, _ := res.Label(s.Bucket)
-	return s.Shard.Has(bucket)
+	return s.Shard.Owns(types.UID(parent)) && s.IsStamped(res)
 }
+
+// IsStamped says whether a child says of which bucket its parent is, as far as its tracking label
+// is right.
+func (s *Settings) IsStamped(child *resource.Resource) bool {
+	parent, _ := child.Label(s.Config.TrackingLabel)
+	bucket, _ := child.Label(s.Bucket)
+	return bucket == s.BucketOf(types.UID(parent))
+}
+
+// BucketOf returns the value of the label Bucket of the children of the parent with this UID.
+func (s *Settings) BucketOf(parent types.UID) string { return strconv.Itoa(shard.Bucket(parent)) }
 
 // Label gives labels, the JSON value of an object's labels, those that the engine gives to
 // the children of the parent with this UID.
@@ -121,7 +133,7 @@ func (s *Settings) Label(labels map[string]any, parent types.UID) {
 	labels[s.Config.TrackingLabel] = string(parent)
 	labels[s.Config.OwnershipLabel] = s.Config.Name
 	if s.Shard.Divides() {
-		labels[s.Bucket] = strconv.Itoa(shard.Bucket(parent))
+		labels[s.Bucket] = s.BucketOf(parent)
 	}
 }
 

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/journal"
@@ -37,8 +40,15 @@ func (m *Manager) checkShards() error {
 	if err := shard.Validate(m.opts.Shards); err != nil {
 		return fmt.Errorf("runner: Options: Sharding: Shards: %w", err)
 	}
+	if name := m.opts.LeaderElection.WithDefaults(m.operators[0].cfg.Name).Name; len(name) > maxLeaseName {
+		return fmt.Errorf("runner: Options: LeaderElection: Name: it has %d characters; with Sharding it may have %d, since the Leases of replicas begin with it", len(name), maxLeaseName)
+	}
 	return nil
 }
+
+// maxLeaseName is how long the name of the Lease may be: those of replicas are longer by "-member-" and
+// sixteen more characters.
+const maxLeaseName = validation.DNS1123SubdomainMaxLength - 24
 
 // divides says whether replicas share the parents. Dry runs need all of them.
 func (m *Manager) divides() bool { return m.opts.Shards > 0 && m.elects() }
@@ -114,6 +124,9 @@ func (m *Manager) shard(ctx, passes context.Context, l *client.Link, operators [
 			o.unregister()
 		}
 	}()
+	index := operators[0].shard.Index
+	m.setShard(index, operators)
+	defer m.setShard(index, nil)
 	engines := m.connected(ctx, l, operators)
 	defer closeAll(engines)
 	if engines == nil {
@@ -127,9 +140,6 @@ func (m *Manager) shard(ctx, passes context.Context, l *client.Link, operators [
 			return err
 		}
 	}
-	index := operators[0].shard.Index
-	m.setShard(index, operators)
-	defer m.setShard(index, nil)
 	return m.run(ctx, operators, engines, true, func(ctx context.Context, _ func(error), work passesUntil) error { return work(ctx, passes) })
 }
 
@@ -229,8 +239,30 @@ func (m *Manager) engineOf(o *operator, parent types.NamespacedName) *reconcile.
 func (o *operator) of(s shard.Shard, slots chan struct{}, kept *journal.Journal) *operator {
 	return &operator{
 		cfg: o.cfg, handler: o.handler, opts: o.opts, log: o.log.With("shard", s.Index), departedWithin: o.departedWithin, tap: o.tap,
-		shard: s, slots: slots, kept: kept,
+		shard: s, taken: time.Now(), slots: slots, kept: kept,
 	}
+}
+
+// discover asks the API server how it serves the types of the operator. A process whose operators work
+// already takes a shard also while a type of children isn't served: that is followed, as for the
+// shards that it has.
+func (o *operator) discover(ctx context.Context, finder *catalog.Finder) (*catalog.Catalog, error) {
+	if !o.shard.Divides() {
+		return finder.Discover(ctx, o.cfg)
+	}
+	lenient := o.cfg
+	lenient.Children = slices.Clone(o.cfg.Children)
+	for i := range lenient.Children {
+		lenient.Children[i].Optional = true
+	}
+	types, err := finder.Discover(ctx, lenient)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range types.Children {
+		k.Child.Optional = o.cfg.Children[slices.IndexFunc(o.cfg.Children, func(c config.Child) bool { return c.Type == k.Type })].Optional
+	}
+	return types, nil
 }
 
 // name returns the operator's name, with the number of its shard if it has one.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Ready returns nil if every operator has started, mirrors every type it watches, and
@@ -27,6 +28,9 @@ type check struct {
 	note string // what there is to say though the condition is met
 }
 
+// beginWithin is how long a shard that was taken may take to begin.
+const beginWithin = time.Minute
+
 // checks returns the conditions of readiness: each operator has started, none of its
 // passes is overdue, each of its watchers mirrors what it watches, and no watch of what
 // parents refer to is broken.
@@ -38,11 +42,15 @@ func (m *Manager) checks() []check {
 	for _, o := range m.running() {
 		e := o.begun()
 		switch {
+		case o.shard.Divides() && (e == nil || !e.HasSynced()):
+			// A shard that has just been taken is no reason to send nobody here.
+			if time.Since(o.taken) > beginWithin {
+				checks = append(checks, check{name: "start/" + o.name(), err: fmt.Errorf("runner: the shard was taken %v ago, and isn't worked on yet; the log says why", time.Since(o.taken).Round(time.Second))})
+			}
+			continue
 		case e == nil:
 			checks = append(checks, check{name: "start/" + o.name(), err: errors.New("runner: not started yet")})
 			continue
-		case o.shard.Divides() && !e.HasSynced():
-			continue // a shard that has just been taken is no reason to send nobody here
 		}
 		checks = append(checks, check{name: "passes/" + o.name(), err: e.Overdue()})
 		for _, related := range o.cfg.Related {

@@ -28,6 +28,7 @@ type operator struct {
 	log     *slog.Logger
 
 	shard shard.Shard      // whose parents are the operator's; the zero value: all are
+	taken time.Time        // when the shard was
 	slots chan struct{}    // see reconcile.Config; nil: there is one engine
 	kept  *journal.Journal // nil: each engine has its own, if it has one
 
@@ -106,7 +107,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	if o.opts.BuiltIn != nil {
 		finder.BuiltIn = o.opts.BuiltIn
 	}
-	types, err := finder.Discover(ctx, o.cfg)
+	types, err := o.discover(ctx, finder)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil //nolint:nilerr,nilnil // told to stop; an error is only its consequence

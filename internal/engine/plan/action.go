@@ -22,7 +22,7 @@ const (
 	VerbApply    Verb = "apply"    // send the child as a server-side apply
 	VerbRecreate Verb = "recreate" // delete the child now; a later pass creates it anew
 	VerbMark     Verb = "mark"     // bring the mark up to date; the rest of the child is as desired
-	VerbMend     Verb = "mend"     // bring the owner reference up to date; whether the rest is as desired is found out afterwards
+	VerbMend     Verb = "mend"     // bring the owner reference and the label of the bucket up to date; whether the rest is as desired is found out afterwards
 	VerbVerify   Verb = "verify"   // find out by a dry run whether the child really differs
 	VerbDelete   Verb = "delete"   // delete the child, which is no longer desired
 	VerbRelease  Verb = "release"  // take finalizers that are no longer desired off a child that is being deleted

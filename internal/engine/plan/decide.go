@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"strconv"
+
 	"slices"
 
 	"github.com/roperator/roperator/config"
@@ -67,7 +69,7 @@ func (Immutable) isFinding()  {}
 //   - after Unchanged: VerbMark.
 //   - after Disowned: the verb of a, on the child as it is now.
 //   - after Immutable: VerbRecreate.
-//   - after memorized: VerbMend if the owner reference isn't as it should be.
+//   - after memorized: VerbMend if the owner reference or the label of the bucket isn't as it should be.
 //   - after Claimed: VerbDelete if the object isn't desired.
 //   - else after memorized, and after Normalized or Claimed: whatever a comparison
 //     of the child with the desired state asks for.
@@ -116,7 +118,7 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	return out, ok
 }
 
-// mend returns the action that brings the owner reference of a live child up to
+// mend returns the action that brings the owner reference and the label of the bucket of a live child up to
 // date, false if it is. It goes before any other action on the child, since it has
 // to be right whatever the strategy makes of other differences.
 func mend(s *catalog.Settings, d *Desired, live *resource.Resource, known *childMemory) (Action, bool) {
@@ -124,6 +126,10 @@ func mend(s *catalog.Settings, d *Desired, live *resource.Resource, known *child
 		return Action{}, false
 	}
 	diffs := ownerDifferences(s, live, d.parent)
+	if s.Shard.Divides() && !s.IsStamped(live) {
+		has, _ := live.Label(s.Bucket)
+		diffs = append(diffs, merge.Difference{Path: "metadata.labels[" + strconv.Quote(s.Bucket) + "]", Live: has, Desired: s.BucketOf(d.parent.UID())})
+	}
 	return Action{
 		Verb: VerbMend, Kind: d.kind, Ref: d.ref, Live: live, Want: d, Diffs: diffs,
 		Unknown: known == nil, Restores: known != nil,

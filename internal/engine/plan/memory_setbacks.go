@@ -23,6 +23,8 @@ type setback struct {
 type Setback struct {
 	Action  *Action
 	Failure Failure // Err is nil: a newer state of the child is awaited
+	// Within bounds how long is waited until the write is tried again; 0: nothing does.
+	Within time.Duration
 }
 
 // hashOfWant returns the hash for which a setback of an action counts.
@@ -78,7 +80,11 @@ func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, at time.Time, back
 		if _, known := delays[s.tries]; !known {
 			delays[s.tries] = backoff(s.tries)
 		}
-		s.at = at.Add(delays[s.tries])
+		delay := delays[s.tries]
+		if n.Within > 0 {
+			delay = min(delay, n.Within)
+		}
+		s.at = at.Add(delay)
 		next[n.Action.Ref] = s
 	}
 	p.setbacks = next

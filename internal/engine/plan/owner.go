@@ -49,7 +49,7 @@ func boolOf(b *bool) any {
 }
 
 // OwnerPatch returns a JSON merge patch that makes the owner reference of live to
-// parent what the engine sets, and leaves the references to others as they are. The
+// parent, and the label of the bucket, what the engine sets, and leaves the references to others as they are. The
 // API server refuses the patch, as a conflict, if the object has changed since it
 // was read.
 func OwnerPatch(s *catalog.Settings, live, parent *resource.Resource) ([]byte, error) {
@@ -57,7 +57,11 @@ func OwnerPatch(s *catalog.Settings, live, parent *resource.Resource) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	return guardedPatch(live, map[string]any{"ownerReferences": refs})
+	metadata := map[string]any{"ownerReferences": refs}
+	if s.Shard.Divides() {
+		metadata["labels"] = map[string]any{s.Bucket: s.BucketOf(parent.UID())}
+	}
+	return guardedPatch(live, metadata)
 }
 
 // ownersWith returns the owner references of live with that to parent, which takes

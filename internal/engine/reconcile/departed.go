@@ -48,6 +48,7 @@ func (e *Engine) findDepartedAgain(ctx context.Context) {
 func (e *Engine) startedOver() {
 	e.histories.Add(1)
 	e.lookAgain()
+	e.stampAgain()
 }
 
 // lookAgain makes findDepartedAgain look for departed parents.

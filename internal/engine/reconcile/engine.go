@@ -89,6 +89,7 @@ type Engine struct {
 	listing  chan struct{} // has room for one: the pass that lists the parents
 	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
 	unsure   chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
+	lacking  chan struct{} // has room for one, which says that children may lack the label of their bucket: see keepStamped
 	looking  atomic.Bool   // for departed parents, for the first time
 	standby  atomic.Bool   // no pass is made: see Standby
 	dropped  atomic.Bool   // it was told that the API server drops conditions: see noteDropped
@@ -131,6 +132,7 @@ func New(c Config) *Engine {
 		listing:  make(chan struct{}, 1),
 		deleted:  make(chan struct{}, 1),
 		unsure:   make(chan struct{}, 1),
+		lacking:  make(chan struct{}, 1),
 		log:      c.Log,
 
 		departedWithin: c.DepartedWithin,
@@ -141,6 +143,9 @@ func New(c Config) *Engine {
 	e.serving.init(c.Finder)
 	e.stuck.abandoned = make(chan struct{})
 	e.store.KeepDeparted(c.Settings.Config.ParentSelector != "")
+	if c.Settings.Shard.Divides() {
+		e.store.ReadLost()
+	}
 	if e.client != nil {
 		e.client.Shorten(e.store.Shorten)
 	}

@@ -40,7 +40,11 @@ func (p *pass) learnFailures(planned *plan.Plan) error {
 		failure := failureOf(r)
 		_, refused := errors.AsType[*apierror.RefusedError](r.Err)
 		if refused || r.Await && !r.Wrote && !r.Parked {
-			setbacks = append(setbacks, plan.Setback{Action: r.Action, Failure: failure})
+			setback := plan.Setback{Action: r.Action, Failure: failure}
+			if r.Elsewhere {
+				setback.Within = elsewhereWithin
+			}
+			setbacks = append(setbacks, setback)
 		}
 		if r.Err != nil {
 			failures = append(failures, failure)

@@ -175,6 +175,13 @@ func (f *follower) arrive(ctx context.Context, found *catalog.Kind, a *absence) 
 		return
 	}
 	a.arriving = k
+	if f.Shard.Divides() { // before a pass could take what isn't delivered for gone
+		for _, l := range f.listsOf(k) {
+			if err := f.stampListed(ctx, l); err != nil {
+				f.stampAgain()
+			}
+		}
+	}
 	watchers := f.watchersOf(k, func(err error) {
 		f.log.ErrorContext(ctx, "type can't be watched, retrying", "type", t.String(), "error", err)
 	})

@@ -101,10 +101,17 @@ func (p *pass) learnOne(r *apply.Result) (out schedule.Outcome) {
 	}
 	if r.Await && !r.Parked {
 		out.Resync = p.awaitFor(a)
+		if r.Elsewhere {
+			out.Resync = min(out.Resync, elsewhereWithin)
+		}
 		out.Again = out.Again || p.newerHeld(a)
 	}
 	return out
 }
+
+// elsewhereWithin bounds how long it is waited before it is looked again whether a name is free that a child of another
+// shard's parent has. No watch tells of it.
+const elsewhereWithin = 15 * time.Second
 
 // awaitFor returns how long to wait for the newer state of the child of an action
 // before the parent is due again: the longer, the more often it was in vain.

@@ -142,7 +142,14 @@ func TestMetrics_Reference(t *testing.T) {
 		rig.Elapse(time.Second)
 		families := gather(r)
 		r.Stop()
-		for _, f := range families {
+		// Replicas that share the parents have one more.
+		shards := prometheus.NewRegistry()
+		_, err := observe.RegisterShards(shards, "op", 2)
+		require.NoError(t, err)
+		told, err := shards.Gather()
+		require.NoError(t, err)
+		more := slices.DeleteFunc(told, func(f *dto.MetricFamily) bool { return f.GetName() != "roperator_shards" })
+		for _, f := range slices.Concat(families, more) {
 			var labels []string
 			for _, l := range f.GetMetric()[0].GetLabel() {
 				labels = append(labels, "`"+l.GetName()+"`")
@@ -152,7 +159,7 @@ func TestMetrics_Reference(t *testing.T) {
 		descs := make(chan *prometheus.Desc, 100)
 		m := observe.NewMetrics()
 		m.OfParents(1)
-		_, err := m.Register(prometheus.NewRegistry(), "op", "", nil, func() observe.Gauges { return observe.Gauges{} })
+		_, err = m.Register(prometheus.NewRegistry(), "op", "", nil, func() observe.Gauges { return observe.Gauges{} })
 		require.NoError(t, err)
 		m.Describe(descs)
 		require.Len(t, families, len(descs), "the run has shown all")

@@ -161,5 +161,5 @@ func TestAlerts(t *testing.T) {
 		require.Contains(t, []string{"critical", "warning"}, rule.Labels["severity"], rule.Alert)
 		require.NotEmpty(t, rule.Annotations["summary"], rule.Alert)
 	}
-	require.Len(t, names, 12)
+	require.Len(t, names, 13)
 }

@@ -3,16 +3,14 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
-	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -23,15 +21,22 @@ import (
 // of changes: the label is none of what the handler wants.
 
 // Stamp gives the children of the shard's parents the label of their bucket, if they lack
-// it. A list or a patch that fails is tried again until ctx ends. A list that is forbidden is an error, and a
-// patch that is refused is left to the pass of the parent.
+// it or have another value. A list that fails is tried again until ctx ends, except if it is forbidden. A patch
+// that fails is tried again later: see keepStamped.
 func (e *Engine) Stamp(ctx context.Context) error {
 	for _, k := range e.types().Children {
 		if k.Unserved {
 			continue
 		}
 		for _, l := range e.listsOf(k) {
-			if err := e.retryList(ctx, l, sought{"without a bucket", []string{"list", "patch"}}, e.stampListed); err != nil {
+			list := func(ctx context.Context, l listOf) error {
+				failed, err := e.stampAll(ctx, l)
+				if failed {
+					e.stampAgain()
+				}
+				return err
+			}
+			if err := e.retryList(ctx, l, sought{"without a bucket", []string{"list", "patch"}}, list); err != nil {
 				return err
 			}
 		}
@@ -39,10 +44,64 @@ func (e *Engine) Stamp(ctx context.Context) error {
 	return nil
 }
 
-// stampListed gives the children in a list the label of their bucket.
+// stampAgain has keepStamped look for children that lack the label of their bucket: a patch has failed, or
+// the API server has the history of a backup.
+func (e *Engine) stampAgain() {
+	select {
+	case e.lacking <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// keepStamped gives children the label of their bucket after each stampAgain, until that succeeds. It returns when ctx
+// ends. The watches tell of the children then.
+func (e *Engine) keepStamped(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.lacking:
+		}
+		for delay := listRetry; !e.stampOnce(ctx); delay = min(2*delay, maxFindDelay) {
+			if !sleep(ctx, delay) {
+				return
+			}
+		}
+	}
+}
+
+// stampOnce makes one list of each type of children, and says whether no child lacks the label any more.
+func (e *Engine) stampOnce(ctx context.Context) bool {
+	complete := true
+	for _, k := range e.types().Children {
+		if k.Unserved {
+			continue
+		}
+		for _, l := range e.listsOf(k) {
+			failed, err := e.stampAll(ctx, l)
+			complete = complete && !failed && err == nil
+		}
+	}
+	return complete
+}
+
+// stampListed is stampAll whose error is also that of a patch.
 func (e *Engine) stampListed(ctx context.Context, l listOf) error {
+	failed, err := e.stampAll(ctx, l)
+	if err == nil && failed {
+		err = errUnstamped
+	}
+	return err
+}
+
+// errUnstamped says that a child couldn't be given the label of its bucket for now.
+var errUnstamped = errors.New("a child couldn't be labelled with the bucket of its parent yet")
+
+// stampAll gives the children in a list the label of their bucket. failed says that the API server
+// couldn't carry out a patch, which the log tells of. err is that of the list.
+func (e *Engine) stampAll(ctx context.Context, l listOf) (failed bool, err error) {
 	var lacking []*resource.Resource
-	err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.UnstampedSelector(), func(res *resource.Resource) {
+	err = e.client.EachMetadata(ctx, l.kind, l.namespace, e.UnstampedSelector(), func(res *resource.Resource) {
 		tracked, _ := res.Label(e.Config.TrackingLabel)
 		parent := types.UID(tracked)
 		if e.Shard.Owns(parent) && res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) {
@@ -50,41 +109,42 @@ func (e *Engine) stampListed(ctx context.Context, l listOf) error {
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%s: list: %w", l.kind.Type, err)
+		return false, fmt.Errorf("%s: list: %w", l.kind.Type, err)
 	}
 	if len(lacking) == 0 {
-		return nil
+		return false, nil
 	}
 	errs := make([]error, len(lacking))
-	e.each(len(lacking), func(i int) { errs[i] = e.stamp(ctx, l.kind, lacking[i]) })
-	for _, err := range errs {
-		if err != nil {
-			return err // the next list finds what is left
-		}
+	e.each(len(lacking), func(i int) { _, errs[i] = e.stamp(ctx, l.kind, lacking[i]) })
+	if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
+		e.log.WarnContext(ctx, "children can't be labelled with the bucket of their parent yet, retrying", "type", l.kind.Type.String(), "error", apierror.Join(errs))
+		return true, nil
 	}
 	e.log.InfoContext(ctx, "labelled children with the bucket of their parent", "type", l.kind.Type.String(), "children", len(lacking))
-	return nil
+	return false, nil
 }
 
-// stamp gives a child the label of its bucket. That the child is gone, or another one has
-// its name, is no error.
-func (e *Engine) stamp(ctx context.Context, k *catalog.Kind, child *resource.Resource) error {
+// stamp gives a child the label of its bucket, and returns it as it is then. It returns nothing if the child is gone,
+// has changed since, or the API server refuses the patch, which the log tells of.
+func (e *Engine) stamp(ctx context.Context, k *catalog.Kind, child *resource.Resource) (*resource.Resource, error) {
 	tracked, _ := child.Label(e.Config.TrackingLabel)
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":    child.UID(),
-		"labels": map[string]any{e.Bucket: strconv.Itoa(shard.Bucket(strings.Clone(tracked)))},
+		"labels": map[string]any{e.Bucket: e.BucketOf(types.UID(tracked))},
 	}})
 	if err != nil {
-		return fmt.Errorf("%s: %w", object.RefOf(child), err)
+		return nil, fmt.Errorf("%s: %w", object.RefOf(child), err)
 	}
-	_, err = e.client.Patch(ctx, k, child.Key(), types.MergePatchType, body)
+	stamped, err := e.client.Patch(ctx, k, child.Key(), types.MergePatchType, body)
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil
+	case err == nil:
+		return stamped, nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil, nil
 	case apierrors.IsForbidden(err), apierror.IsNo(err):
 		// The pass of its parent tries to create it, finds it, and tells of what keeps it from being labelled.
 		e.log.WarnContext(ctx, "a child can't be labelled with the bucket of its parent", "child", object.RefOf(child).String(), "error", catalog.Forbidden(k, "patch", err))
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("%s: label with the bucket: %w", object.RefOf(child), err)
+	return nil, fmt.Errorf("%s: label with the bucket: %w", object.RefOf(child), err)
 }

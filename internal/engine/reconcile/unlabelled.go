@@ -176,8 +176,14 @@ func (p *pass) readUnlabelled(ctx context.Context, noted store.Unlabelled) (*res
 		return nil, fmt.Errorf("%s: read: %w", noted.Ref, err)
 	}
 	if err == nil && live.UID() == noted.UID {
-		if parent, ok := apply.Adoptable(p.Settings, kind, live); ok && parent == p.parent.UID() || apply.IsChild(p.Settings, p.parent, live) {
+		if parent, ok := apply.Adoptable(p.Settings, kind, live); ok && parent == p.parent.UID() || apply.IsChild(p.Settings, p.parent, live) && p.Watched(live) {
 			return live, nil
+		}
+		if apply.IsChild(p.Settings, p.parent, live) { // somebody has changed the label of its bucket
+			stamped, err := p.stamp(ctx, kind, live)
+			if err != nil || stamped != nil {
+				return stamped, err
+			}
 		}
 	}
 	p.store.ForgetUnlabelled(p.parent.UID(), noted.Ref)

@@ -28,6 +28,9 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 		workers.Go(func() { e.findDepartedAgain(ctx) })
 	}
 	workers.Go(func() { e.confirmDeletes(ctx) })
+	if e.Shard.Divides() {
+		workers.Go(func() { e.keepStamped(ctx) })
+	}
 	for range e.Config.MaxConcurrentSyncs {
 		workers.Go(func() {
 			number := goroutineNumber()

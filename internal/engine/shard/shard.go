@@ -66,12 +66,6 @@ func (s Shard) Owns(uid types.UID) bool { return s.Of <= 1 || s.OwnsBucket(Bucke
 // OwnsBucket says whether the parents of a bucket are of the shard.
 func (s Shard) OwnsBucket(bucket int) bool { return s.Of <= 1 || bucket*s.Of/Buckets == s.Index }
 
-// Has says whether a bucket, as a label has it, is one of the shard's.
-func (s Shard) Has(bucket string) bool {
-	n, err := strconv.Atoi(bucket)
-	return err == nil && n >= 0 && n < Buckets && strconv.Itoa(n) == bucket && s.OwnsBucket(n)
-}
-
 // BucketSelector returns the label selector of the objects whose label has a bucket of the
 // shard.
 func (s Shard) BucketSelector(label string) string {
@@ -81,6 +75,16 @@ func (s Shard) BucketSelector(label string) string {
 		names = append(names, strconv.Itoa(s.Index*each+i))
 	}
 	return label + " in (" + strings.Join(names, ",") + ")"
+}
+
+// NoBucketSelector returns the label selector of the objects whose label has no bucket: it is
+// missing, or has another value.
+func NoBucketSelector(label string) string {
+	names := make([]string, 0, Buckets)
+	for i := range Buckets {
+		names = append(names, strconv.Itoa(i))
+	}
+	return label + " notin (" + strings.Join(names, ",") + ")"
 }
 
 // Selector returns the shardSelector of a list or a watch of the shard's parents; empty: of

@@ -55,7 +55,6 @@ func TestShards(t *testing.T) {
 				byLabel, err := labels.Parse(s.BucketSelector("example.com/bucket"))
 				require.NoError(t, err)
 				require.Equal(t, s.Owns(uid), byLabel.Matches(labels.Set{"example.com/bucket": bucket}), "%s, shard %d of %d", uid, i, n)
-				require.Equal(t, s.Owns(uid), s.Has(bucket))
 			}
 			require.Len(t, owners, 1, "%s among %d", uid, n)
 		}
@@ -63,12 +62,16 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// A label that somebody has changed is of no shard.
-func TestHas(t *testing.T) {
-	for _, text := range []string{"", "-1", "64", "007", "+1", "1 ", "x", "9999999999999999999999"} {
-		for i := range 4 {
-			require.False(t, shard.Shard{Index: i, Of: 4}.Has(text), text)
-		}
+// A label that somebody has changed is no bucket.
+func TestNoBucket(t *testing.T) {
+	selector, err := labels.Parse(shard.NoBucketSelector("b"))
+	require.NoError(t, err)
+	for _, text := range []string{"", "-1", "64", "007", "x"} {
+		require.True(t, selector.Matches(labels.Set{"b": text}), text)
+	}
+	require.True(t, selector.Matches(labels.Set{}))
+	for i := range shard.Buckets {
+		require.False(t, selector.Matches(labels.Set{"b": strconv.Itoa(i)}))
 	}
 }
 

@@ -44,6 +44,7 @@ type Store struct {
 		fields     map[types.UID]heldFields                  // child UID -> the fields that the operator owns; nil: of no child that is known
 
 		keepDeparted bool   // see KeepDeparted
+		readLost     bool   // see ReadLost
 		childrenOnly bool   // see HoldChildrenOnly
 		childrenAsOf string // the resourceVersion of the newest list of children; empty: parents were listed since
 	}
@@ -214,6 +215,9 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		c.Parents = append(c.Parents, owner)
 		if !asked {
 			s.missLocked(owner)
+		}
+		if s.mu.readLost && (!asked || len(held.Finalizers()) > 0) {
+			s.noteUnlabelledLocked(owner, ref, held.UID())
 		}
 	}
 	return c

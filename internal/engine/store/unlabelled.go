@@ -37,6 +37,14 @@ func (s *Store) NoteUnlabelled(parent types.UID, res *resource.Resource) {
 	s.noteUnlabelledLocked(parent, ref, res.UID())
 }
 
+// ReadLost says that a child that disappears may still be there: the watch delivers only those
+// with one value of a label, which anybody may change. Such a child is noted, to be read.
+func (s *Store) ReadLost() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.readLost = true
+}
+
 // noteUnlabelledLocked notes an object that is to be read when there is a pass over the
 // parent. It returns the parent's UID, in a string of its own.
 func (s *Store) noteUnlabelledLocked(parent types.UID, ref object.Ref, uid types.UID) types.UID {
