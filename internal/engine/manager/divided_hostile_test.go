@@ -317,3 +317,24 @@ func TestDivided_Restored(t *testing.T) {
 		require.Empty(t, f.server.List(k8s.ConfigMap))
 	})
 }
+
+// A child has the bucket of another shard since a time at which nobody ran. It is wanted, so that its
+// name leads to it.
+func TestDivided_WantedWithABucketOfAnotherShard(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		f := newFleet(t, 4)
+		parent := rig.CreateParent(t, f.server, "p", "c")
+		one := f.start("one", 4, handler.SyncFunc(naming))
+		f.elapse(20 * time.Second)
+		uid := f.server.Get(k8s.ConfigMap, rig.Key("c")).UID()
+		f.stop(one)
+		f.relabel("c", map[string]any{bucketLabel: strconv.Itoa((shard.Bucket(parent.UID()) + 32) % shard.Buckets)})
+		f.start("two", 4, handler.SyncFunc(naming))
+		f.elapse(time.Minute)
+		child := f.server.Get(k8s.ConfigMap, rig.Key("c"))
+		has, _ := child.Label(bucketLabel)
+		require.Equal(t, strconv.Itoa(shard.Bucket(parent.UID())), has)
+		require.Equal(t, uid, child.UID())
+		f.requireSilence()
+	})
+}
