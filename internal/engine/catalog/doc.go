@@ -16,7 +16,7 @@
 // one by one, to be looked at (Settings.Rights).
 //
 // The room imports config, handler and resource, the leaves below them, merge
-// for comparisons, and client-go for discovery. It imports no other room of the
+// for comparisons, shard, and client-go for discovery. It imports no other room of the
 // engine, which all stand on it.
 //
 // The schema of a type that isn't built in may arrive late, and may change while

@@ -23,6 +23,8 @@
 // request in client-go's log (klog_redact.go), and a warning (warnings.go) or
 // an error (failures.go) of the API server that may quote a Secret.
 //
+// Of the parents, lists and watches may pass on those of one shard alone (division.go).
+//
 // Review asks which rights this process has. It belongs to no operator.
 //
 // # Goroutines and ownership
@@ -32,7 +34,7 @@
 // is stopped, or when its context or stream ends. A Client guards the set of warnings
 // that it has logged with a mutex. Clients and Links may be used concurrently.
 //
-// It may import catalog, observe and the shared vocabulary. It must not import the
+// It may import catalog, observe, shard and the shared vocabulary. It must not import the
 // store (its benchmarks do, to measure both), nor lead: LeaseHolder is all that it
 // needs of the lease.
 package client

@@ -15,6 +15,9 @@
 // metrics registry and the HTTP server. A manager guards its lease, and each
 // operator its engine and watchers, with a mutex under which no other is taken.
 //
+// Where replicas share the parents (divided.go), there are engines for each shard that the process holds, from when the
+// shard is taken until it is given up. The shards of an operator share its workers' slots and its journal.
+//
 // # Goroutines
 //
 // Start returns after all of these have ended:
@@ -29,7 +32,9 @@
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
 //   - those of lead.Run, the election and the guard of the lease, which end after
 //     the last pass,
-//   - one reconcile.Engine.Work per operator, which ends when its passes have.
+//   - one reconcile.Engine.Work per operator, which ends when its passes have,
+//   - those of lead.Members, which end after the work of the last shard; the watches, KeepSchemas and Work above are
+//     those of a shard then, and end with it.
 //
 // A rehearsal whose handler doesn't heed the end of its context outlives Start, too. A call of a handler that doesn't heed the end of its context outlives Start, whose
 // error names the call.
@@ -37,6 +42,6 @@
 // # Imports
 //
 // The package wires the rooms and decides nothing about objects: it imports
-// access, catalog, client, watch, observe, lead and reconcile, of plan only the type
+// access, catalog, client, watch, observe, lead, reconcile and shard, of plan only the type
 // of a change, and journal and view for what the window shows. No room imports it.
 package manager

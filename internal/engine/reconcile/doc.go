@@ -45,6 +45,9 @@
 // operator stops. Its goroutine is the only one that may outlive Work, and nothing takes
 // what it returns.
 //
+// Where replicas share the parents, the engine is that of a shard (Settings.Shard), and another goroutine of Work
+// labels children that lack the label of their bucket: see Stamp.
+//
 // Two more goroutines of Work end with its context. One looks for departed parents, if
 // there may be any. The other one reads the children that were deleted, and the parents
 // that were let go, whose end no watch has confirmed. A pass that reads unlabelled
