@@ -338,3 +338,57 @@ func TestDivided_WantedWithABucketOfAnotherShard(t *testing.T) {
 		f.requireSilence()
 	})
 }
+
+// withSecret is naming for a Secret.
+func withSecret(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	resp, err := naming(ctx, req)
+	if err == nil && len(resp.Children) > 0 {
+		name := resp.Children[0].(map[string]any)["metadata"]
+		resp.Children = []any{map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": name}}
+	}
+	return resp, err
+}
+
+// A type of children isn't served when a shard is taken, and its children were made before the
+// parents were divided. They are found when it is served.
+func TestDivided_TypeThatComesLater(t *testing.T) {
+	inShards(t, func(t *testing.T, f *fleet) {
+		f.cfg.Children = append(f.cfg.Children, config.Child{Type: k8s.Secret, Strategy: config.Replace, Optional: true})
+		rig.CreateParent(t, f.server, "p", "c")
+		h := handler.SyncFunc(withSecret)
+		old := f.start("old", 0, h)
+		f.elapse(10 * time.Second)
+		require.NotNil(t, f.server.Get(k8s.Secret, rig.Key("c")))
+		f.stop(old)
+		f.server.Hide(k8s.Secret, true)
+		f.start("one", f.shards, h)
+		f.elapse(30 * time.Second)
+		f.set("p", "none")
+		f.elapse(time.Minute)
+		f.server.Hide(k8s.Secret, false)
+		f.elapse(5 * time.Minute)
+		require.Nil(t, f.server.Get(k8s.Secret, rig.Key("c")))
+	})
+}
+
+// A type of children is gone when a shard is handed over. The other types go on, as they do where it goes
+// while the operator runs.
+func TestDivided_TypeGoneAtHandover(t *testing.T) {
+	inShards(t, func(t *testing.T, f *fleet) {
+		f.cfg.Children = append(f.cfg.Children, config.Child{Type: k8s.Secret, Strategy: config.Replace})
+		const parents = 12
+		h := handler.SyncFunc(rig.Copier)
+		f.create(0, parents, "v1")
+		one := f.start("one", f.shards, h)
+		two := f.start("two", f.shards, h)
+		f.elapse(20 * time.Second)
+		f.server.Withdraw(k8s.Secret)
+		f.elapse(time.Minute)
+		f.stop(one)
+		f.elapse(30 * time.Second)
+		f.edit(0, parents, "v2")
+		f.elapse(30 * time.Second)
+		f.requireChildren(parents, "v2", f.shards > 0)
+		require.ErrorContains(t, two.runner.Ready(), "v1/Secret")
+	})
+}

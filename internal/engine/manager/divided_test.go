@@ -49,7 +49,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, shards int) *fleet {
-	f := &fleet{t: t, server: electionServer(), shards: shards, cfg: rig.Config(), writers: map[string][]string{}}
+	f := &fleet{t: t, server: fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Leases()), shards: shards, cfg: rig.Config(), writers: map[string][]string{}}
 	f.server.NameUIDs()
 	f.server.SetHooks(fakeapi.Hooks{Before: f.check})
 	return f

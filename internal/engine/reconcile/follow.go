@@ -221,7 +221,8 @@ func (f *follower) await(ctx context.Context, k *catalog.Kind, watchers []*watch
 }
 
 // arrived lets passes write children of a type, whose objects are in the store. The parents
-// that waited for it are due.
+// that waited for it are due, and those that have children of the type: passes couldn't delete what
+// isn't wanted.
 func (f *follower) arrived(ctx context.Context, k *catalog.Kind) {
 	if a := f.absent[k.Type]; a == nil || a.arriving != k {
 		return // it has gone since
@@ -230,7 +231,8 @@ func (f *follower) arrived(ctx context.Context, k *catalog.Kind) {
 	f.log.InfoContext(ctx, "type is served", "type", k.Type.String())
 	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(k) })
 	f.doubtSchema(k)
-	f.changed(store.Change{Parents: f.serving.waited(k.Type)}, schedule.Fresh, "begin of "+schedule.Trigger(k.Type.Kind))
+	due := append(f.serving.waited(k.Type), f.store.Owners(k.Type)...)
+	f.changed(store.Change{Parents: due}, schedule.Fresh, "begin of "+schedule.Trigger(k.Type.Kind))
 }
 
 // replaceSettings replaces the engine's settings.
