@@ -144,7 +144,7 @@ type LeaderElection struct {
 // Options.LeaderElection, whose fields hold here, too; nil means its zero value. The replicas hold
 // equally many shards, or one more. One that comes takes its part from the others within 2.2 times
 // RetryPeriod, one that stops hands its shards over within that time, and those of one that has
-// crashed are taken over within LeaseDuration and 2.2 times RetryPeriod. Before a write for a parent, a
+// crashed are taken over within LeaseDuration and 2.2 times RetryPeriod, or 4.4 times if another one starts meanwhile. Before a write for a parent, a
 // replica makes sure that it holds the Lease of the shard. The replicas hold the Lease of the undivided
 // operator together: a replica with another number of shards, or without, waits until the last of them has ended,
 // and they wait for it. A Config with DryRun isn't divided.

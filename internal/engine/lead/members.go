@@ -46,6 +46,7 @@ type Members struct {
 	ownSince  time.Time            // when the last successful renewal of it began; the keeper's
 	fleetSeen *sighting            // the fleet's Lease; the keeper's
 	seen      map[string]*sighting // the Leases with labelFleet by name, as last listed; Run's
+	free      map[int]time.Time    // since when each shard that nobody holds was seen so; Run's
 
 	mu struct {
 		sync.Mutex
@@ -185,7 +186,7 @@ func (m *Members) takePart(ctx context.Context, fatal func(error), work ShardWor
 // term their Leases may be old only since the API server couldn't be reached.
 func (m *Members) forgetMembers() {
 	for _, s := range m.othersSeen() {
-		s.since = time.Now()
+		s.since, s.first = time.Now(), false
 	}
 }
 

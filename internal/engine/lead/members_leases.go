@@ -106,6 +106,7 @@ func recordOf(lease *coordination.Lease) record {
 type sighting struct {
 	lease *coordination.Lease // as last seen; not to be changed
 	since time.Time           // when this process first saw the record that the Lease has
+	first bool                // it is the record that this process saw first
 }
 
 // unchanged returns for how long this process hasn't seen the Lease change. It is measured
@@ -129,9 +130,21 @@ func (s *sighting) expired(otherwise time.Duration) bool {
 // next returns what is known of a Lease that was just read, after what was known of it before.
 func (s *sighting) next(lease *coordination.Lease) *sighting {
 	if s != nil && recordOf(s.lease) == recordOf(lease) {
-		return &sighting{lease, s.since}
+		return &sighting{lease, s.since, s.first}
 	}
-	return &sighting{lease, time.Now()}
+	return &sighting{lease, time.Now(), s == nil}
+}
+
+// seemsLiving says whether the member seems to live whose Lease it is. Of a record that was there when this
+// process came, the clock of the member tells: this process would count one that has died for longer than
+// the others do. If that clock is wrong, the member's next renewal tells, and no more than the split is
+// wrong until then.
+func (s *sighting) seemsLiving(within time.Duration) bool {
+	if s.expired(within) {
+		return false
+	}
+	renewed := s.lease.Spec.RenewTime
+	return !s.first || renewed == nil || time.Since(renewed.Time) < within
 }
 
 // list reads the Leases of all members and shards.

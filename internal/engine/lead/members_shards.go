@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // A shardRun is a try to take a shard's Lease, and the work that follows.
@@ -68,7 +69,7 @@ func (m *Members) balanceUntil(ctx, over context.Context, t *term, runs *sync.Wa
 func (m *Members) rebalance(ctx, over context.Context, t *term, runs *sync.WaitGroup, work ShardWork) {
 	var living []string
 	for _, s := range m.othersSeen() {
-		if m.isOurs(s) && s.lease.Annotations[annotationLeaving] == "" && !s.expired(m.config.LeaseDuration) {
+		if m.isOurs(s) && s.lease.Annotations[annotationLeaving] == "" && s.seemsLiving(m.config.LeaseDuration) {
 			living = append(living, holderOf(s.lease))
 		}
 	}
@@ -83,6 +84,7 @@ func (m *Members) rebalance(ctx, over context.Context, t *term, runs *sync.WaitG
 		}
 	}
 	take, give := balance(m.config.Identity, living, holders, stages)
+	take = append(take, m.leftAlone(holders, stages, take)...)
 	m.mu.Lock()
 	for _, shard := range give {
 		if r := m.mu.runs[shard]; r != nil {
@@ -98,6 +100,28 @@ func (m *Members) rebalance(ctx, over context.Context, t *term, runs *sync.WaitG
 	for _, shard := range take {
 		m.begin(ctx, over, t, shard, runs, work)
 	}
+}
+
+// leftAlone returns the shards that nobody has taken for two RetryPeriods, and that aren't among take. Members don't always see alike who
+// lives: one that has just come counts for less than the others think, or more. Whoever is first has such a shard beyond its part, until another one takes part that is to have it.
+func (m *Members) leftAlone(holders []string, stages []stage, take []int) []int {
+	var out []int
+	free := map[int]time.Time{}
+	for shard, holder := range holders {
+		if holder != "" || stages[shard] != untouched {
+			continue
+		}
+		since, known := m.free[shard]
+		if !known {
+			since = time.Now()
+		}
+		free[shard] = since
+		if time.Since(since) >= 2*m.config.RetryPeriod && !slices.Contains(take, shard) {
+			out = append(out, shard)
+		}
+	}
+	m.free = free
+	return out
 }
 
 // stages returns how far this process is with each shard.

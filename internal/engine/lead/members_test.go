@@ -782,3 +782,87 @@ func TestNewMembers_Refused(t *testing.T) {
 		require.ErrorContains(t, err, "the number must be a power of two")
 	}
 }
+
+// sum returns a condition: every shard is held by one of these members.
+func sum(shards int, members ...*runningMember) func() bool {
+	return func() bool {
+		held := 0
+		for _, r := range members {
+			held += len(r.Members.Held())
+		}
+		return held == shards
+	}
+}
+
+// A member that comes before the Leases of a dead one have expired hasn't seen them for as long as the others have. No
+// shard waits for it to have done so.
+func TestMembers_DeathAndReplacement(t *testing.T) {
+	for offset := range 6 {
+		t.Run(fmt.Sprint(offset), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				one, two, three := f.join("one", 8), f.join("two", 8), f.join("three", 8)
+				f.elapse(time.Minute, sum(8, one, two, three))
+				f.quiet(time.Minute)
+				two.wire.cut.Store(true)
+				died := time.Now()
+				f.quiet(time.Duration(offset) * 3 * time.Second)
+				four := f.join("four", 8)
+				f.quiet(time.Second)
+				f.elapse(time.Minute, func() bool { return len(two.Members.Held()) == 0 })
+				f.elapse(time.Minute, sum(8, one, three, four))
+				took := time.Since(died)
+				t.Logf("all are held again after %v", took)
+				require.LessOrEqual(t, took, 15*time.Second+4400*time.Millisecond+4*time.Second, "LeaseDuration, 2.2 times RetryPeriod, and twice RetryPeriod")
+				f.elapse(time.Minute, func() bool {
+					least, most := 8, 0
+					for _, r := range []*runningMember{one, three, four} {
+						least, most = min(least, len(r.Members.Held())), max(most, len(r.Members.Held()))
+					}
+					return most-least <= 1 && sum(8, one, three, four)()
+				})
+				begun := one.begun.Load() + three.begun.Load() + four.begun.Load()
+				f.quiet(2 * time.Minute)
+				require.Equal(t, begun, one.begun.Load()+three.begun.Load()+four.begun.Load(), "nothing moves any more")
+				two.stop()
+				require.NoError(t, <-two.ended)
+			})
+		})
+	}
+}
+
+// A member that was frozen thinks for a while that another one lives which has died meanwhile, and leaves a
+// shard to it. That is held all the same, and doesn't go to and fro.
+func TestMembers_ThawBesideTheDead(t *testing.T) {
+	for offset := range 4 {
+		t.Run(fmt.Sprint(offset), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				members := []*runningMember{f.join("one", 8), f.join("two", 8), f.join("three", 8), f.join("four", 8), f.join("five", 8)}
+				f.elapse(time.Minute, sum(8, members...))
+				f.quiet(time.Minute)
+				dead, frozen := members[4], members[3]
+				frozen.wire.cut.Store(true)
+				f.quiet(time.Duration(offset) * time.Second)
+				dead.wire.cut.Store(true)
+				f.elapse(time.Minute, func() bool { return len(dead.Members.Held())+len(frozen.Members.Held()) == 0 })
+				f.elapse(time.Minute, sum(8, members[:3]...))
+				frozen.wire.cut.Store(false)
+				f.elapse(20*time.Second, func() bool { return len(frozen.Members.Held()) > 0 })
+				f.elapse(10*time.Second, sum(8, members[:4]...))
+				begun := func() (n int64) {
+					for _, r := range members {
+						n += r.begun.Load()
+					}
+					return n
+				}
+				before := begun()
+				f.quiet(time.Minute)
+				require.LessOrEqual(t, begun()-before, int64(4), "shards go to and fro")
+				require.True(t, sum(8, members[:4]...)())
+				dead.stop()
+				require.NoError(t, <-dead.ended)
+			})
+		})
+	}
+}
