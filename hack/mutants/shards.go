@@ -42,6 +42,6 @@ func inShards() []mutant {
 		unit("a shard is taken though a type isn't served", "manager", "manager/divided.go",
 			"		lenient.Children[i].Optional = true\n", "		_ = i\n"),
 		unit("what isn't wanted of a type that comes is deleted", "manager", "reconcile/follow.go",
-			"append(f.serving.waited(k.Type), f.store.Owners(k.Type)...)", "f.serving.waited(k.Type)"),
+			"slices.Concat(f.serving.waited(k.Type), f.store.Owners(k.Type))", "slices.Clone(f.serving.waited(k.Type))"),
 	}
 }

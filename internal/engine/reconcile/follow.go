@@ -231,7 +231,7 @@ func (f *follower) arrived(ctx context.Context, k *catalog.Kind) {
 	f.log.InfoContext(ctx, "type is served", "type", k.Type.String())
 	f.replaceSettings(func(s *catalog.Settings) *catalog.Settings { return s.With(k) })
 	f.doubtSchema(k)
-	due := append(f.serving.waited(k.Type), f.store.Owners(k.Type)...)
+	due := slices.Concat(f.serving.waited(k.Type), f.store.Owners(k.Type))
 	f.changed(store.Change{Parents: due}, schedule.Fresh, "begin of "+schedule.Trigger(k.Type.Kind))
 }
 
