@@ -34,7 +34,7 @@ func TestSmoke(t *testing.T) {
 		handled  int // of this library; at most
 	}{
 		"cold": {map[string]int{
-			"PATCH apps": parents, "POST configmaps": 2 * parents, "POST services": parents, "PUT apps/status": parents,
+			"PATCH apps": parents, "POST configmaps": 2 * parents, "POST services": parents, "POST deployments": parents, "PUT apps/status": parents,
 		}, 3 * parents},
 		"spec": {map[string]int{"PUT configmaps": 2 * parents, "PUT apps/status": parents}, 3 * parents},
 		// The events of the two deletions may come one by one.
