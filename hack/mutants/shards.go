@@ -35,8 +35,6 @@ func inShards() []mutant {
 			"		if n.Within > 0 {\n", "		if false {\n"),
 		unit("only what is the shard's is held", "manager", "catalog/settings.go",
 			"	return s.Shard.Owns(types.UID(parent)) && s.IsStamped(res)\n", "	return parent != \"\" && s.IsStamped(res)\n"),
-		unit("children are labelled again after a restore", "manager", "reconcile/departed.go",
-			"	e.stampAgain()\n", ""),
 		unit("children of a type that comes are labelled", "manager", "reconcile/follow.go",
 			"	if f.Shard.Divides() { // before", "	if false { // before"),
 		unit("a shard is taken though a type isn't served", "manager", "manager/divided.go",

@@ -48,7 +48,6 @@ func (e *Engine) findDepartedAgain(ctx context.Context) {
 func (e *Engine) startedOver() {
 	e.histories.Add(1)
 	e.lookAgain()
-	e.stampAgain()
 }
 
 // lookAgain makes findDepartedAgain look for departed parents.

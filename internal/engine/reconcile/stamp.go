@@ -44,8 +44,7 @@ func (e *Engine) Stamp(ctx context.Context) error {
 	return nil
 }
 
-// stampAgain has keepStamped look for children that lack the label of their bucket: a patch has failed, or
-// the API server has the history of a backup.
+// stampAgain has keepStamped look for children that lack the label of their bucket: a list or a patch has failed.
 func (e *Engine) stampAgain() {
 	select {
 	case e.lacking <- struct{}{}:
