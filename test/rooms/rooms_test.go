@@ -56,7 +56,7 @@ func rooms() map[string]room {
 		"internal/engine/schedule":    {nil, pure()},
 		"internal/engine/shard":       {nil, pure()},
 		"internal/engine/observe":     {nil, []string{"os", "flag"}},
-		"internal/engine/lead":        {nil, quiet()},
+		"internal/engine/lead":        {engine("shard"), quiet()},
 		"internal/engine/catalog":     {engine("merge", "shard"), quiet()},
 		"internal/engine/plan":        {engine("catalog", "merge"), pure()},
 		"internal/engine/client":      {engine("catalog", "observe", "shard"), quiet()},

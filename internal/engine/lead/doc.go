@@ -51,6 +51,6 @@
 // term, which ends the work if the fleet's Lease isn't renewed in time; and one for each
 // shard, which calls Run. All of them end before Members.Run returns.
 //
-// The package imports client-go, config, internal/apierror and internal/process. It imports
-// no other package of the engine.
+// The package imports client-go, config, internal/apierror and internal/process, and of the
+// engine shard alone, for what numbers of shards there can be.
 package lead

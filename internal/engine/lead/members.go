@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/bits"
 	"net/http"
 	"strconv"
 	"sync"
@@ -16,10 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-)
 
-// maxShards is how many shards there may be at most.
-const maxShards = 64
+	"github.com/roperator/roperator/internal/engine/shard"
+)
 
 // A ShardWork works on one shard that this process holds. The contexts are those of Run:
 // when the first one ends, no more passes may begin; when passes ends, running passes must
@@ -71,8 +69,8 @@ type Members struct {
 // new client at each call, whose writes must need no lease: the timeout of each is set.
 // NewMembers makes no request.
 func NewMembers(config Config, shards int, rc *rest.Config, httpClient func() *http.Client, log *slog.Logger) (*Members, error) {
-	if shards < 1 || shards > maxShards || bits.OnesCount(uint(shards)) != 1 {
-		return nil, fmt.Errorf("members: there can't be %d shards: the number must be a power of two, and at most %d", shards, maxShards)
+	if err := shard.Validate(shards); err != nil {
+		return nil, fmt.Errorf("members: %w", err)
 	}
 	base, err := NewLease(config, rc, httpClient(), log)
 	if err != nil {

@@ -50,9 +50,6 @@ func (m *Manager) checkShards() error {
 // sixteen more characters.
 const maxLeaseName = validation.DNS1123SubdomainMaxLength - 24
 
-// divides says whether replicas share the parents. Dry runs need all of them.
-func (m *Manager) divides() bool { return m.opts.Shards > 0 && m.elects() }
-
 // divided runs the operators of those shards that this process holds, until ctx ends. It
 // returns an error that ends them before.
 func (m *Manager) divided(outer context.Context, l *client.Link) error {

@@ -100,7 +100,7 @@ func (m *Manager) leads() bool {
 		return len(members.Held()) > 0
 	}
 	if lease == nil {
-		return m.opts.LeaderElection == nil // where parents are divided, there always is one
+		return m.opts.LeaderElection == nil
 	}
 	return lease.Held()
 }

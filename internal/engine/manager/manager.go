@@ -214,12 +214,13 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 		}
 		return err
 	}
-	if m.divides() {
+	elects := m.elects()
+	if elects && m.opts.Shards > 0 {
 		return m.divided(ctx, l)
 	}
 	var lock *lead.Lease
 	guarded := l
-	if m.elects() {
+	if elects {
 		if lock, err = m.newLease(l); err != nil {
 			return err
 		}
@@ -251,7 +252,7 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 
 // HasElection says whether Start itself waits until this process leads.
 func (m *Manager) HasElection() bool {
-	return m.opts.LeaderElection != nil || m.opts.Elected != nil || m.opts.Shards > 0
+	return m.opts.LeaderElection != nil || m.opts.Elected != nil
 }
 
 // Engine returns the engine of the first operator, nil before Start has connected
@@ -262,7 +263,7 @@ func (m *Manager) Engine() *reconcile.Engine {
 
 // elects says whether there is an election: dry runs need none.
 func (m *Manager) elects() bool {
-	if m.opts.LeaderElection == nil && m.opts.Shards == 0 {
+	if m.opts.LeaderElection == nil {
 		return false
 	}
 	for _, o := range m.operators {

@@ -177,7 +177,7 @@ func (f *follower) arrive(ctx context.Context, found *catalog.Kind, a *absence) 
 	a.arriving = k
 	if f.Shard.Divides() { // before a pass could take what isn't delivered for gone
 		for _, l := range f.listsOf(k) {
-			if err := f.stampListed(ctx, l); err != nil {
+			if failed, err := f.stampAll(ctx, l); failed || err != nil {
 				f.stampAgain()
 			}
 		}

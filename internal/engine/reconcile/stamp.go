@@ -84,18 +84,6 @@ func (e *Engine) stampOnce(ctx context.Context) bool {
 	return complete
 }
 
-// stampListed is stampAll whose error is also that of a patch.
-func (e *Engine) stampListed(ctx context.Context, l listOf) error {
-	failed, err := e.stampAll(ctx, l)
-	if err == nil && failed {
-		err = errUnstamped
-	}
-	return err
-}
-
-// errUnstamped says that a child couldn't be given the label of its bucket for now.
-var errUnstamped = errors.New("a child couldn't be labelled with the bucket of its parent yet")
-
 // stampAll gives the children in a list the label of their bucket. failed says that the API server
 // couldn't carry out a patch, which the log tells of. err is that of the list.
 func (e *Engine) stampAll(ctx context.Context, l listOf) (failed bool, err error) {
