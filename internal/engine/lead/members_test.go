@@ -779,7 +779,7 @@ func TestMembers_SeenByOthers(t *testing.T) {
 func TestNewMembers_Refused(t *testing.T) {
 	for _, shards := range []int{-1, 0, 3, 128} {
 		_, err := NewMembers(Config{}.WithDefaults("op"), shards, fakeapi.New().RESTConfig(), func() *http.Client { return &http.Client{} }, sample.DiscardLog())
-		require.ErrorContains(t, err, "the number must be a power of two")
+		require.ErrorContains(t, err, "it must be a power of two")
 	}
 }
 
