@@ -190,8 +190,8 @@ func (x *Executor) conclude(ctx context.Context, a *plan.Action, r Result) Resul
 	if r.Err != nil {
 		return x.judge(ctx, a, r)
 	}
-	if r.Accepted && r.Live != nil && !a.Kind.Comparison.Covers(r.Live, a.Want.Object()) {
-		r.Rest = a.Kind.Comparison.Compare(r.Live.Unstructured().Object, a.Want.Object(), nil)
+	if r.Accepted && r.Live != nil {
+		r.Rest = a.Rest(r.Live)
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/resource"
 )
@@ -29,6 +30,9 @@ type Settings struct {
 	// only where parents are divided among replicas.
 	Bucket string
 	Shard  shard.Shard // the parents that are the operator's
+	// FieldSets parses what marks say of the fields that a child was given. Its answers
+	// don't depend on what it was asked before.
+	FieldSets *merge.ParsedFieldSets
 
 	selector labels.Selector // selects parents; nil selects all
 }
@@ -45,6 +49,7 @@ func NewSettings(cfg config.Operator, h handler.Handler, types *Catalog) *Settin
 		Finalizer: cfg.Domain + "/" + cfg.Name,
 		Finalizes: finalizes(cfg.Finalizer, h),
 		Bucket:    cfg.BucketLabel(),
+		FieldSets: merge.NewParsedFieldSets(),
 	}
 	s.Holds = s.Finalizes || cfg.Teardown == config.TeardownOrdered || slices.ContainsFunc(cfg.Children, func(c config.Child) bool { return c.Retain })
 	if cfg.ParentSelector != "" {

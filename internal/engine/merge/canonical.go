@@ -10,16 +10,18 @@ import (
 
 // Canonical returns desired without what no comparison looks at: nulls, ignored
 // fields, and orders that mean nothing. Two desired objects that differ in nothing
-// else have equal canonical objects. The result shares parts with desired.
+// else have equal canonical objects. The result shares parts with desired, and is
+// desired itself if that is canonical.
 func (c *Comparison) Canonical(desired map[string]any) map[string]any {
 	clean, _ := jsonvalue.NullFree(desired).(map[string]any)
-	return canonicalObject(clean, c.root(nil))
+	object, _ := canonicalObject(clean, c.root(nil))
+	return object
 }
 
-// canonical returns the canonical form of a value.
-func canonical(v any, at place) any {
+// canonical returns the canonical form of a value, and whether it differs from v.
+func canonical(v any, at place) (form any, changed bool) {
 	if at.schema == nil && len(at.ignore) == 0 {
-		return v
+		return v, false
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -27,48 +29,73 @@ func canonical(v any, at place) any {
 	case []any:
 		return canonicalList(v, at)
 	}
-	return v
+	return v, false
 }
 
 // canonicalObject does the same for an object. It leaves out the keys of which
 // everything is ignored.
-func canonicalObject(object map[string]any, at place) map[string]any {
-	out := maps.Clone(object)
+func canonicalObject(object map[string]any, at place) (out map[string]any, changed bool) {
+	out = object
 	for key, value := range object {
-		if at.part.excludes(key) {
+		if at.part.excludes(key) || len(at.ignore) == 0 && !isNested(value) {
 			continue
 		}
 		below := at.child(key)
-		if !wants(value, below.ignore) {
-			delete(out, key)
+		stays := wants(value, below.ignore)
+		form, differs := value, false
+		if stays {
+			form, differs = canonical(value, below)
+		}
+		if stays && !differs {
 			continue
 		}
-		out[key] = canonical(value, below)
+		if !changed {
+			out, changed = maps.Clone(object), true
+		}
+		if stays {
+			out[key] = form
+		} else {
+			delete(out, key)
+		}
 	}
-	return out
+	return out, changed
+}
+
+// isNested says whether a value is an object or a list.
+func isNested(v any) bool {
+	switch v.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
 }
 
 // canonicalList does the same for a list. It leaves out ignored items of keyed lists
 // and sets. In a list that is compared whole a null takes the place of such an item.
-func canonicalList(list []any, at place) []any {
+func canonicalList(list []any, at place) (out []any, changed bool) {
 	form, key := listFormOf(list, at.schema)
-	out := make([]any, 0, len(list))
+	out = make([]any, 0, len(list))
 	for i, item := range list {
 		below := at.item(item, i)
 		switch {
 		case wants(item, below.ignore):
-			out = append(out, canonical(item, below))
+			item, differs := canonical(item, below)
+			out, changed = append(out, item), changed || differs
 		case form == listWhole:
-			out = append(out, nil)
+			out, changed = append(out, nil), true
+		default:
+			changed = true
 		}
 	}
 	switch {
 	case form == listSet:
-		return slices.CompactFunc(sortedBy(out, appendValueText), jsonvalue.Equal)
+		return slices.CompactFunc(sortedBy(out, appendValueText), jsonvalue.Equal), true
 	case form == listKeyed && at.schema != nil && at.schema.AnyOrder:
-		return sortedBy(out, key.appendText)
+		return sortedBy(out, key.appendText), true
+	case !changed:
+		return list, false
 	}
-	return out
+	return out, true
 }
 
 // sortedBy returns the items of a list sorted by their texts. Items with the same

@@ -61,6 +61,34 @@ type Action struct {
 	saysMore  bool               // Diffs is empty, though the desired state sets other fields than the former one
 	confirmed bool               // an update with the desired values leads to those that are explained
 	decoded   map[string]any     // Live as JSON values; nil if nothing has needed it yet
+	compared  comparison         // what the comparison of Live with Want has found, if both were compared
+}
+
+// A comparison is what the comparison of a live child with a desired state has found. It
+// is kept, since most findings about a child ask for the same one again.
+type comparison struct {
+	live   *resource.Resource // nil: nothing was compared
+	want   *Desired
+	former bool           // fields that an earlier desired state had set were looked for, too
+	object map[string]any // live as JSON values
+	diffs  []merge.Difference
+}
+
+// of says whether the comparison is one of these objects.
+func (c *comparison) of(live *resource.Resource, want *Desired, former bool) bool {
+	return c.live != nil && c.live == live && c.want == want && c.former == former
+}
+
+// Rest returns the fields in which live, the child or what a write has made of it,
+// doesn't satisfy the desired state.
+func (a *Action) Rest(live *resource.Resource) []merge.Difference {
+	switch {
+	case a.compared.of(live, a.Want, false):
+		return a.compared.diffs
+	case a.Kind.Comparison.Covers(live, a.Want.object):
+		return nil
+	}
+	return a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, nil)
 }
 
 // LiveObject returns the live object as JSON values. The map is read only.

@@ -110,7 +110,7 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	if a.Want == nil { // an object that isn't desired was adopted
 		return Action{Verb: VerbDelete, Kind: a.Kind, Ref: a.Ref, Live: live, Repeated: a.Repeated}, true
 	}
-	out, ok := decide(s, a.Want, live, known)
+	out, ok := decide(s, a.Want, live, known, a.compared)
 	out.Repeated = a.Repeated
 	if _, found := f.(Normalized); found {
 		out.Restores = false // nobody knows when the child came to differ
@@ -138,8 +138,9 @@ func mend(s *catalog.Settings, d *Desired, live *resource.Resource, known *child
 
 // decide compares a live child with its desired state, and returns the action
 // that the child needs. live is nil if the child doesn't exist. known is what is
-// remembered of the live child, nil if nothing is. The results are those of Next.
-func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *childMemory) (Action, bool) {
+// remembered of the live child, nil if nothing is. before is the comparison that was
+// made last, of whatever objects. The results are those of Next.
+func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *childMemory, before comparison) (Action, bool) {
 	a := Action{Kind: d.kind, Ref: d.ref, Live: live, Want: d, Unknown: known == nil}
 	switch {
 	case live == nil:
@@ -150,7 +151,7 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	}
 	mark := readMark(s, live)
 	was := mark.gave(d, known)
-	a.compare(mark, was, known)
+	a.compare(mark, was, known, before)
 	a.Restores = known != nil && known.hash == d.hash
 	a.outdated = was != givenThis && !a.Restores
 	switch {
@@ -173,17 +174,20 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 // compare fills in the reasons for an action that decide is making: the fields
 // that differ, those that known explains, and those that are doubtful. The mark is
 // that of the live child, and was is what the child was given.
-func (a *Action) compare(mark mark, was given, known *childMemory) {
-	var diffs []merge.Difference
-	switch {
-	case was == givenOther:
+func (a *Action) compare(mark mark, was given, known *childMemory, before comparison) {
+	other := was == givenOther
+	if other {
 		a.former, a.unmarked = mark.applied, mark.applied == nil
-		a.decoded = a.Live.Unstructured().Object
-		diffs = a.Kind.Comparison.Collect(a.decoded, a.Want.object, a.former)
-	case !a.Kind.Comparison.Covers(a.Live, a.Want.object):
-		a.decoded = a.Live.Unstructured().Object
-		diffs = a.Kind.Comparison.Compare(a.decoded, a.Want.object, nil)
 	}
+	switch {
+	case before.of(a.Live, a.Want, other):
+		a.compared = before
+	case other || !a.Kind.Comparison.Covers(a.Live, a.Want.object):
+		object := a.Live.Unstructured().Object
+		a.compared = comparison{live: a.Live, want: a.Want, former: other, object: object, diffs: a.Kind.Comparison.Collect(object, a.Want.object, a.former)}
+	}
+	a.decoded = a.compared.object
+	diffs := a.compared.diffs
 	ready := withoutAwaiting(diffs)
 	a.Awaits = len(ready) < len(diffs)
 	if known == nil && was != givenOther && a.Kind.Child.Strategy != config.OnDelete {

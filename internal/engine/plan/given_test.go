@@ -41,7 +41,7 @@ func TestGiven(t *testing.T) {
 				live := lived(t, s, parent, saying(tc.given), func(o map[string]any) { o["data"] = tc.live })
 				desired, err := Desire(s, parent, []any{saying(tc.desired)}, &ParentMemory{})
 				require.NoError(t, err)
-				a, ok := decide(s, desired[0], live, nil)
+				a, ok := decide(s, desired[0], live, nil, comparison{})
 				require.True(t, ok)
 				var entries []string
 				if tc.owned != "" {

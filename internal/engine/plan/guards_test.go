@@ -25,7 +25,7 @@ func TestWritesAreOfOneState(t *testing.T) {
 	live := lived(t, s, parent, testConfigMap("old"), nil)
 	desired, err := Desire(s, parent, []any{testConfigMap("new")}, &ParentMemory{})
 	require.NoError(t, err)
-	a, ok := decide(s, desired[0], live, nil)
+	a, ok := decide(s, desired[0], live, nil, comparison{})
 	require.True(t, ok)
 	release := Action{Live: live, Diffs: []merge.Difference{{Path: finalizersPath, Desired: []any{}}}}
 	for name, body := range map[string]func() (any, error){

@@ -95,7 +95,7 @@ func readMark(s *catalog.Settings, live *resource.Resource) mark {
 	case m.maker != s.Config.Name || m.name != markedName(object.RefOf(live)):
 		return mark{}
 	}
-	applied, err := merge.ParseFieldSet(m.paths)
+	applied, err := s.FieldSets.Parse(m.paths)
 	if err != nil {
 		return mark{}
 	}

@@ -104,7 +104,7 @@ func TestDecide_Secret(t *testing.T) {
 				if tc.former != "" {
 					known = accepting(desiredOf(t, s, parent, data(text(tc.former))), live, nil)
 				}
-				a, ok := decide(s, desiredOf(t, s, parent, data(text(tc.want))), live, known)
+				a, ok := decide(s, desiredOf(t, s, parent, data(text(tc.want))), live, known, comparison{})
 				require.Equal(t, want.verb != "" || strategy != config.OnDelete || tc.live == tc.want, ok, tc.reason)
 				require.Equal(t, want, secretAnswer{a.Verb, a.Unsure()}, tc.reason)
 				if want.verb == VerbNone {

@@ -134,7 +134,7 @@ func Outdated(s *catalog.Settings, d *Desired, live *resource.Resource, entries 
 	a := Action{Verb: VerbNone, Kind: d.kind, Ref: d.ref, Live: live, Want: d, Unknown: true}
 	mark := readMark(s, live)
 	was := mark.gave(d, nil)
-	a.compare(mark, was, nil)
+	a.compare(mark, was, nil, comparison{})
 	if was != givenOther {
 		a.Doubtful = a.Diffs
 		_, a.Diffs = Held(&a, merge.FieldsOf(entries, s.Config.Name))
