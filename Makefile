@@ -128,9 +128,9 @@ sim-mutants: ## The part of mutants that the simulation must notice
 	go run ./hack/mutants -sim
 
 .PHONY: bench
-bench: controlplane ## This library beside controller-runtime and plain client-go, N (1000) parents, ROUNDS (5) runs each (VARIANTS=limit,roperator)
+bench: controlplane ## This library beside controller-runtime and plain client-go, N (1000) parents, ROUNDS (5) runs each (VARIANTS=limit,roperator PHASES=restart)
 	@mkdir -p $(CACHE)/bench
-	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
+	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -phases '$(PHASES)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
 
 .PHONY: bench-scale
 bench-scale: ## Cost per pass with OBJECTS (2000,20000,100000) in the store, ROUNDS (5) each, on an API server in the process; a CPU profile in .cache

@@ -85,5 +85,9 @@ func inRelate() []mutant {
 			"		e.related.Forget(uid)\n", "		_ = e\n"),
 		unit("a change of a related object is a prompt", "reconcile", "reconcile/conflicts.go",
 			"		in = in.WithRelated(res)\n", "		_ = res\n"),
+		unit("the parent itself is no prompt as a related object", "reconcile", "reconcile/conflicts.go",
+			"	if res.UID() == p.parent.UID() {\n", "	if false {\n"),
+		unit("a child is no prompt as a related object", "reconcile", "reconcile/conflicts.go",
+			"	return ok && child.UID() == res.UID()\n", "	return ok && child == nil\n"),
 	}
 }

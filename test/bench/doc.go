@@ -6,7 +6,7 @@
 //	make bench N=1000
 //
 // Every operator does the same job: N parents, for each of which it keeps a
-// finalizer, two ConfigMaps, a headless Service and a status. Each is a process
+// finalizer, two ConfigMaps, a headless Service, a Deployment and a status. Each is a process
 // of its own on a control plane of its own, in turn and in several rounds. The
 // phases of a run:
 //

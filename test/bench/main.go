@@ -23,6 +23,7 @@ type options struct {
 	parents  int
 	rounds   int
 	variants []variant
+	phases   []string      // beside cold; none: all
 	singles  int           // changes of the phase single, per run
 	quiet    time.Duration // length of the phase quiet; in the first round only
 	out      string        // path of the JSON file; "": none
@@ -90,7 +91,7 @@ func run(ctx context.Context, args []string) error {
 
 func parse(args []string) (options, error) {
 	var opts options
-	var names string
+	var names, phases string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.IntVar(&opts.parents, "n", 1000, "parents")
 	flags.IntVar(&opts.rounds, "rounds", 5, "runs of each variant, alternating")
@@ -98,8 +99,12 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&opts.quiet, "quiet", time.Minute, "length of the quiet phase, in the first round")
 	flags.StringVar(&opts.out, "out", "", "file for the raw figures as JSON")
 	flags.StringVar(&names, "variants", "", "which, separated by commas (all)")
+	flags.StringVar(&phases, "phases", "", "which to measure after cold, separated by commas (all)")
 	if err := flags.Parse(args); err != nil {
 		return opts, err
+	}
+	if phases != "" {
+		opts.phases = strings.Split(phases, ",")
 	}
 	if opts.parents < 1 || opts.rounds < 1 {
 		return opts, fmt.Errorf("-n %d, -rounds %d: at least 1 each", opts.parents, opts.rounds)

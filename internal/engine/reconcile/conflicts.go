@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
 )
 
 const (
@@ -46,9 +47,21 @@ func (p *pass) findPrompt() {
 func (p *pass) inputsShown() plan.Inputs {
 	in := p.memory.InputsOf(p.parent, p.children)
 	for res := range p.req.Related.All() {
-		in = in.WithRelated(res)
+		if !p.isOwn(res) {
+			in = in.WithRelated(res)
+		}
 	}
 	return in
+}
+
+// isOwn says whether a related object is the parent itself, or one of its children. What the
+// operator writes of these is no news to it, and what others do is among the inputs already.
+func (p *pass) isOwn(res *resource.Resource) bool {
+	if res.UID() == p.parent.UID() {
+		return true
+	}
+	child, ok := p.req.Children.OfType(res.Type()).Get(res.Namespace(), res.Name())
+	return ok && child.UID() == res.UID()
 }
 
 // inputsLeft returns the inputs that the pass leaves to the next one: what the
