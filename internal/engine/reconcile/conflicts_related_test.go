@@ -49,25 +49,27 @@ func TestConflicts_RelatedToItself(t *testing.T) {
 			path: "data.value",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			rig.Bubble(t, func(t *testing.T) {
-				calls := &callLog{}
-				cfg := rig.Config()
-				cfg.Related = []config.Related{{Type: tc.of}}
-				h := &restless{calls: calls, refs: tc.refs, sync: tc.sync}
-				r := rig.Start(t, rig.Server(), cfg, h)
-				r.Create("one", "v1")
-				rig.Elapse(10 * time.Second)
-				require.NotEmpty(t, r.Manager.Engine().Loops(), tc.reason)
-				require.Contains(t, r.Manager.Engine().Loops()[0].Path, tc.path, tc.reason)
-				before := len(r.Server.Writes())
-				rig.Elapse(time.Minute)
-				r.Stop()
-				require.Less(t, len(r.Server.Writes())-before, 40, tc.reason)
-				require.Less(t, calls.len(), 10_000, "the operator is busy without end")
-				require.NotZero(t, strings.Count(r.Logs.String(), "conflict loop"))
+		for round := range 5 { // whether the parent's event comes before that of the related object is chance
+			t.Run(fmt.Sprint(name, " ", round), func(t *testing.T) {
+				rig.Bubble(t, func(t *testing.T) {
+					calls := &callLog{}
+					cfg := rig.Config()
+					cfg.Related = []config.Related{{Type: tc.of}}
+					h := &restless{calls: calls, refs: tc.refs, sync: tc.sync}
+					r := rig.Start(t, rig.Server(), cfg, h)
+					r.Create("one", "v1")
+					rig.Elapse(10 * time.Second)
+					require.Less(t, calls.len(), 20, tc.reason)
+					require.NotEmpty(t, r.Manager.Engine().Loops(), tc.reason)
+					require.Contains(t, r.Manager.Engine().Loops()[0].Path, tc.path, tc.reason)
+					before := len(r.Server.Writes())
+					rig.Elapse(time.Minute)
+					r.Stop()
+					require.Less(t, len(r.Server.Writes())-before, 40, tc.reason)
+					require.NotZero(t, strings.Count(r.Logs.String(), "conflict loop"))
+				})
 			})
-		})
+		}
 	}
 }
 
