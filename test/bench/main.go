@@ -23,7 +23,7 @@ type options struct {
 	parents  int
 	rounds   int
 	variants []variant
-	phases   []string      // beside cold; none: all
+	phases   []string      // beside cold
 	singles  int           // changes of the phase single, per run
 	quiet    time.Duration // length of the phase quiet; in the first round only
 	out      string        // path of the JSON file; "": none
@@ -103,28 +103,35 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return opts, err
 	}
-	if phases != "" {
-		opts.phases = strings.Split(phases, ",")
-	}
 	if opts.parents < 1 || opts.rounds < 1 {
 		return opts, fmt.Errorf("-n %d, -rounds %d: at least 1 each", opts.parents, opts.rounds)
 	}
 	opts.variants = variants()
-	if names == "" {
-		return opts, nil
-	}
 	var known []string
 	for _, v := range opts.variants {
 		known = append(known, v.name)
 	}
-	wanted := strings.Split(names, ",")
-	for _, name := range wanted {
+	var err error
+	if opts.phases, err = chosen("-phases", phases, []string{"spec", "repair", "single", "quiet", "restart"}); err != nil {
+		return opts, err
+	}
+	wanted, err := chosen("-variants", names, known)
+	opts.variants = slices.DeleteFunc(opts.variants, func(v variant) bool { return !slices.Contains(wanted, v.name) })
+	return opts, err
+}
+
+// chosen returns the names in the value of a flag, all that are known if it is empty.
+func chosen(flag, value string, known []string) ([]string, error) {
+	if value == "" {
+		return known, nil
+	}
+	names := strings.Split(value, ",")
+	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return opts, fmt.Errorf("-variants: %q is none; there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%s: %q is none; there are %s", flag, name, strings.Join(known, ", "))
 		}
 	}
-	opts.variants = slices.DeleteFunc(opts.variants, func(v variant) bool { return !slices.Contains(wanted, v.name) })
-	return opts, nil
+	return names, nil
 }
 
 // build builds the operators into the folder.

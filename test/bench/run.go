@@ -140,7 +140,7 @@ func runOne(ctx context.Context, opts options, v variant, round int) (r *result,
 		{name: "quiet", do: b.quiet, skip: opts.quiet == 0 || round > 0},
 		{name: "restart", do: b.restart},
 	} {
-		if phase.skip || phase.name != "cold" && len(opts.phases) > 0 && !slices.Contains(opts.phases, phase.name) {
+		if phase.skip || phase.name != "cold" && !slices.Contains(opts.phases, phase.name) {
 			continue
 		}
 		if err := phase.do(ctx); err != nil {

@@ -36,26 +36,22 @@ func canonical(v any, at place) (form any, changed bool) {
 // everything is ignored.
 func canonicalObject(object map[string]any, at place) (out map[string]any, changed bool) {
 	out = object
+	own := func() {
+		if !changed {
+			out, changed = maps.Clone(object), true
+		}
+	}
 	for key, value := range object {
 		if at.part.excludes(key) || len(at.ignore) == 0 && !isNested(value) {
 			continue
 		}
 		below := at.child(key)
-		stays := wants(value, below.ignore)
-		form, differs := value, false
-		if stays {
-			form, differs = canonical(value, below)
-		}
-		if stays && !differs {
-			continue
-		}
-		if !changed {
-			out, changed = maps.Clone(object), true
-		}
-		if stays {
-			out[key] = form
-		} else {
+		if !wants(value, below.ignore) {
+			own()
 			delete(out, key)
+		} else if form, differs := canonical(value, below); differs {
+			own()
+			out[key] = form
 		}
 	}
 	return out, changed

@@ -60,17 +60,16 @@ type Action struct {
 	explained []merge.Difference // differences that are only what the API server made of the desired values
 	saysMore  bool               // Diffs is empty, though the desired state sets other fields than the former one
 	confirmed bool               // an update with the desired values leads to those that are explained
-	decoded   map[string]any     // Live as JSON values; nil if nothing has needed it yet
-	compared  comparison         // what the comparison of Live with Want has found, if both were compared
+	compared  comparison         // what the last comparison has found
 }
 
 // A comparison is what the comparison of a live child with a desired state has found. It
 // is kept, since most findings about a child ask for the same one again.
 type comparison struct {
 	live   *resource.Resource // nil: nothing was compared
-	want   *Desired
-	former bool           // fields that an earlier desired state had set were looked for, too
-	object map[string]any // live as JSON values
+	want   *Desired           // nil: live was decoded, and not compared
+	former bool               // fields that an earlier desired state had set were looked for, too
+	object map[string]any     // live as JSON values
 	diffs  []merge.Difference
 }
 
@@ -93,8 +92,8 @@ func (a *Action) Rest(live *resource.Resource) []merge.Difference {
 
 // LiveObject returns the live object as JSON values. The map is read only.
 func (a *Action) LiveObject() map[string]any {
-	if a.decoded != nil {
-		return a.decoded
+	if a.compared.object != nil && a.compared.live == a.Live {
+		return a.compared.object
 	}
 	return a.Live.Unstructured().Object
 }

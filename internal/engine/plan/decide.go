@@ -91,7 +91,7 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		return a, true
 	}
 	if f, ok := f.(Disowned); ok {
-		a.Live, a.decoded, a.disowned = f.Live, f.Live.Unstructured().Object, true
+		a.Live, a.compared, a.disowned = f.Live, comparison{live: f.Live, object: f.Live.Unstructured().Object}, true
 		return a, true
 	}
 	live, known := a.Live, (*childMemory)(nil)
@@ -186,7 +186,6 @@ func (a *Action) compare(mark mark, was given, known *childMemory, before compar
 		object := a.Live.Unstructured().Object
 		a.compared = comparison{live: a.Live, want: a.Want, former: other, object: object, diffs: a.Kind.Comparison.Collect(object, a.Want.object, a.former)}
 	}
-	a.decoded = a.compared.object
 	diffs := a.compared.diffs
 	ready := withoutAwaiting(diffs)
 	a.Awaits = len(ready) < len(diffs)
