@@ -84,7 +84,7 @@ func TestC171_ListTellsOfAFailedParent(t *testing.T) {
 		require.NoError(t, maps.Delete(t.Context(), fmt.Sprint("p", i), metav1.DeleteOptions{}))
 	}
 	eventually(t, "all others have lost their children", func() bool { return handlers.waiting.Load() == others })
-	require.Positive(t, m.parents.waiting.Load(), "the watch hasn't told")
+	m.parents.holds(t, "the watch has told")
 	handlers.release()
 	kit.Eventually(configMap("failed-mended", "k", "mended"), patience)
 	kit.EventuallyExists(configMap("failed-status", "", ""), patience)
@@ -120,7 +120,7 @@ func TestC172_LoserOfANameIsTold(t *testing.T) {
 	m.maps.shut(t)
 	require.NoError(t, maps.Delete(t.Context(), "shared", metav1.DeleteOptions{}))
 	kit.Eventually(configMap("shared", "of", "winner"), patience)
-	require.Positive(t, m.maps.waiting.Load(), "the watch hasn't told")
+	m.maps.holds(t, "the watch has told")
 	m.maps.release()
 	failing(t, kit, loser, "already exists")
 	eventually(t, "its status says that it has no child", func() bool {
@@ -185,7 +185,7 @@ func TestC175_GoneBetweenTheFirstLists(t *testing.T) {
 	for i := going; i < count; i++ {
 		kit.EventuallyExists(configMap(fmt.Sprint("p", i), "", ""), patience)
 	}
-	require.Positive(t, m.parents.waiting.Load(), "the watch hasn't told")
+	m.parents.holds(t, "the watch has told")
 	m.parents.release()
 	settle(t, kit)
 	for i := range going {

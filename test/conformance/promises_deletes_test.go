@@ -65,6 +65,12 @@ func (l *latch) pass(ctx context.Context) {
 	}
 }
 
+// holds waits until somebody waits before the latch.
+func (l *latch) holds(t *testing.T, what string) {
+	t.Helper()
+	eventually(t, what, func() bool { return l.waiting.Load() > 0 })
+}
+
 // A slowServer is the API server, whose answers take their time.
 type slowServer struct {
 	deletes latch // before the answers to the operator's deletes
@@ -134,7 +140,7 @@ func TestC162_DeleteAnsweredLate(t *testing.T) {
 
 	slow.deletes.shut(t)
 	s.ask(configMap("a", "k", "v2"))
-	eventually(t, "the answer to the delete is held back", func() bool { return slow.deletes.waiting.Load() == 1 })
+	slow.deletes.holds(t, "the answer to the delete is held back")
 	eventually(t, "the watch has told of the deletion", func() bool { return len(knows(s.Kit, s.it())) == 0 })
 	require.Nil(t, s.Get(configMap("a", "", "")))
 	slow.deletes.release()
@@ -188,7 +194,7 @@ func TestC162_ListExplainsBeforeTheAnswer(t *testing.T) {
 	slow.deletes.shut(t)
 	both.Store(false)
 	kit.Update(parent("one", map[string]any{"revision": 2}))
-	eventually(t, "the answer to the delete is held back", func() bool { return slow.deletes.waiting.Load() == 1 })
+	slow.deletes.holds(t, "the answer to the delete is held back")
 	eventually(t, "the watch has told of the deletion", func() bool { return len(knows(kit, one)) == 1 })
 
 	handlers.shut(t)
