@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -227,5 +225,5 @@ func TestPlacement_PermanentErrorsWaitForAChange(t *testing.T) {
 	kit.Update(parent("one", map[string]any{"changed": true}))
 	eventually(t, "the parent has changed", func() bool { return len(kit.HandlerErrors(it)) == 3 })
 	require.Equal(t, "by hand", s.field(configMap("child", "", ""), "data", "k"), "on an error nothing is changed")
-	require.True(t, slices.ContainsFunc(kit.Events(it), func(e string) bool { return strings.Contains(e, "SyncFailed") }))
+	eventually(t, "an Event tells of it", func() bool { return anyContains(kit.Events(it), "SyncFailed") })
 }

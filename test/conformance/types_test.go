@@ -56,7 +56,9 @@ func TestC92_TypesThatComeAndGo(t *testing.T) {
 	kit.Eventually(configMap("p", "related", ""), patience)
 	settle(t, kit)
 	require.Empty(t, kit.HandlerErrors(parent("p", nil)))
-	require.True(t, anyContains(kit.Events(parent("p", nil)), "waiting until the API server serves "+thingOf(child).String()+", the type of Thing p"))
+	eventually(t, "an Event says what is waited for", func() bool {
+		return anyContains(kit.Events(parent("p", nil)), "waiting until the API server serves "+thingOf(child).String()+", the type of Thing p")
+	})
 	observed, _ := kit.Get(parent("p", nil)).Field("status", "observedGeneration")
 	require.Nil(t, observed, "nobody takes the status for that of a finished pass")
 
