@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
@@ -169,7 +171,30 @@ func (m *Manager) addOperators(specs []Spec) error {
 		}
 		m.operators = append(m.operators, o)
 	}
+	m.shareLineages()
 	return errors.Join(errs...)
+}
+
+// shareLineages has all operators tell one another what has come of their writes, if parents
+// of one of them refer to what any of them writes.
+func (m *Manager) shareLineages() {
+	var written, related []resource.Type
+	for _, o := range m.operators {
+		written = append(written, o.cfg.Parent)
+		for _, c := range o.cfg.Children {
+			written = append(written, c.Type)
+		}
+		for _, r := range o.cfg.Related {
+			related = append(related, r.Type)
+		}
+	}
+	if !slices.ContainsFunc(related, func(t resource.Type) bool { return slices.Contains(written, t) }) {
+		return
+	}
+	shared := plan.NewLineages(written...)
+	for _, o := range m.operators {
+		o.lineages = shared
+	}
 }
 
 // Start runs the operators until ctx ends, and returns nil then. An error says why

@@ -13,6 +13,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/recording"
@@ -31,6 +32,8 @@ type operator struct {
 	taken time.Time        // when the shard was
 	slots chan struct{}    // see reconcile.Config; nil: there is one engine
 	kept  *journal.Journal // nil: each engine has its own, if it has one
+
+	lineages *plan.Lineages // see reconcile.Config
 
 	departedWithin string         // see Spec
 	tap            *recording.Tap // of handler; nil: there is no window
@@ -139,7 +142,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 		Journal:  kept,
 		Settings: catalog.NewSettings(o.cfg, o.handler, types).OfShard(o.shard), Slots: o.slots, Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
-		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly,
+		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly, Lineages: o.lineages,
 	})
 	e.ReadSchemas(ctx)
 	watched := make([]resource.Type, 0, len(types.All()))

@@ -95,7 +95,8 @@ func (m *Memory) Len() int {
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
 // methods change it, and all of those are in this file, in conditions.go, in
-// memory_prompts.go, in memory_rivals.go and in memory_setbacks.go. It isn't safe for concurrent use, LastError, LastErrors and Waits aside. The zero
+// memory_prompts.go, in memory_related.go, in memory_rivals.go and in
+// memory_setbacks.go. It isn't safe for concurrent use, LastError, LastErrors and Waits aside. The zero
 // value remembers nothing.
 type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
@@ -123,6 +124,9 @@ type ParentMemory struct {
 	depth uint16
 	// inputs are those that the last pass left behind.
 	inputs Inputs
+	// related is what is remembered of related objects; nil: no operator of this process writes
+	// such objects, or there was no pass yet.
+	related *relatedMemory
 	// resyncAt is when the handler wants its next call, in nanoseconds since 1970;
 	// zero: it doesn't say.
 	resyncAt int64

@@ -53,6 +53,10 @@ const (
 	// twice. An answer is the status that a controller gives to every new spec, or
 	// the end of a child that the operator has deleted.
 	ByAnswer
+	// ByCircle: nothing has changed but related objects that operators of this process have
+	// written, in passes that followed from this parent's own passes, more than twice. See
+	// Lineage.
+	ByCircle
 	// ByOwnWrites: nothing has changed but by the operator's own writes.
 	ByOwnWrites
 )
@@ -187,15 +191,28 @@ func (p *ParentMemory) prompted(now time.Time, in Inputs, children []*resource.R
 		return ByOwnWrites
 	}
 	p.followUps, p.retries = followUps, 0
+	circling := p.related != nil && p.related.own && in.Related != p.inputs.Related
+	if circling {
+		in.Related = p.inputs.Related
+	}
 	depth, answer := p.answers(now, in, children, looping)
 	if asked || !answer {
 		p.depth = 0
+		if p.related != nil {
+			p.related.lineage = nil
+		}
 		return ByOthers
 	}
-	if p.depth = depth; depth <= followUps {
-		return ByOthers
+	if circling {
+		p.related.lineage = p.related.from
 	}
-	return ByAnswer
+	switch p.depth = depth; {
+	case circling && p.related.circles(in.UID):
+		return ByCircle
+	case depth > followUps:
+		return ByAnswer
+	}
+	return ByOthers
 }
 
 // answers says whether all that has changed since the last pass are answers to the

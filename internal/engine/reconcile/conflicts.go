@@ -33,6 +33,10 @@ const (
 func (p *pass) findPrompt() {
 	now, uid := time.Now(), p.parent.UID()
 	p.inputs = p.inputsShown()
+	if p.lineages != nil {
+		p.memory.SawRelated(p.relatedView())
+		defer func() { p.lineages.Begin(uid, p.memory.Lineage(uid)) }()
+	}
 	if p.memory.Left(p.inputs) {
 		p.prompt = p.memory.Prompted(now, p.inputs, nil, false)
 		return
@@ -52,6 +56,46 @@ func (p *pass) inputsShown() plan.Inputs {
 		}
 	}
 	return in
+}
+
+// relatedView returns what the handler was shown of related objects.
+func (p *pass) relatedView() *plan.RelatedView {
+	view := plan.NewRelatedView(p.lineages)
+	for res := range p.req.Related.All() {
+		if p.isOwn(res) {
+			continue
+		}
+		owner := res.UID()
+		if res.Type() != p.parent.Type() {
+			tracked, _ := res.Label(p.Config.TrackingLabel)
+			owner = types.UID(tracked)
+		}
+		view.Add(res, owner)
+	}
+	return view
+}
+
+// traces returns what the pass has written.
+func (p *pass) traces() []plan.Trace {
+	var wrote []plan.Trace
+	note := func(res *resource.Resource, version string) {
+		if p.lineages.Of(res.Type()) {
+			wrote = append(wrote, plan.Trace{UID: res.UID(), Version: version})
+		}
+	}
+	if p.wroteParent {
+		note(p.parent, p.parent.ResourceVersion())
+	}
+	for i := range p.results {
+		r := &p.results[i]
+		if r.Wrote && r.Live != nil {
+			note(r.Live, r.Live.ResourceVersion())
+		}
+		if v := r.Action.Verb; r.Wrote && (v == plan.VerbDelete || v == plan.VerbRecreate) {
+			note(r.Action.Live, "")
+		}
+	}
+	return wrote
 }
 
 // isOwn says whether a related object is the parent itself, or one of its children. What the
@@ -142,7 +186,7 @@ func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 // the last pass, by what has set off the pass.
 func suspicionBy(prompt plan.Prompt) suspicion {
 	switch prompt {
-	case plan.ByAnswer:
+	case plan.ByAnswer, plan.ByCircle:
 		return possible
 	case plan.ByOwnWrites:
 		return suspected
@@ -173,14 +217,18 @@ func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
 	return writes
 }
 
-// suspectStatus counts a write of the status that nobody's change has prompted. It
-// says whether the parent is in a conflict loop.
-func (p *pass) suspectStatus(want, live any) bool {
+// suspectStatus counts a write of the status if it is suspicious. It says whether the
+// parent is in a conflict loop. prompted is as in childrenState; it excuses all but a circle.
+func (p *pass) suspectStatus(want, live any, prompted bool) bool {
+	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}
+	if circling := p.prompt == plan.ByCircle; prompted && !circling || circling && !p.loops.Answered(time.Now(), key) {
+		return false
+	}
 	var writes []schedule.LoopWrite
 	for _, f := range plan.StatusEffects(live, want) {
 		writes = append(writes, schedule.LoopWrite{Path: f.Path, From: show(p.Types.Parent, f.Live), To: show(p.Types.Parent, f.Desired)})
 	}
-	return p.countLoop(schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}, writes)
+	return p.countLoop(key, writes)
 }
 
 // countUndeleted counts a delete of a child that came to nothing, though the API server

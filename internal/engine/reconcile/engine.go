@@ -57,6 +57,9 @@ type Config struct {
 	Slots chan struct{}
 	// Journal keeps what the passes did, for Survey and Family. Nil: nothing is kept.
 	Journal *journal.Journal
+	// Lineages tell what has come of writes of passes, of all engines that share them. Nil: no
+	// parent refers to what an operator of this process writes.
+	Lineages *plan.Lineages
 }
 
 // An Engine is one operator: everything that its passes share. Its exported
@@ -79,6 +82,7 @@ type Engine struct {
 	events   *observe.EventSink
 	history  *history
 	journal  *journal.Journal // nil: there is none
+	lineages *plan.Lineages   // nil: see Config
 	survey   surveyor
 	served   *watch.History // of the API server
 	metrics  *observe.Metrics
@@ -123,6 +127,7 @@ func New(c Config) *Engine {
 		events:   c.Events,
 		history:  &history{on: c.KeepHistory},
 		journal:  c.Journal,
+		lineages: c.Lineages,
 		served:   watch.NewHistory(),
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,

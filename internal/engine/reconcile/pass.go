@@ -57,12 +57,14 @@ type pass struct {
 	prompt    plan.Prompt     // what has set off the pass
 	suspected []resource.Type // the types of which creates or deletes have counted for a conflict loop
 
-	call       string               // the handler's method that was called; empty: none was
-	callTook   time.Duration        // how long it took
-	own        []journal.WriteEntry // writes of the parent itself; nil without a journal
-	did        []string             // what was written, as "verb object", for the log
-	firstWrite time.Time            // when the first write was answered; zero: there was none
-	foreseen   []plan.Change        // what would have been written if this weren't a dry run
+	call     string               // the handler's method that was called; empty: none was
+	callTook time.Duration        // how long it took
+	own      []journal.WriteEntry // writes of the parent itself; nil without a journal
+	did      []string             // what was written, as "verb object", for the log
+	// wroteParent: the parent's finalizers or its status were written.
+	wroteParent bool
+	firstWrite  time.Time     // when the first write was answered; zero: there was none
+	foreseen    []plan.Change // what would have been written if this weren't a dry run
 	// failuresOver says that the handler was last told of children that couldn't be
 	// written, and that all of them are written now.
 	failuresOver bool
@@ -90,6 +92,9 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 	p := e.newPass(req)
 	e.passes.begin(p.req.Parent, p, worker)
 	defer e.passes.end(d.UID)
+	if e.lineages != nil {
+		defer func() { e.lineages.End(d.UID, p.traces()) }()
+	}
 	if !d.Event.IsZero() {
 		p.memory.Stir()
 	}
@@ -205,10 +210,15 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
 	p.findRivals(ctx, &planned)
+	if p.lineages != nil {
+		p.findPrompt()
+	}
 	p.apply(ctx, &planned)
 	p.emitWrites()
 	p.tellUntried()
-	p.findPrompt() // so late, since hashing holds up no request here
+	if p.lineages == nil {
+		p.findPrompt() // so late, since hashing holds up no request here
+	}
 	out := p.learn(&planned, desired, resp.KeepChildren)
 	out.Again = p.awaitTypes(&planned) || out.Again
 	err = p.learnFailures(&planned)
@@ -323,6 +333,7 @@ func (p *pass) Displaced(c store.Change, child object.Ref) {
 
 // wrote notes a write of the parent itself, such as "update status".
 func (p *pass) wrote(what string) {
+	p.wroteParent = true
 	p.did = append(p.did, what)
 	if p.firstWrite.IsZero() {
 		p.firstWrite = time.Now()

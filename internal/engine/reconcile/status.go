@@ -27,7 +27,7 @@ type childrenState struct {
 	changed  bool // the pass has changed a child
 	failed   bool // a child could not be written
 	waits    bool // a desired child isn't there, or isn't as desired, since something else has to come first
-	prompted bool // somebody else has changed the parent or a child
+	prompted bool // somebody else has changed the parent or a child, or the next pass is delayed anyway
 
 	standing *plan.Standing // what is in the way of the parent; nil without config.Operator.ReadyCondition
 }
@@ -105,9 +105,11 @@ func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children
 	return p.writeStatus(ctx, want, live, children.prompted)
 }
 
-// writeStatus replaces live, the parent's status, by want. prompted says that
-// somebody else has changed the parent or a child.
+// writeStatus replaces live, the parent's status, by want. prompted is as in childrenState.
 func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (schedule.Outcome, error) {
+	if p.lineages != nil && p.inputs == (plan.Inputs{}) {
+		p.findPrompt()
+	}
 	if !prompted {
 		p.findStatusRival(ctx, live)
 	}
@@ -147,8 +149,8 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	p.wrote(verbStatus)
 	out := schedule.Outcome{Again: true}
-	if !prompted && !told {
-		out.Throttled = p.suspectStatus(want, live)
+	if !told {
+		out.Throttled = p.suspectStatus(want, live, prompted)
 	}
 	p.parent = answer
 	return out, nil
