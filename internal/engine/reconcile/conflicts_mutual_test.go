@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -23,13 +24,14 @@ type mutual struct {
 	calls atomic.Int64
 	refs  func(parent *resource.Resource) []handler.Ref
 	sync  func(req *handler.SyncRequest) *handler.SyncResponse
+	fails error // with every response
 }
 
 func (h *mutual) Sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	if h.calls.Add(1) > 20_000 { // else the bubble's time would stand still
 		return &handler.SyncResponse{KeepChildren: true}, nil
 	}
-	return h.sync(req), nil
+	return h.sync(req), h.fails
 }
 
 func (*mutual) Finalize(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
@@ -93,10 +95,15 @@ func TestConflicts_Mutual(t *testing.T) {
 		parents []string
 		refs    func(parent *resource.Resource) []handler.Ref
 		sync    func(req *handler.SyncRequest) *handler.SyncResponse
+		fails   error
 		path    string
 	}{
 		"Two": {
 			reason: "each adds one to the other's status", parents: two, path: "status.n", sync: counts,
+			refs: func(p *resource.Resource) []handler.Ref { return all(sample.ParentType(), after(p.Name(), two)) },
+		},
+		"Failing": {
+			reason: "each adds one to the other's status, and fails", parents: two, path: "status.n", sync: counts, fails: errors.New("it fails"),
 			refs: func(p *resource.Resource) []handler.Ref { return all(sample.ParentType(), after(p.Name(), two)) },
 		},
 		"A ring": {
@@ -158,9 +165,9 @@ func TestConflicts_Mutual(t *testing.T) {
 		for round := range 3 { // which event comes first is chance
 			t.Run(fmt.Sprint(name, " ", round), func(t *testing.T) {
 				rig.Bubble(t, func(t *testing.T) {
-					h := &mutual{refs: tc.refs, sync: tc.sync}
+					h := &mutual{refs: tc.refs, sync: tc.sync, fails: tc.fails}
 					r := startMutual(t, h, tc.parents...)
-					rig.Elapse(10 * time.Second)
+					rig.Elapse(time.Minute)
 					require.Less(t, h.calls.Load(), int64(100*len(tc.parents)), tc.reason)
 					require.NotEmpty(t, r.Manager.Engine().Loops(), tc.reason)
 					require.Contains(t, r.Manager.Engine().Loops()[0].Path, tc.path, tc.reason)
