@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -310,6 +312,49 @@ func TestC86_AnotherParentsChild(t *testing.T) {
 	owner := kit.Get(configMap("owner", "", ""))
 	require.Equal(t, kit.Get(naming("owner", "")).UID(), owner.OwnerReferences()[0].UID)
 	require.Equal(t, []string{"create", "update"}, verbs(kit.Writes(), "ConfigMap", "owner"))
+}
+
+// Two parents refer to each other's statuses and children, and each has a new answer to each
+// change of the other. Who edits one of them is served at once.
+func TestC86_ACircle(t *testing.T) {
+	scenario(t, "C86", "what follows from the operator's own writes of another parent, and of its child, without end is a conflict loop")
+	for _, by := range []string{"status", "child"} {
+		t.Run(by, func(t *testing.T) {
+			cfg := unbounded(relating("c86-"+by, config.Related{Type: parentType, Fields: []string{"spec.next"}}, config.Related{Type: k8s.ConfigMap, Fields: []string{"spec.next"}}))
+			kit := testkit.New(t, cluster, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+				largest := 0
+				for res := range req.Related.All() {
+					value, _ := res.Field("status", "n")
+					if by == "child" {
+						value, _ = res.Field("data", "n")
+					}
+					if n, err := strconv.Atoi(fmt.Sprint(value)); err == nil {
+						largest = max(largest, n)
+					}
+				}
+				text, _ := req.Parent.Field("spec", "text")
+				if by == "child" {
+					return &handler.SyncResponse{Status: map[string]any{"text": text}, Children: []any{configMap(req.Parent.Name(), "n", strconv.Itoa(largest+1))}}, nil
+				}
+				return &handler.SyncResponse{Status: map[string]any{"text": text, "n": largest + 1}}, nil
+			}))
+			a, b := parent("a", map[string]any{"next": "b", "text": "1"}), parent("b", map[string]any{"next": "a", "text": "1"})
+			kit.Create(a)
+			kit.Create(b)
+			field := map[string]string{"status": "status.n", "child": "data.n"}[by]
+			told := func(it any) func() bool {
+				return func() bool { return anyContains(kit.Events(it), "Warning", "ConflictLoop", field) }
+			}
+			eventually(t, "an Event that names the field", func() bool { return told(a)() || told(b)() })
+			during(t, 5*time.Second) // until both are slowed down
+			slow(t, func() int { return kit.Syncs(a) + kit.Syncs(b) })
+			kit.Update(parent("a", map[string]any{"next": "b", "text": "2"}))
+			eventually(t, "an edit is served", func() bool {
+				text, _ := kit.Get(a).Field("status", "text")
+				return text == "2"
+			})
+		})
+	}
 }
 
 func TestC87_ManyParentsOfOneSecret(t *testing.T) {
