@@ -89,6 +89,12 @@ func inRelate() []mutant {
 			"	if res.UID() == p.parent.UID() {\n", "	if false {\n"),
 		unit("a child is no prompt as a related object", "reconcile", "reconcile/conflicts.go",
 			"	return ok && child.UID() == res.UID()\n", "	return ok && child == nil\n"),
+	}
+}
+
+// inCircles returns the mutants of parents that follow from one another.
+func inCircles() []mutant {
+	return []mutant{
 		unit("a circle is found", "reconcile", "plan/memory_prompts.go",
 			"	case circling && p.related.circles(in.UID):\n", "	case false && p.related.circles(in.UID):\n"),
 		unit("what somebody else does ends a circle", "plan", "plan/memory_prompts.go",
