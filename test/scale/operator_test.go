@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -29,7 +30,35 @@ const (
 	// children is how many a parent has, perParent the stored objects with it.
 	children  = 3
 	perParent = children + 1
+	// sharing is how many parents refer to the same settings.
+	sharing = 100
 )
+
+// A shape says what the operator makes use of, besides children and a status.
+type shape struct {
+	related bool // each parent refers to a ConfigMap of settings that it shares with others
+	gates   bool // the Service waits for the ConfigMaps
+	roll    bool // ConfigMaps are updated one after the other
+}
+
+// shapeOf reads what an environment variable names.
+func shapeOf(t *testing.T, names string) (s shape) {
+	t.Helper()
+	for name := range strings.SplitSeq(names, ",") {
+		switch name {
+		case "":
+		case "related":
+			s.related = true
+		case "gates":
+			s.gates = true
+		case "roll":
+			s.roll = true
+		default:
+			require.Failf(t, "no such part", "%q is none of related, gates and roll", name)
+		}
+	}
+	return s
+}
 
 func parentType() resource.Type {
 	return resource.Type{APIVersion: "scale.example.com/v1", Kind: "App"}
@@ -37,18 +66,24 @@ func parentType() resource.Type {
 
 // A world is an API server with parents, and what was asked of it.
 type world struct {
+	shape
 	server  *fakeapi.Server
 	parents int
 	writes  atomic.Int64
+	wrote   chan struct{} // has room for one, which says that there was a write
 }
 
-func newWorld(t *testing.T, parents int) *world {
+func newWorld(t *testing.T, parents int, of shape) *world {
 	t.Helper()
-	w := &world{parents: parents, server: fakeapi.New(fakeapi.Custom(parentType(), "apps"),
+	w := &world{shape: of, parents: parents, wrote: make(chan struct{}, 1), server: fakeapi.New(fakeapi.Custom(parentType(), "apps"),
 		fakeapi.ConfigMaps(), fakeapi.Kind{Type: k8s.Service, Plural: "services"})}
 	w.server.SetHooks(fakeapi.Hooks{After: func(r fakeapi.Request) error {
 		if r.Writes() && r.Type != fakeapi.Events().Type {
 			w.writes.Add(1)
+			select {
+			case w.wrote <- struct{}{}:
+			default:
+			}
 		}
 		return nil
 	}})
@@ -61,7 +96,42 @@ func newWorld(t *testing.T, parents int) *world {
 		})
 		require.NoError(t, err)
 	}
+	for i := 0; of.related && i*sharing < parents; i++ {
+		_, err := w.server.Create(map[string]any{
+			"apiVersion": k8s.ConfigMap.APIVersion, "kind": k8s.ConfigMap.Kind,
+			"metadata": map[string]any{"namespace": namespace, "name": settingsName(i)},
+			"data":     map[string]any{"setting": "first"},
+		})
+		require.NoError(t, err)
+	}
 	return w
+}
+
+// settingsName is the name of the settings that sharing parents refer to.
+func settingsName(i int) string { return fmt.Sprintf("settings-%04d", i) }
+
+// settingsOf is the name of the settings that a parent refers to.
+func settingsOf(parent string) string {
+	i, _ := strconv.Atoi(strings.TrimPrefix(parent, "app-"))
+	return settingsName(i / sharing)
+}
+
+// changeSettings changes all settings.
+func (w *world) changeSettings(t *testing.T, value string) {
+	t.Helper()
+	for i := 0; i*sharing < w.parents; i++ {
+		_, err := w.server.Change(k8s.ConfigMap, types.NamespacedName{Namespace: namespace, Name: settingsName(i)}, func(object map[string]any) {
+			object["data"] = map[string]any{"setting": value}
+		})
+		require.NoError(t, err)
+	}
+}
+
+// change changes one parent.
+func (w *world) change(t *testing.T, i int, value string) {
+	t.Helper()
+	_, err := w.server.Change(parentType(), types.NamespacedName{Namespace: namespace, Name: parentName(i)}, setValue(value))
+	require.NoError(t, err)
 }
 
 func parentName(i int) string { return fmt.Sprintf("app-%06d", i) }
@@ -87,6 +157,7 @@ func metaOf(object map[string]any) map[string]any {
 
 // An operator is one that runs.
 type operator struct {
+	shape
 	t       *testing.T
 	manager *manager.Manager
 	calls   atomic.Int64
@@ -95,19 +166,30 @@ type operator struct {
 	ended   chan error
 }
 
-func start(t *testing.T, cfg *rest.Config) *operator {
+func start(t *testing.T, w *world) *operator {
 	t.Helper()
-	o := &operator{t: t, ended: make(chan error, 1)}
-	var err error
-	o.manager, err = manager.New(manager.Options{
-		RESTConfig: cfg, Logger: slog.New(slog.DiscardHandler), Metrics: observe.NewRegistry(prometheus.NewRegistry()),
-	}, manager.Spec{Handler: handler.SyncFunc(o.sync), Config: config.Operator{
+	o := &operator{shape: w.shape, t: t, ended: make(chan error, 1)}
+	cfg := config.Operator{
 		Name: "scale", Parent: parentType(),
 		Children: []config.Child{
 			{Type: k8s.ConfigMap, Strategy: config.Replace},
 			{Type: k8s.Service, Strategy: config.Replace},
 		},
-	}})
+	}
+	h := handler.Funcs{SyncFunc: o.sync}
+	if o.roll {
+		cfg.Children[0].Roll = &config.Roll{MaxUnavailable: "1"}
+	}
+	if o.related {
+		cfg.Related = []config.Related{{Type: k8s.ConfigMap}}
+		h.RelateFunc = func(parent *resource.Resource) ([]handler.Ref, error) {
+			return []handler.Ref{{Type: k8s.ConfigMap, Namespace: namespace, Name: settingsOf(parent.Name())}}, nil
+		}
+	}
+	var err error
+	o.manager, err = manager.New(manager.Options{
+		RESTConfig: w.server.RESTConfig(), Logger: slog.New(slog.DiscardHandler), Metrics: observe.NewRegistry(prometheus.NewRegistry()),
+	}, manager.Spec{Handler: h, Config: cfg})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	o.cancel = cancel
@@ -122,18 +204,23 @@ func (o *operator) stop() {
 	require.NoError(o.t, <-o.ended)
 }
 
-// sync wants two ConfigMaps and a headless Service.
+// sync wants two ConfigMaps and a headless Service, and says in the ConfigMaps what the settings are.
 func (o *operator) sync(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	o.calls.Add(1)
 	value, _ := req.Parent.Field("spec", "value")
 	text, _ := value.(string)
 	name := req.Parent.Name()
 	labels := map[string]string{"app": name}
+	setting := ""
+	for settings := range req.Related.All() {
+		value, _ := settings.Field("data", "setting")
+		setting, _ = value.(string)
+	}
 	configMap := func(suffix string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name + suffix, Labels: labels},
 			Data: map[string]string{
-				"value": text, "which": suffix,
+				"value": text, "which": suffix, "setting": setting,
 				"comment": "Some lines of configuration, as operators write them: neither empty nor large. They are the same for every parent and never change.",
 			},
 		}
@@ -145,9 +232,13 @@ func (o *operator) sync(_ context.Context, req *handler.SyncRequest) (*handler.S
 			Ports: []corev1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}},
 		},
 	}
+	a, b, last := configMap("-a"), configMap("-b"), any(service)
+	if o.gates {
+		last = handler.After(service, a, b)
+	}
 	return &handler.SyncResponse{
 		Status:   map[string]any{"children": req.Children.Len()},
-		Children: []any{configMap("-a"), configMap("-b"), service},
+		Children: []any{a, b, last},
 		Resync:   time.Duration(o.resync.Load()),
 	}, nil
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,7 +37,8 @@ func (p phase) perPass() time.Duration { return p.cpu / time.Duration(max(p.pass
 type run struct {
 	parents int
 	phases  map[string]phase
-	heap    float64 // of the operator, bytes per stored object
+	heap    float64         // of the operator, bytes per stored object
+	singles []time.Duration // from the change of a parent until the operator has nothing left to do, sorted
 }
 
 // measure runs do and says what it took.
@@ -86,22 +89,25 @@ func heapInUse() uint64 {
 	return stats.HeapAlloc
 }
 
-// measureSize lets an operator converge, restarts it, and changes every spec.
-func measureSize(t *testing.T, parents int, resyncs int64) run {
+// measureSize lets an operator converge, restarts it, and changes every spec, all settings,
+// and parents one by one.
+func measureSize(t *testing.T, parents int, of shape, resyncs int64) run {
 	t.Helper()
-	w := newWorld(t, parents)
+	w := newWorld(t, parents, of)
 	n := int64(parents)
 	r := run{parents: parents, phases: map[string]phase{}}
 	note := func(p phase) { r.phases[p.name] = p }
 
-	o := start(t, w.server.RESTConfig())
+	o := start(t, w)
 	note(measure(t, "cold", w, o, func() {
 		o.until("all is written", func() bool { return w.writes.Load() >= perParent*n && o.settled() })
 	}))
 	o.stop()
 
-	o = start(t, w.server.RESTConfig())
-	note(measure(t, "restart", w, o, func() { o.until("every parent was looked at", func() bool { return o.passes() >= n }) }))
+	o = start(t, w)
+	note(measure(t, "restart", w, o, func() {
+		o.until("every parent was looked at", func() bool { return o.calls.Load() >= n && o.settled() })
+	}))
 
 	// What makes the parents resync is another label.
 	o.resync.Store(int64(time.Millisecond))
@@ -123,6 +129,16 @@ func measureSize(t *testing.T, parents int, resyncs int64) run {
 		w.server.Release()
 		o.until("all is written", func() bool { return w.writes.Load()-before >= children*n && o.settled() })
 	}))
+	if of.related {
+		w.server.Hold(k8s.ConfigMap)
+		w.changeSettings(t, "second")
+		before = w.writes.Load()
+		note(measure(t, "related", w, o, func() {
+			w.server.Release()
+			o.until("all is written", func() bool { return w.writes.Load()-before >= 2*n && o.settled() })
+		}))
+	}
+	note(measure(t, "single", w, o, func() { r.singles = o.changeSingly(w, singles) }))
 	held := heapInUse()
 	o.stop()
 	r.heap = float64(held-min(held, heapInUse())) / float64(perParent*parents)
@@ -130,17 +146,42 @@ func measureSize(t *testing.T, parents int, resyncs int64) run {
 	return r
 }
 
+// singles is how many parents are changed one by one.
+const singles = 500
+
+// changeSingly changes parents one by one, and returns how long each took until all was
+// written, sorted.
+func (o *operator) changeSingly(w *world, changes int) []time.Duration {
+	o.t.Helper()
+	var took []time.Duration
+	for i := range changes {
+		before, began := w.writes.Load(), time.Now()
+		w.change(o.t, i*(w.parents/changes)%w.parents, fmt.Sprint("single-", i))
+		for limit := time.After(time.Minute); w.writes.Load()-before < children; {
+			select {
+			case <-w.wrote:
+			case <-limit:
+				require.FailNow(o.t, "a change isn't written within a minute")
+			}
+		}
+		took = append(took, time.Since(began))
+		o.until("the change is written", o.settled)
+	}
+	slices.Sort(took)
+	return took
+}
+
 // TestCounts: what is written and how often handlers are called, never times.
 func TestCounts(t *testing.T) {
 	const parents = 200
-	w := newWorld(t, parents)
-	o := start(t, w.server.RESTConfig())
+	w := newWorld(t, parents, shape{})
+	o := start(t, w)
 	o.until("all is written", func() bool { return w.writes.Load() >= perParent*parents && o.settled() })
 	require.EqualValues(t, perParent*parents, w.writes.Load(), "cold: three children and a status for each parent")
 	o.stop()
 	require.EqualValues(t, perParent*parents, w.writes.Load(), "and nothing more")
 
-	o = start(t, w.server.RESTConfig())
+	o = start(t, w)
 	o.until("every parent was looked at", func() bool { return o.passes() >= parents && o.settled() })
 	require.EqualValues(t, parents, o.calls.Load(), "restart: each parent is looked at once")
 	require.EqualValues(t, perParent*parents, w.writes.Load(), "restart: all is in place")
@@ -167,12 +208,13 @@ func TestScale(t *testing.T) {
 	rounds, err := strconv.Atoi(cmp.Or(os.Getenv("SCALE_ROUNDS"), "1"))
 	require.NoError(t, err)
 	const resyncs = 60_000
-	measureSize(t, objects[0]/perParent, resyncs) // the first one would pay for the process's start
+	of := shapeOf(t, os.Getenv("SCALE_WITH"))
+	measureSize(t, objects[0]/perParent, of, resyncs) // the first one would pay for the process's start
 	fmt.Printf("%8s %8s  %-8s %9s %9s %9s %9s %9s %11s %6s\n", "objects", "parents", "phase", "wall", "cpu", "passes", "writes", "passes/s", "cpu/pass", "gc")
 	runs := map[int][]run{}
 	for range rounds {
 		for _, n := range objects {
-			runs[n] = append(runs[n], measureSize(t, n/perParent, resyncs))
+			runs[n] = append(runs[n], measureSize(t, n/perParent, of, resyncs))
 			reportSize(runs[n][len(runs[n])-1])
 		}
 		slices.Reverse(objects) // a machine that gets slower, or faster, shall not tell sizes apart
@@ -182,7 +224,7 @@ func TestScale(t *testing.T) {
 		file, err := os.Create(path)
 		require.NoError(t, err)
 		require.NoError(t, pprof.StartCPUProfile(file))
-		measureSize(t, 5000, resyncs)
+		measureSize(t, 5000, of, resyncs)
 		pprof.StopCPUProfile()
 		require.NoError(t, file.Close())
 	}
@@ -190,26 +232,46 @@ func TestScale(t *testing.T) {
 	report(objects, runs)
 }
 
+// phases are their names, in their order.
+func phases() []string { return []string{"cold", "restart", "resync", "change", "related", "single"} }
+
 func reportSize(r run) {
-	for _, name := range []string{"cold", "restart", "resync", "change"} {
-		p := r.phases[name]
+	for _, name := range phases() {
+		p, ok := r.phases[name]
+		if !ok {
+			continue
+		}
 		fmt.Printf("%8d %8d  %-8s %9s %9s %9d %9d %9.0f %11s %5.1f%%\n", r.parents*perParent, r.parents, name,
 			p.wall.Round(time.Millisecond), p.cpu.Round(time.Millisecond), p.passes, p.writes,
 			float64(p.passes)/p.wall.Seconds(), p.perPass().Round(100*time.Nanosecond), 100*p.gc)
 	}
+	fmt.Printf("%8d %8d  a single change is written after %v, p95 %v\n", r.parents*perParent, r.parents,
+		quantile(r.singles, 0.5).Round(time.Microsecond), quantile(r.singles, 0.95).Round(time.Microsecond))
+}
+
+// quantile returns a quantile of sorted durations.
+func quantile(sorted []time.Duration, q float64) time.Duration {
+	return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)]
 }
 
 // report says how the medians of all rounds grow with the number of objects.
 func report(objects []int, runs map[int][]run) {
 	for _, n := range objects {
-		fmt.Printf("bench-scale: %d objects: heap per object %.0f B\n", n, median(runs[n], func(r run) float64 { return r.heap }))
+		single := func(q float64) func(run) float64 {
+			return func(r run) float64 { return quantile(r.singles, q).Seconds() * 1000 }
+		}
+		fmt.Printf("bench-scale: %d objects: heap per object %.0f B; a single change is written after %.2f ms, p95 %.2f ms\n", n,
+			median(runs[n], func(r run) float64 { return r.heap }), median(runs[n], single(0.5)), median(runs[n], single(0.95)))
 	}
 	growth := func(n int, name string) float64 {
 		cost := func(r run) float64 { return float64(r.phases[name].perPass()) }
 		return median(runs[n], cost) / median(runs[objects[0]], cost)
 	}
 	for _, n := range objects[1:] {
-		for _, name := range []string{"resync", "change", "cold", "restart"} {
+		for _, name := range phases() {
+			if _, ok := runs[n][0].phases[name]; !ok {
+				continue
+			}
 			fmt.Printf("bench-scale: %d objects: %s cost growth %.2f\n", n, name, growth(n, name))
 		}
 	}
