@@ -41,5 +41,7 @@ func inShards() []mutant {
 			"		lenient.Children[i].Optional = true\n", "		_ = i\n"),
 		unit("what isn't wanted of a type that comes is deleted", "manager", "reconcile/follow.go",
 			"slices.Concat(f.serving.waited(k.Type), f.store.Owners(k.Type))", "slices.Clone(f.serving.waited(k.Type))"),
+		unit("a shard is listed once", "manager", "manager/divided.go",
+			"	return m.run(ctx, operators, engines, false, ", "	return m.run(ctx, operators, engines, true, "),
 	}
 }

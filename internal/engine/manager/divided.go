@@ -137,7 +137,9 @@ func (m *Manager) shard(ctx, passes context.Context, l *client.Link, operators [
 			return err
 		}
 	}
-	return m.run(ctx, operators, engines, true, func(ctx context.Context, _ func(error), work passesUntil) error { return work(ctx, passes) })
+	// The Lease was held before the first list is asked for: no other replica writes, and the
+	// list has all that one has written.
+	return m.run(ctx, operators, engines, false, func(ctx context.Context, _ func(error), work passesUntil) error { return work(ctx, passes) })
 }
 
 // connected returns engines for the operators of a shard. What fails is tried again every

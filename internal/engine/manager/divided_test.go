@@ -412,6 +412,30 @@ func TestDivided_Death(t *testing.T) {
 }
 
 // The passes of all shards of a process together are no more than MaxConcurrentSyncs.
+// A shard asks for each object once when it is taken: its Lease was held before. Of the children
+// it asks besides which of them lack the label of their bucket.
+func TestDivided_ListsOnce(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		const parents, shards = 12, 4
+		f := newFleet(t, shards)
+		f.create(0, parents, "v")
+		for _, name := range []string{"one", "two"} {
+			r := f.start(name, shards, handler.SyncFunc(rig.Copier))
+			rig.Elapse(20 * time.Second)
+			f.requireChildren(parents, "v", true)
+			r.cancel()
+			require.NoError(t, <-r.ended)
+		}
+		reads := map[string]int{} // of the second one, which finds all in place
+		for _, req := range f.server.Requests() {
+			if req.UserAgent == "two" && !req.Writes() && req.Type != leaseType {
+				reads[req.Verb+" "+req.Type.Kind]++
+			}
+		}
+		require.Equal(t, map[string]int{"watch Parent": shards, "watch ConfigMap": shards, "list ConfigMap": shards}, reads)
+	})
+}
+
 func TestDivided_Concurrency(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		f := newFleet(t, 8)
