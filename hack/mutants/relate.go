@@ -95,6 +95,8 @@ func inRelate() []mutant {
 // inCircles returns the mutants of parents that follow from one another.
 func inCircles() []mutant {
 	return []mutant{
+		unit("a call that failed leaves the next one its prompt", "reconcile", "reconcile/pass.go",
+			" && !out.Err && (out.Again || len(p.did) > 0) {\n", " && (out.Err || out.Again || len(p.did) > 0) {\n"),
 		unit("a circle is found", "reconcile", "plan/memory_prompts.go",
 			"	case circling && p.related.circles(in.UID):\n", "	case false && p.related.circles(in.UID):\n"),
 		unit("what somebody else does ends a circle", "plan", "plan/memory_prompts.go",

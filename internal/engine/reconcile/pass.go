@@ -313,7 +313,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
 	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
 	p.note(d, out, err, took)
-	if p.inputs == (plan.Inputs{}) && (out.Again || out.Err || len(p.did) > 0) {
+	if p.inputs == (plan.Inputs{}) && !out.Err && (out.Again || len(p.did) > 0) {
 		p.inputs = p.inputsShown()
 	}
 	if p.inputs != (plan.Inputs{}) {
