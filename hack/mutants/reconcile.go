@@ -64,7 +64,7 @@ func inReconcile() []mutant {
 		unit("a parent that was deleted meanwhile isn't synced", "reconcile", "reconcile/pass.go",
 			"	if p.parent.IsDeleting() {\n		return schedule.Outcome{Again: true}, nil\n	}\n", ""),
 		unit("a deletion ends a throttle", "reconcile", "reconcile/pass.go",
-			"	out.Throttled = !p.parent.IsDeleting() && (", "	out.Throttled = ("),
+			"	return throttled && (!p.parent.IsDeleting() || ", "	return throttled && (true || "),
 		unit("a write that takes another parent's name wakes that parent", "reconcile", "reconcile/pass.go",
 			"; some {\n		p.changed", "; false && some {\n		p.changed"),
 	}

@@ -176,22 +176,24 @@ func (m *Manager) addOperators(specs []Spec) error {
 }
 
 // shareLineages has all operators tell one another what has come of their writes, if parents
-// of one of them refer to what any of them writes.
+// of one of them refer to anything, or are children of another one's.
 func (m *Manager) shareLineages() {
-	var written, related []resource.Type
+	var parents, children []resource.Type
+	var labels []string
+	refer := false
 	for _, o := range m.operators {
-		written = append(written, o.cfg.Parent)
+		parents, labels = append(parents, o.cfg.Parent), append(labels, o.cfg.TrackingLabel)
 		for _, c := range o.cfg.Children {
-			written = append(written, c.Type)
+			children = append(children, c.Type)
 		}
-		for _, r := range o.cfg.Related {
-			related = append(related, r.Type)
-		}
+		refer = refer || len(o.cfg.Related) > 0
 	}
-	if !slices.ContainsFunc(related, func(t resource.Type) bool { return slices.Contains(written, t) }) {
+	stacked := slices.ContainsFunc(parents, func(t resource.Type) bool { return slices.Contains(children, t) })
+	if !refer && !stacked {
 		return
 	}
-	shared := plan.NewLineages(written...)
+	slices.Sort(labels)
+	shared := plan.NewLineages(slices.Concat(parents, children), slices.Compact(labels))
 	for _, o := range m.operators {
 		o.lineages = shared
 	}

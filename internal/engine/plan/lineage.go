@@ -5,21 +5,25 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/resource"
 )
 
 const (
+	// maxRounds is how often a pass over a parent may follow from others over the same parent
+	// before that counts as a circle. Parents may take some steps in turn until they agree.
+	maxRounds = 10
 	// maxAncestors bounds how many parents a Lineage names.
-	maxAncestors = 32
-	// maxChain bounds how many passes may follow from one another before they count as a circle,
-	// whether a Lineage has room to say so or not.
-	maxChain = 64
-	// maxTimes bounds how often a Lineage says that a parent was passed. It is far beyond what counts.
-	maxTimes = 1000
+	maxAncestors = 64
+	// maxChain is how many passes may follow from one another before they count as a circle,
+	// whether the Lineage has room to say so or not.
+	maxChain = 1000
 	// maxTraced is how many writes Lineages remember at least.
 	maxTraced = 16 << 10
+	// maxSkipped bounds how many writes of an object are looked at that a pass wasn't shown.
+	maxSkipped = 32
 )
 
 // A Lineage says what a pass follows from, if nothing has set it off but writes of other
@@ -32,7 +36,7 @@ type Lineage struct {
 }
 
 type ancestor struct {
-	parent uint64 // a hash of its UID
+	parent uint64 // the uidHash
 	times  int
 }
 
@@ -50,10 +54,9 @@ func (l *Lineage) times(parent uint64) int {
 	return l.ancestors[at].times
 }
 
-// circles says whether a pass over a parent that follows from l is in a circle: three passes
-// over that parent are in it already, or too many over any.
+// circles says whether a pass over a parent that follows from l is in a circle.
 func (l *Lineage) circles(parent uint64) bool {
-	return l != nil && (l.length > maxChain || l.times(parent) > followUps)
+	return l != nil && (l.times(parent) > maxRounds || l.length > maxChain)
 }
 
 // with returns what follows from a pass over a parent that follows from l.
@@ -66,7 +69,7 @@ func (l *Lineage) with(parent uint64) *Lineage {
 	if !ok {
 		out.ancestors = slices.Insert(out.ancestors, at, ancestor{parent: parent})
 	}
-	out.ancestors[at].times = min(out.ancestors[at].times+1, maxTimes)
+	out.ancestors[at].times = min(out.ancestors[at].times, maxChain) + 1
 	if len(out.ancestors) > maxAncestors {
 		out.dropRarest(parent)
 	}
@@ -84,113 +87,175 @@ func (l *Lineage) dropRarest(but uint64) {
 	l.ancestors = slices.Delete(l.ancestors, least, least+1)
 }
 
-// and returns what both lineages name, each parent as often as the one that names it more
-// often.
-func (l *Lineage) and(other *Lineage) *Lineage {
-	switch {
-	case l == nil || l == other:
-		return other
-	case other == nil:
-		return l
+// before says whether a pass over a parent is less of a circle by l than by other.
+func (l *Lineage) before(other *Lineage, parent uint64) bool {
+	if a, b := l.times(parent), other.times(parent); a != b {
+		return a < b
 	}
-	out := &Lineage{ancestors: slices.Clone(l.ancestors), length: max(l.length, other.length)}
-	for _, a := range other.ancestors {
-		at, ok := slices.BinarySearchFunc(out.ancestors, a.parent, byParent)
-		switch {
-		case ok:
-			out.ancestors[at].times = max(out.ancestors[at].times, a.times)
-		case len(out.ancestors) < maxAncestors:
-			out.ancestors = slices.Insert(out.ancestors, at, a)
-		}
+	return l != nil && other != nil && l.length < other.length || l == nil && other != nil
+}
+
+// Causes are what the changes follow from that a pass over one parent has found, if passes
+// made them all. Of several, the one counts that names this parent least: what somebody else
+// has set off excuses what has changed besides.
+type causes struct {
+	parent uint64 // the uidHash
+	some   bool   // there is a change
+	others bool   // there is one that no pass has made
+	from   *Lineage
+}
+
+// note adds a change. It was made by a pass if known, and follows from a lineage then.
+func (c *causes) note(from *Lineage, known bool) {
+	if !known {
+		c.others = true
+		return
 	}
-	return out
+	if !c.some || from.before(c.from, c.parent) {
+		c.from = from
+	}
+	c.some = true
 }
 
 // Lineages remember the newest writes of operators, and what each of them followed from. So
-// an operator can tell what its own passes have changed of a related object from what others
-// have. They are safe for concurrent use. Engines whose parents refer to one another's share
-// them.
+// an operator can tell what passes have changed of a related object, of a child or of the
+// parent from what others have. They are safe for concurrent use. All operators of a process
+// share them, whose parents may refer to each other's, or be each other's children.
 type Lineages struct {
-	types map[resource.Type]struct{} // whose writes are remembered
+	kinds  map[schema.GroupKind]struct{} // whose writes are remembered
+	labels []string                      // in which operators name the parents of their children
 
 	mu struct {
 		sync.Mutex
-		// young and old are the lineages of what was written, by versionHash. Once young has
+		// young and old are the writes, by the versionHash of what was written. Once young has
 		// maxTraced, it becomes old.
-		young, old map[uint64]*Lineage
-		// passes are the lineages of the passes under way that may have written, by a hash of
-		// the parent's UID.
-		passes map[uint64]*Lineage
+		young, old map[uint64]write
+		// passes are those under way that may have written, by the uidHash of the parent.
+		passes map[uint64][]*Writing
 	}
 }
 
-// NewLineages returns Lineages of writes of these types.
-func NewLineages(of ...resource.Type) *Lineages {
-	l := &Lineages{types: map[resource.Type]struct{}{}}
+// A write is one of an object, or its delete.
+type write struct {
+	from   *Lineage
+	before uint64 // the versionHash of what was there before
+}
+
+// NewLineages returns Lineages of writes of these types, in any version, by operators with
+// these tracking labels.
+func NewLineages(of []resource.Type, labels []string) *Lineages {
+	l := &Lineages{kinds: map[schema.GroupKind]struct{}{}, labels: labels}
 	for _, t := range of {
-		l.types[t] = struct{}{}
+		l.kinds[t.GroupVersionKind().GroupKind()] = struct{}{}
 	}
-	l.mu.young, l.mu.passes = map[uint64]*Lineage{}, map[uint64]*Lineage{}
+	l.mu.young, l.mu.passes = map[uint64]write{}, map[uint64][]*Writing{}
 	return l
 }
 
-// Of says whether writes of a type are remembered. Those of nil Lineages aren't.
+// Of says whether writes of a type are remembered.
 func (l *Lineages) Of(t resource.Type) bool {
-	if l == nil {
-		return false
-	}
-	_, ok := l.types[t]
+	_, ok := l.kinds[t.GroupVersionKind().GroupKind()]
 	return ok
+}
+
+// A Writing is a pass that may write from now on.
+type Writing struct {
+	of   *Lineages
+	from *Lineage
 }
 
 // Begin says that the pass over a parent may write from now on, and what that follows from.
 // The caller must call End.
-func (l *Lineages) Begin(parent types.UID, from *Lineage) {
+func (l *Lineages) Begin(parent types.UID, from *Lineage) *Writing {
+	w := &Writing{of: l, from: from}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mu.passes[uidHash(parent)] = from
+	l.mu.passes[uidHash(parent)] = append(l.mu.passes[uidHash(parent)], w)
+	return w
 }
 
-// A Trace is an object that a pass has written, in the state that it has left: of a deleted
-// object, an empty version.
+// A Trace is an object that a pass has written.
 type Trace struct {
-	UID     types.UID
-	Version string
+	UID    types.UID
+	Before string // the version that was there before, "" if none was
+	After  string // the version that the pass has left; "" if it is gone for those who look for it
 }
 
-// End says that the pass over a parent has ended, and what it has written. It does nothing
-// if there was no Begin.
-func (l *Lineages) End(parent types.UID, wrote []Trace) {
+// End says that the pass over a parent has ended, and what it has written.
+func (w *Writing) End(parent types.UID, wrote []Trace) {
+	l := w.of
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	from, ok := l.mu.passes[uidHash(parent)]
-	if !ok {
-		return
+	passes := slices.DeleteFunc(l.mu.passes[uidHash(parent)], func(each *Writing) bool { return each == w })
+	if l.mu.passes[uidHash(parent)] = passes; len(passes) == 0 {
+		delete(l.mu.passes, uidHash(parent))
 	}
-	delete(l.mu.passes, uidHash(parent))
 	for _, t := range wrote {
-		l.mu.young[versionHash(t.UID, t.Version)] = from
+		l.mu.young[versionHash(t.UID, t.After)] = write{w.from, versionHash(t.UID, t.Before)}
 	}
 	if len(l.mu.young) >= maxTraced {
-		l.mu.old, l.mu.young = l.mu.young, map[uint64]*Lineage{}
+		l.mu.old, l.mu.young = l.mu.young, map[uint64]write{}
 	}
 }
 
-// of returns what the write of an object followed from, by the versionHash of the object. It
-// returns false if others have written it. What a pass under way may have written itself
-// counts as its write: its answer may come later than the watch tells.
-func (l *Lineages) of(written, owner uint64) (*Lineage, bool) {
+// since notes which pass has written an object s that was in the version seen, 0: it wasn't
+// seen before. What a pass under way may have written counts as its write: the answer to it
+// may come later than the watch tells. Of several writes since the version seen, the one
+// counts that names the parent of c least.
+func (l *Lineages) since(c *causes, s sighting, seen uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if from, ok := l.mu.young[written]; ok {
-		return from, true
+	w, known := l.writeLocked(s.version)
+	if !known {
+		for _, parent := range s.parents {
+			for _, under := range l.mu.passes[parent] {
+				c.note(under.from, true)
+				known = true
+			}
+		}
+		if !known {
+			c.note(nil, false)
+		}
+		return
 	}
-	if from, ok := l.mu.old[written]; ok {
-		return from, true
+	c.note(w.from, true)
+	for range maxSkipped {
+		if seen == 0 || w.before == seen {
+			return
+		}
+		if w, known = l.writeLocked(w.before); !known {
+			return
+		}
+		c.note(w.from, true)
 	}
-	from, ok := l.mu.passes[owner]
-	return from, ok
 }
 
-// uidHash is a hash of a UID, and the versionHash of a deleted object.
+func (l *Lineages) writeLocked(of uint64) (write, bool) {
+	if w, ok := l.mu.young[of]; ok {
+		return w, true
+	}
+	w, ok := l.mu.old[of]
+	return w, ok
+}
+
+// sightingOf returns an object as it is, with the parents whose passes may write it: the
+// object itself, and the one whose child it is.
+func (l *Lineages) sightingOf(res *resource.Resource) sighting {
+	s := sighting{uid: uidHash(res.UID()), version: versionHash(res.UID(), res.ResourceVersion())}
+	s.parents[0] = s.uid
+	for _, label := range l.labels {
+		if parent, ok := res.Label(label); ok {
+			s.parents[1] = uidHash(types.UID(parent))
+		}
+	}
+	return s
+}
+
+// A sighting is an object as a pass was shown it.
+type sighting struct {
+	uid, version uint64    // uidHash and versionHash
+	parents      [2]uint64 // the uidHashes of those whose passes may write it
+}
+
+// uidHash is a hash of a UID, and the versionHash of an object that is gone.
 func uidHash(uid types.UID) uint64 { return versionHash(uid, "") }

@@ -53,9 +53,8 @@ const (
 	// twice. An answer is the status that a controller gives to every new spec, or
 	// the end of a child that the operator has deleted.
 	ByAnswer
-	// ByCircle: nothing has changed but related objects that operators of this process have
-	// written, in passes that followed from this parent's own passes, more than twice. See
-	// Lineage.
+	// ByCircle: nothing has changed but what passes of this process have written, which
+	// followed from this parent's own passes again and again. See Lineage.
 	ByCircle
 	// ByOwnWrites: nothing has changed but by the operator's own writes.
 	ByOwnWrites
@@ -191,23 +190,24 @@ func (p *ParentMemory) prompted(now time.Time, in Inputs, children []*resource.R
 		return ByOwnWrites
 	}
 	p.followUps, p.retries = followUps, 0
-	circling := p.related != nil && p.related.own && in.Related != p.inputs.Related
-	if circling {
-		in.Related = p.inputs.Related
+	first := p.inputs.UID == ""
+	in, from, traced := p.follow(in, children)
+	depth, answer := p.answers(now, in, children, traced, looping)
+	switch {
+	case p.related == nil:
+	case first:
+		p.related.lineage = p.related.begun()
+	case !answer:
+		p.related.lineage = nil
+	case from.some:
+		p.related.lineage = from.from
 	}
-	depth, answer := p.answers(now, in, children, looping)
-	if asked || !answer {
+	if first || asked || !answer {
 		p.depth = 0
-		if p.related != nil {
-			p.related.lineage = nil
-		}
 		return ByOthers
 	}
-	if circling {
-		p.related.lineage = p.related.from
-	}
 	switch p.depth = depth; {
-	case circling && p.related.circles(in.UID):
+	case from.some && from.from.circles(from.parent):
 		return ByCircle
 	case depth > followUps:
 		return ByAnswer
@@ -217,8 +217,8 @@ func (p *ParentMemory) prompted(now time.Time, in Inputs, children []*resource.R
 
 // answers says whether all that has changed since the last pass are answers to the
 // operator's own writes. It returns how many answers have followed one another,
-// these included.
-func (p *ParentMemory) answers(now time.Time, in Inputs, children []*resource.Resource, looping bool) (depth uint16, all bool) {
+// these included. traced are children whose change is accounted for already.
+func (p *ParentMemory) answers(now time.Time, in Inputs, children, traced []*resource.Resource, looping bool) (depth uint16, all bool) {
 	still := 0
 	for _, child := range children {
 		if left, ok := p.leaving[child.UID()]; ok {
@@ -229,7 +229,7 @@ func (p *ParentMemory) answers(now time.Time, in Inputs, children []*resource.Re
 			continue
 		}
 		c := p.child(object.RefOf(child), child.UID())
-		if c == nil || c.version == "" || c.version == child.ResourceVersion() || c.wrote == 0 {
+		if c == nil || c.version == "" || c.version == child.ResourceVersion() || c.wrote == 0 || slices.Contains(traced, child) {
 			continue
 		}
 		if looping || c.wrote.age(now) <= answerInterval {

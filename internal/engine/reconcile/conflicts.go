@@ -3,6 +3,7 @@ package reconcile
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,7 +36,7 @@ func (p *pass) findPrompt() {
 	p.inputs = p.inputsShown()
 	if p.lineages != nil {
 		p.memory.SawRelated(p.relatedView())
-		defer func() { p.lineages.Begin(uid, p.memory.Lineage(uid)) }()
+		defer func() { p.writing = p.lineages.Begin(uid, p.memory.Lineage(uid)) }()
 	}
 	if p.memory.Left(p.inputs) {
 		p.prompt = p.memory.Prompted(now, p.inputs, nil, false)
@@ -60,42 +61,55 @@ func (p *pass) inputsShown() plan.Inputs {
 
 // relatedView returns what the handler was shown of related objects.
 func (p *pass) relatedView() *plan.RelatedView {
-	view := plan.NewRelatedView(p.lineages)
+	view := plan.NewRelatedView(p.lineages, p.found)
+	for _, q := range p.queries {
+		view.Refers(q.String())
+	}
 	for res := range p.req.Related.All() {
-		if p.isOwn(res) {
-			continue
+		if !p.isOwn(res) {
+			view.Add(res)
 		}
-		owner := res.UID()
-		if res.Type() != p.parent.Type() {
-			tracked, _ := res.Label(p.Config.TrackingLabel)
-			owner = types.UID(tracked)
-		}
-		view.Add(res, owner)
 	}
 	return view
 }
 
-// traces returns what the pass has written.
-func (p *pass) traces() []plan.Trace {
+// endWriting says what the pass has written.
+func (p *pass) endWriting() {
+	if p.writing == nil {
+		return
+	}
 	var wrote []plan.Trace
-	note := func(res *resource.Resource, version string) {
+	note := func(res *resource.Resource, before, after string) {
 		if p.lineages.Of(res.Type()) {
-			wrote = append(wrote, plan.Trace{UID: res.UID(), Version: version})
+			wrote = append(wrote, plan.Trace{UID: res.UID(), Before: before, After: after})
 		}
 	}
 	if p.wroteParent {
-		note(p.parent, p.parent.ResourceVersion())
+		note(p.parent, p.found.ResourceVersion(), p.parent.ResourceVersion())
 	}
 	for i := range p.results {
 		r := &p.results[i]
-		if r.Wrote && r.Live != nil {
-			note(r.Live, r.Live.ResourceVersion())
+		was, before := r.Action.Live, ""
+		if !r.Wrote {
+			continue
 		}
-		if v := r.Action.Verb; r.Wrote && (v == plan.VerbDelete || v == plan.VerbRecreate) {
-			note(r.Action.Live, "")
+		if was != nil {
+			before = was.ResourceVersion()
+		}
+		if r.Live != nil {
+			note(r.Live, before, r.Live.ResourceVersion())
+		}
+		if was != nil && (r.Action.Verb == plan.VerbDelete || r.Action.Verb == plan.VerbRecreate || relabelled(was, r.Live)) {
+			note(was, before, "")
 		}
 	}
-	return wrote
+	p.writing.End(p.parent.UID(), wrote)
+}
+
+// relabelled says whether a write has changed labels, so that a selector may not select the
+// object any more.
+func relabelled(was, is *resource.Resource) bool {
+	return is != nil && !maps.Equal(was.Labels(), is.Labels())
 }
 
 // isOwn says whether a related object is the parent itself, or one of its children. What the
@@ -103,6 +117,9 @@ func (p *pass) traces() []plan.Trace {
 func (p *pass) isOwn(res *resource.Resource) bool {
 	if res.UID() == p.parent.UID() {
 		return true
+	}
+	if tracked, _ := res.Label(p.Config.TrackingLabel); tracked == string(p.parent.UID()) {
+		return true // it may be gone, and the watch of related objects not tell of it yet
 	}
 	child, ok := p.req.Children.OfType(res.Type()).Get(res.Namespace(), res.Name())
 	return ok && child.UID() == res.UID()
@@ -170,8 +187,11 @@ func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 	case a.Verb == plan.VerbDelete:
 		return ofType, suspicionBy(p.prompt)
 	case a.Verb != plan.VerbCreate:
-		if a.Restores {
+		switch {
+		case a.Restores:
 			return key, suspected
+		case p.prompt == plan.ByCircle: // which may write another child in each round
+			return ofType, suspected
 		}
 		return key, suspicionBy(p.prompt)
 	case r.Claimed, p.loops.Replaces(time.Now(), key, p.edited):
@@ -186,9 +206,9 @@ func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 // the last pass, by what has set off the pass.
 func suspicionBy(prompt plan.Prompt) suspicion {
 	switch prompt {
-	case plan.ByAnswer, plan.ByCircle:
+	case plan.ByAnswer:
 		return possible
-	case plan.ByOwnWrites:
+	case plan.ByOwnWrites, plan.ByCircle:
 		return suspected
 	}
 	return innocent
@@ -221,7 +241,7 @@ func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
 // parent is in a conflict loop. prompted is as in childrenState; it excuses all but a circle.
 func (p *pass) suspectStatus(want, live any, prompted bool) bool {
 	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}
-	if circling := p.prompt == plan.ByCircle; prompted && !circling || circling && !p.loops.Answered(time.Now(), key) {
+	if prompted && p.prompt != plan.ByCircle {
 		return false
 	}
 	var writes []schedule.LoopWrite

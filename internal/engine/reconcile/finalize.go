@@ -128,6 +128,9 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	} else if !current {
 		return schedule.Outcome{Again: true}, nil
 	}
+	if p.lineages != nil {
+		p.findPrompt()
+	}
 	if !p.Finalizes || p.memory.Finalized() {
 		return p.tearDown(ctx)
 	}

@@ -63,8 +63,10 @@ type pass struct {
 	did      []string             // what was written, as "verb object", for the log
 	// wroteParent: the parent's finalizers or its status were written.
 	wroteParent bool
-	firstWrite  time.Time     // when the first write was answered; zero: there was none
-	foreseen    []plan.Change // what would have been written if this weren't a dry run
+	found       *resource.Resource // the parent as the pass has found it
+	writing     *plan.Writing      // nil before findPrompt, and without lineages
+	firstWrite  time.Time          // when the first write was answered; zero: there was none
+	foreseen    []plan.Change      // what would have been written if this weren't a dry run
 	// failuresOver says that the handler was last told of children that couldn't be
 	// written, and that all of them are written now.
 	failuresOver bool
@@ -92,9 +94,7 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 	p := e.newPass(req)
 	e.passes.begin(p.req.Parent, p, worker)
 	defer e.passes.end(d.UID)
-	if e.lineages != nil {
-		defer func() { e.lineages.End(d.UID, p.traces()) }()
-	}
+	defer p.endWriting() // before another pass over the parent may begin
 	if !d.Event.IsZero() {
 		p.memory.Stir()
 	}
@@ -123,7 +123,7 @@ func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 	memory.Under(settings.Types)
 	memory.Within(e.histories.Load())
 	return &pass{
-		Engine: e, Settings: settings, parent: req.Parent, req: req, memory: memory, supposed: e.supposed.of(req.Parent.UID()),
+		Engine: e, Settings: settings, parent: req.Parent, found: req.Parent, req: req, memory: memory, supposed: e.supposed.of(req.Parent.UID()),
 		children: slices.AppendSeq(make([]*resource.Resource, 0, req.Children.Len()), req.Children.All()),
 	}
 }
@@ -308,9 +308,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	}
 	p.logForeseen(ctx)
 	p.logPass(ctx, d, err, took)
-	// A pass without writes in the middle of a conflict loop doesn't end the loop.
-	// The deletion of the parent does.
-	out.Throttled = !p.parent.IsDeleting() && (out.Throttled || p.loops.Active(time.Now(), p.parent.UID()))
+	out.Throttled, out.Unfinished = p.slowedDown(d, out.Throttled), p.recreates()
 	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
 	p.note(d, out, err, took)
 	if p.inputs == (plan.Inputs{}) && !out.Err && (out.Again || len(p.did) > 0) {
@@ -321,6 +319,23 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	}
 	p.memory.PassFailed(err != nil)
 	return out
+}
+
+// slowedDown says whether the next pass waits for a conflict loop. throttled says that this
+// pass wants it so. A pass without writes in the middle of a loop doesn't end the loop. The
+// deletion of the parent does, unless parents that are being deleted go round in a circle.
+func (p *pass) slowedDown(d schedule.Due, throttled bool) bool {
+	now, uid := time.Now(), p.parent.UID()
+	lasts := len(p.did) > 0 && d.Trigger == schedule.TriggerThrottled && p.loops.Lasts(now, uid)
+	throttled = throttled || lasts || p.loops.Active(now, uid)
+	return throttled && (!p.parent.IsDeleting() || p.prompt == plan.ByCircle)
+}
+
+// recreates says whether the pass has deleted a child that the next one creates anew.
+func (p *pass) recreates() bool {
+	return slices.ContainsFunc(p.results, func(r apply.Result) bool {
+		return r.Wrote && r.Live == nil && r.Action.Verb == plan.VerbRecreate
+	})
 }
 
 // Displaced makes the other parents due that a write of this pass concerns. Writes of

@@ -35,8 +35,11 @@ func (e *parentEntry) count(o Outcome, now time.Time) {
 	if !o.Err && !o.Permanent {
 		e.failures, e.failingSince = 0, time.Time{}
 	}
-	e.throttles++
-	if !o.Throttled {
+	switch {
+	case o.Unfinished && o.Throttled:
+	case o.Throttled:
+		e.throttles++
+	default:
 		e.throttles = 0
 	}
 }

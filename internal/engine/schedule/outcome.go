@@ -14,6 +14,7 @@ type Outcome struct {
 	Again      bool          // the pass wrote something: the parent is due again at once, in the class of this pass
 	Resync     time.Duration // when the handler asked for another pass; dropped if a pass starts earlier
 	Throttled  bool          // the parent is in a conflict loop: the next pass waits, unless the parent is edited meanwhile
+	Unfinished bool          // the pass has begun something that the next one must end: a throttle waits until then
 	Forget     bool          // the parent is gone: its state is dropped
 	RetryAfter time.Duration // when to try again, in place of the backoff and even if Permanent is set; dropped if a pass starts earlier
 }

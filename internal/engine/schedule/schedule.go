@@ -243,7 +243,7 @@ func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	}
 	e.count(o, now)
 	switch {
-	case o.Throttled || e.failures > 0:
+	case o.Throttled && !o.Unfinished, e.failures > 0:
 		s.backOffLocked(e, o, now)
 	case e.reasons > 0 || o.Again:
 		s.repeatLocked(e, o.Again, now)
