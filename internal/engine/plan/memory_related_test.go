@@ -189,16 +189,12 @@ func TestPromptsOfRelated_OtherTypes(t *testing.T) {
 // TestPromptsOfRelated_Begun: a parent that a pass has created follows from that pass.
 func TestPromptsOfRelated_Begun(t *testing.T) {
 	lineages := NewLineages([]resource.Type{sample.ParentType()}, nil)
-	parent := sample.Object(t, sample.ParentType(), "p", "p", 7, "")
 	var none *Lineage
 	creator := uidHash("creator")
 	lineages.Begin("creator", none.with(creator)).End("creator", []Trace{{"p", "", "7"}})
 	for uid, want := range map[string]int{"p": 1, "q": 0} {
 		p := &ParentMemory{}
-		if uid == "q" {
-			parent = sample.Object(t, sample.ParentType(), "q", "q", 7, "")
-		}
-		p.SawRelated(NewRelatedView(lineages, parent))
+		p.SawRelated(NewRelatedView(lineages, sample.Object(t, sample.ParentType(), uid, uid, 7, "")))
 		require.Equal(t, ByOthers, p.Prompted(time.Unix(0, 0), Inputs{UID: types.UID(uid)}, nil, false))
 		require.Equal(t, want, p.Lineage(types.UID(uid)).times(creator), uid)
 		require.Equal(t, 1, p.Lineage(types.UID(uid)).times(uidHash(types.UID(uid))))
