@@ -176,24 +176,24 @@ func (m *Manager) addOperators(specs []Spec) error {
 }
 
 // shareLineages has all operators tell one another what has come of their writes, if parents
-// of one of them refer to anything, or are children of another one's.
+// of one of them refer to anything. Without that, only a parent and its children can go round in
+// a circle, and those are found as it is.
 func (m *Manager) shareLineages() {
-	var parents, children []resource.Type
+	var written []resource.Type
 	var labels []string
 	refer := false
 	for _, o := range m.operators {
-		parents, labels = append(parents, o.cfg.Parent), append(labels, o.cfg.TrackingLabel)
+		written, labels = append(written, o.cfg.Parent), append(labels, o.cfg.TrackingLabel)
 		for _, c := range o.cfg.Children {
-			children = append(children, c.Type)
+			written = append(written, c.Type)
 		}
 		refer = refer || len(o.cfg.Related) > 0
 	}
-	stacked := slices.ContainsFunc(parents, func(t resource.Type) bool { return slices.Contains(children, t) })
-	if !refer && !stacked {
+	if !refer {
 		return
 	}
 	slices.Sort(labels)
-	shared := plan.NewLineages(slices.Concat(parents, children), slices.Compact(labels))
+	shared := plan.NewLineages(written, slices.Compact(labels))
 	for _, o := range m.operators {
 		o.lineages = shared
 	}

@@ -285,6 +285,31 @@ func TestLineages_Bounded(t *testing.T) {
 	require.Empty(t, l.mu.passes)
 }
 
+// TestLineages_WrittenOver: of several writes since an object was seen, the one counts that
+// follows least from the parent that looks.
+func TestLineages_WrittenOver(t *testing.T) {
+	l := NewLineages([]resource.Type{k8s.ConfigMap}, nil)
+	var none *Lineage
+	deep, seen := none.with(9).with(9), versionHash("x", "3")
+	for i, from := range []*Lineage{none, deep, none.with(9), deep} { // versions 2 to 5
+		l.Begin("p", from).End("p", []Trace{{"x", fmt.Sprint(i + 1), fmt.Sprint(i + 2)}})
+	}
+	for name, tc := range map[string]struct {
+		seen uint64
+		want int
+	}{
+		"All of it":        {versionHash("x", "1"), 0},
+		"From another one": {seen, 1},
+		"The last one":     {versionHash("x", "4"), 2},
+		"Nothing":          {0, 2},
+	} {
+		c := causes{parent: 9}
+		l.since(&c, sighting{version: versionHash("x", "5")}, tc.seen)
+		require.Equal(t, tc.want, c.from.times(9), name)
+		require.True(t, c.some && !c.others, name)
+	}
+}
+
 // TestLineages_PassesOfOneParent: two operators may have passes over the same parent, and each
 // ends its own.
 func TestLineages_PassesOfOneParent(t *testing.T) {

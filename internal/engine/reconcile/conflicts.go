@@ -113,16 +113,11 @@ func relabelled(was, is *resource.Resource) bool {
 }
 
 // isOwn says whether a related object is the parent itself, or one of its children. What the
-// operator writes of these is no news to it, and what others do is among the inputs already.
+// operator writes of these is no news to it, and what others do is among the inputs already. A
+// child may be gone, and the watch of related objects not tell of it yet.
 func (p *pass) isOwn(res *resource.Resource) bool {
-	if res.UID() == p.parent.UID() {
-		return true
-	}
-	if tracked, _ := res.Label(p.Config.TrackingLabel); tracked == string(p.parent.UID()) {
-		return true // it may be gone, and the watch of related objects not tell of it yet
-	}
-	child, ok := p.req.Children.OfType(res.Type()).Get(res.Namespace(), res.Name())
-	return ok && child.UID() == res.UID()
+	tracked, _ := res.Label(p.Config.TrackingLabel)
+	return res.UID() == p.parent.UID() || tracked == string(p.parent.UID())
 }
 
 // inputsLeft returns the inputs that the pass leaves to the next one: what the
