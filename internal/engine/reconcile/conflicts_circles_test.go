@@ -90,7 +90,7 @@ func fieldOf(of resource.Type) string {
 	return "spec"
 }
 
-// saysOf returns a number in a field of an object.
+// says returns a number in a field of an object.
 func (c *company) says(of resource.Type, name string, path ...string) int64 {
 	return amount(c.server.Get(of, rig.Key(name)), path...)
 }
@@ -139,11 +139,6 @@ func to(of resource.Type, names ...string) func(p *resource.Resource) []handler.
 // statusCounts adds one to the largest status.
 func statusCounts(req *handler.SyncRequest) *handler.SyncResponse {
 	return &handler.SyncResponse{Status: map[string]any{"n": most(req, "status", "n") + 1}}
-}
-
-// childCounts adds one to the largest value of a ConfigMap.
-func childCounts(req *handler.SyncRequest) *handler.SyncResponse {
-	return wants(rig.Copied(req.Parent.Name(), fmt.Sprint(most(req, "data", "value")+1)))
 }
 
 // stacked is a child that is a parent of the second operator.
