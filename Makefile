@@ -48,7 +48,7 @@ VARIANTS ?=
 SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
 SEEDS ?= 2000
 FIRST ?= 1
-OBJECTS ?= 2000,20000,100000
+OBJECTS ?= 2000,20000,200000
 SECRETS ?= 20000
 CHANGES ?= 2000
 SEED ?=
@@ -133,9 +133,9 @@ bench: controlplane ## This library beside controller-runtime and plain client-g
 	cd test/bench && go run . -n $(N) -rounds $(ROUNDS) -variants '$(VARIANTS)' -phases '$(PHASES)' -singles $$(( (2000 + $(ROUNDS) - 1) / $(ROUNDS) )) -out $(CACHE)/bench/n$(N).json
 
 .PHONY: bench-scale
-bench-scale: ## Cost per pass with OBJECTS (2000,20000,100000) in the store, ROUNDS (5) each, on an API server in the process; a CPU profile in .cache
+bench-scale: ## Cost per pass with OBJECTS (2000,20000,200000) in the store, ROUNDS (5) each, on an API server in the process; a CPU profile in .cache (WITH=related,gates,roll)
 	@mkdir -p $(CACHE)
-	@SCALE_OBJECTS=$(OBJECTS) SCALE_ROUNDS=$(ROUNDS) SCALE_PROFILE=$(CACHE)/bench-scale.pprof go test -count=1 -timeout 60m -v -run '^TestScale$$' $(TESTFLAGS) ./test/scale | grep -v -E '^ *(===|--- PASS|PASS|ok)'
+	@SCALE_OBJECTS=$(OBJECTS) SCALE_WITH=$(WITH) SCALE_ROUNDS=$(ROUNDS) SCALE_PROFILE=$(CACHE)/bench-scale.pprof go test -count=1 -timeout 60m -v -run '^TestScale$$' $(TESTFLAGS) ./test/scale | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: bench-related
 bench-related: controlplane ## Memory and latency of related objects among SECRETS (20000) that nobody refers to, ROUNDS (5) and CHANGES (2000) of each, on a real API server
