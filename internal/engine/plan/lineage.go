@@ -95,7 +95,7 @@ func (l *Lineage) before(other *Lineage, parent uint64) bool {
 	return l != nil && other != nil && l.length < other.length || l == nil && other != nil
 }
 
-// Causes are what the changes follow from that a pass over one parent has found, if passes
+// A causes is what the changes follow from that a pass over one parent has found, if passes
 // made them all. Of several, the one counts that names this parent least: what somebody else
 // has set off excuses what has changed besides.
 type causes struct {

@@ -235,7 +235,6 @@ func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
 // suspectStatus counts a write of the status if it is suspicious. It says whether the
 // parent is in a conflict loop. prompted is as in childrenState; it excuses all but a circle.
 func (p *pass) suspectStatus(want, live any, prompted bool) bool {
-	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}
 	if prompted && p.prompt != plan.ByCircle {
 		return false
 	}
@@ -243,7 +242,7 @@ func (p *pass) suspectStatus(want, live any, prompted bool) bool {
 	for _, f := range plan.StatusEffects(live, want) {
 		writes = append(writes, schedule.LoopWrite{Path: f.Path, From: show(p.Types.Parent, f.Live), To: show(p.Types.Parent, f.Desired)})
 	}
-	return p.countLoop(key, writes)
+	return p.countLoop(schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}, writes)
 }
 
 // countUndeleted counts a delete of a child that came to nothing, though the API server

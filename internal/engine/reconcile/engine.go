@@ -58,7 +58,7 @@ type Config struct {
 	// Journal keeps what the passes did, for Survey and Family. Nil: nothing is kept.
 	Journal *journal.Journal
 	// Lineages tell what has come of writes of passes, of all engines that share them. Nil: no
-	// parent refers to what an operator of this process writes.
+	// operator of this process has related types.
 	Lineages *plan.Lineages
 }
 
