@@ -150,6 +150,7 @@ func TestC106_InvalidGates(t *testing.T) {
 	failing(t, s.Kit, s.it(), "Secret "+s.Namespace+"/token is neither")
 	require.Empty(t, s.Writes())
 	s.ask(handler.After(a, b), handler.After(b, c), c)
+	s.EventuallyExists(a, patience) // the parent may have to wait for its backoff until then
 	settle(t, s.Kit)
 	require.Equal(t, []string{"c", "b", "a"}, created(s))
 }
