@@ -124,8 +124,9 @@ func (s *ringScript) ends() (ends, known bool) {
 		ends = ends && m.makes != makesMore
 		known = known && m.makes != makesThere && m.makes != makesAbsent && s.cfg.Children[0].Strategy == config.Replace
 		for j, other := range s.members {
-			bounded := reach[i][j] && reach[j][i] && other.makes == makesUpTo
-			known = known && !(bounded && m.makes == makesMore)
+			if reach[i][j] && reach[j][i] && other.makes == makesUpTo && m.makes == makesMore {
+				known = false // the one may hold the other
+			}
 		}
 	}
 	return ends, known
