@@ -88,7 +88,7 @@ func inRelate() []mutant {
 		unit("the parent itself is no prompt as a related object", "reconcile", "reconcile/conflicts.go",
 			"	return res.UID() == p.parent.UID() || ", "	return "),
 		unit("a child is no prompt as a related object", "reconcile", "reconcile/conflicts.go",
-			" || tracked == string(p.parent.UID())\n", " || tracked == \"\"\n"),
+			" || apply.IsChild(p.Settings, p.parent, res)\n", "\n"),
 	}
 }
 

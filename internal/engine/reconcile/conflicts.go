@@ -116,8 +116,7 @@ func relabelled(was, is *resource.Resource) bool {
 // operator writes of these is no news to it, and what others do is among the inputs already. A
 // child may be gone, and the watch of related objects not tell of it yet.
 func (p *pass) isOwn(res *resource.Resource) bool {
-	tracked, _ := res.Label(p.Config.TrackingLabel)
-	return res.UID() == p.parent.UID() || tracked == string(p.parent.UID())
+	return res.UID() == p.parent.UID() || apply.IsChild(p.Settings, p.parent, res)
 }
 
 // inputsLeft returns the inputs that the pass leaves to the next one: what the

@@ -94,7 +94,6 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 	p := e.newPass(req)
 	e.passes.begin(p.req.Parent, p, worker)
 	defer e.passes.end(d.UID)
-	defer p.endWriting() // before another pass over the parent may begin
 	if !d.Event.IsZero() {
 		p.memory.Stir()
 	}
@@ -131,6 +130,7 @@ func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 // run makes the pass. A panic becomes an error of this pass alone: a child or a
 // status may be of a type whose encoding panics.
 func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
+	defer p.endWriting()
 	defer func() {
 		if v := recover(); v != nil {
 			p.Logger().ErrorContext(ctx, "pass panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
