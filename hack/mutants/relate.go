@@ -106,7 +106,7 @@ func inCircles() []mutant {
 		unit("a lineage names the pass's own parent", "reconcile", "plan/memory_related.go",
 			"	return p.related.lineage.with(uidHash(parent))\n", "	return p.related.lineage\n"),
 		unit("what others have changed is no circle", "plan", "plan/lineage.go",
-			"		c.others = true\n", "		_ = c\n"),
+			"		c.others = c.others || !known\n", "		_ = c\n"),
 		unit("the least of a circle counts", "plan", "plan/lineage.go",
 			"	if !c.some || from.before(c.from, c.parent) {\n", "	if true {\n"),
 		unit("what was written over counts", "plan", "plan/lineage.go",

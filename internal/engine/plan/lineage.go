@@ -87,12 +87,17 @@ func (l *Lineage) dropRarest(but uint64) {
 	l.ancestors = slices.Delete(l.ancestors, least, least+1)
 }
 
+// passes returns how many passes followed from one another.
+func (l *Lineage) passes() int {
+	if l == nil {
+		return 0
+	}
+	return l.length
+}
+
 // before says whether a pass over a parent is less of a circle by l than by other.
 func (l *Lineage) before(other *Lineage, parent uint64) bool {
-	if a, b := l.times(parent), other.times(parent); a != b {
-		return a < b
-	}
-	return l != nil && other != nil && l.length < other.length || l == nil && other != nil
+	return cmp.Or(cmp.Compare(l.times(parent), other.times(parent)), cmp.Compare(l.passes(), other.passes())) < 0
 }
 
 // A causes is what the changes follow from that a pass over one parent has found, if passes
@@ -105,12 +110,8 @@ type causes struct {
 	from   *Lineage
 }
 
-// note adds a change. It was made by a pass if known, and follows from a lineage then.
-func (c *causes) note(from *Lineage, known bool) {
-	if !known {
-		c.others = true
-		return
-	}
+// note adds a change that a pass has made, and that follows from a lineage.
+func (c *causes) note(from *Lineage) {
 	if !c.some || from.before(c.from, c.parent) {
 		c.from = from
 	}
@@ -209,16 +210,14 @@ func (l *Lineages) since(c *causes, s sighting, seen uint64) {
 	if !known {
 		for _, parent := range s.parents {
 			for _, under := range l.mu.passes[parent] {
-				c.note(under.from, true)
+				c.note(under.from)
 				known = true
 			}
 		}
-		if !known {
-			c.note(nil, false)
-		}
+		c.others = c.others || !known
 		return
 	}
-	c.note(w.from, true)
+	c.note(w.from)
 	for range maxSkipped {
 		if seen == 0 || w.before == seen {
 			return
@@ -226,7 +225,7 @@ func (l *Lineages) since(c *causes, s sighting, seen uint64) {
 		if w, known = l.writeLocked(w.before); !known {
 			return
 		}
-		c.note(w.from, true)
+		c.note(w.from)
 	}
 }
 

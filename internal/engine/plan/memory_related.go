@@ -101,13 +101,13 @@ func (p *ParentMemory) follow(in Inputs, children []*resource.Resource) (left In
 			in.Related, from = p.inputs.Related, r.found
 		case r.refers && !edited: // its own status says what it refers to
 			in.Related = p.inputs.Related
-			from.note(r.lineage.with(from.parent), true)
+			from.note(r.lineage.with(from.parent))
 		}
 	}
 	if c := (causes{parent: from.parent}); edited {
 		if r.view.lineages.since(&c, r.view.parent, 0); !c.others {
 			in.Generation, in.Parent = p.inputs.Generation, p.inputs.Parent
-			from.note(c.from, true)
+			from.note(c.from)
 		}
 	}
 	for _, child := range children {
@@ -119,7 +119,7 @@ func (p *ParentMemory) follow(in Inputs, children []*resource.Resource) (left In
 		s := sighting{version: versionHash(child.UID(), child.ResourceVersion()), parents: [2]uint64{uidHash(child.UID())}}
 		if r.view.lineages.since(&c, s, 0); !c.others {
 			in, traced = in.at(child, m.version), append(traced, child)
-			from.note(c.from, true)
+			from.note(c.from)
 		}
 	}
 	return in, from, traced

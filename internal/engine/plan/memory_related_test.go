@@ -247,16 +247,16 @@ func TestCauses(t *testing.T) {
 	var none *Lineage
 	c := causes{parent: 1}
 	require.False(t, c.some)
-	c.note(none.with(1).with(1), true)
+	c.note(none.with(1).with(1))
 	require.Equal(t, 2, c.from.times(1))
-	c.note(none.with(1), true)
-	c.note(none.with(1).with(1).with(1), true)
+	c.note(none.with(1))
+	c.note(none.with(1).with(1).with(1))
 	require.Equal(t, 1, c.from.times(1))
-	c.note(none, true)
-	c.note(none.with(2), true)
+	c.note(none)
+	c.note(none.with(2))
 	require.Nil(t, c.from)
 	require.False(t, c.others)
-	c.note(nil, false)
+	NewLineages(nil, nil).since(&c, sighting{version: 1}, 0)
 	require.True(t, c.others)
 }
 

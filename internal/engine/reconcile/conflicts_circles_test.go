@@ -452,6 +452,25 @@ func TestCircles_Progress(t *testing.T) {
 			edit:  func(c *company, i int) { c.set(sample.ParentType(), "a", i) },
 			check: func(c *company) { require.EqualValues(c.t, 59, c.says(k8s.ConfigMap, "a", "data", "value")) },
 		},
+		"Copied labels": {
+			reason: "make no child of a related object, as of an EndpointSlice that has those of its Service", parents: []string{"a"}, edits: 60, every: time.Second,
+			refs: func(*resource.Resource) []handler.Ref { return all(k8s.ConfigMap, "copy") },
+			sync: func(req *handler.SyncRequest) *handler.SyncResponse {
+				return &handler.SyncResponse{Status: map[string]any{"n": most(req, "data", "value")}}
+			},
+			edit: func(c *company, i int) {
+				if i == 0 {
+					c.create(k8s.ConfigMap, "0", "copy")
+				}
+				uid := c.server.Get(sample.ParentType(), rig.Key("a")).UID()
+				_, err := c.server.Change(k8s.ConfigMap, rig.Key("copy"), func(object map[string]any) {
+					object["metadata"].(map[string]any)["labels"] = map[string]any{sample.TrackingLabel: string(uid), "roperator.com/operator": "op"}
+					object["data"] = map[string]any{"value": fmt.Sprint(i)}
+				})
+				require.NoError(c.t, err)
+			},
+			check: func(c *company) { require.EqualValues(c.t, 59, c.says(sample.ParentType(), "a", "status", "n")) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {

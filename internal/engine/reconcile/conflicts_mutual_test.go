@@ -74,29 +74,12 @@ func after(name string, ring []string) string {
 	return ring[(slices.Index(ring, name)+1)%len(ring)]
 }
 
-// number returns a number in a field, 0 if there is none.
-func number(res *resource.Resource, path ...string) int64 {
-	value, _ := res.Field(path...)
-	n, _ := value.(int64)
-	return n
-}
-
-// largest returns the largest number in a field of the related objects of a type.
-func largest(req *handler.SyncRequest, of resource.Type, path ...string) (n int64) {
-	for res := range req.Related.All() {
-		if res.Type() == of {
-			n = max(n, number(res, path...))
-		}
-	}
-	return n
-}
-
 // TestConflicts_Mutual: what follows from an operator's own writes of other parents, and of
 // their children, excuses no write once it goes round in a circle.
 func TestConflicts_Mutual(t *testing.T) {
 	two, ring := []string{"a", "b"}, []string{"a", "b", "c", "d", "e"}
 	counts := func(req *handler.SyncRequest) *handler.SyncResponse {
-		return &handler.SyncResponse{Status: map[string]any{"n": largest(req, sample.ParentType(), "status", "n") + 1}}
+		return &handler.SyncResponse{Status: map[string]any{"n": most(req, "status", "n") + 1}}
 	}
 	for name, tc := range map[string]struct {
 		reason  string
@@ -149,7 +132,7 @@ func TestConflicts_Mutual(t *testing.T) {
 			},
 			sync: func(req *handler.SyncRequest) *handler.SyncResponse {
 				if req.Parent.Name() == "b" {
-					return wants(rig.Copied("b", fmt.Sprint(largest(req, sample.ParentType(), "status", "n"))))
+					return wants(rig.Copied("b", fmt.Sprint(most(req, "status", "n"))))
 				}
 				var n int64
 				for res := range req.Related.All() {
@@ -266,7 +249,7 @@ func TestConflicts_MutualProgress(t *testing.T) {
 			},
 			others: func(*rig.Rig) { rig.Elapse(10 * time.Second) },
 			check: func(t *testing.T, r *rig.Rig) {
-				require.Equal(t, int64(300), number(r.Get(sample.ParentType(), "b"), "status", "n"))
+				require.Equal(t, int64(300), amount(r.Get(sample.ParentType(), "b"), "status", "n"))
 			},
 		},
 		"A dialogue": {
@@ -278,11 +261,11 @@ func TestConflicts_MutualProgress(t *testing.T) {
 				return nil
 			},
 			sync: func(req *handler.SyncRequest) *handler.SyncResponse {
-				return &handler.SyncResponse{Status: map[string]any{"n": min(largest(req, sample.ParentType(), "status", "n")+1, 20)}}
+				return &handler.SyncResponse{Status: map[string]any{"n": min(most(req, "status", "n")+1, 20)}}
 			},
 			others: func(*rig.Rig) { rig.Elapse(time.Second) },
 			check: func(t *testing.T, r *rig.Rig) {
-				require.Equal(t, int64(20), number(r.Get(sample.ParentType(), "a"), "status", "n"))
+				require.Equal(t, int64(20), amount(r.Get(sample.ParentType(), "a"), "status", "n"))
 			},
 		},
 	} {
