@@ -199,6 +199,12 @@ func TestScheduler(t *testing.T) {
 			want: []string{"0s a parent", "1s a throttle ended", "3s a throttle ended", "7s a throttle ended", "15s a throttle ended",
 				"25s a throttle ended", "35s a throttle ended", "1m0s a parent", "1m0s a own writes"},
 		},
+		"Unfinished while throttled": {
+			reason:   "what a pass has begun is ended at once, and the throttle goes on where it was",
+			adds:     []schedAdd{{0, "a", Fresh, "parent"}},
+			outcomes: append(repeat(2, loop), Outcome{Throttled: true, Again: true, Unfinished: true}, loop, Outcome{}),
+			want:     []string{"0s a parent", "1s a throttle ended", "3s a throttle ended", "3s a own writes", "7s a throttle ended"},
+		},
 		"Events while throttled": {
 			reason: "they wait for the throttle's end",
 			takes:  100 * time.Millisecond,
