@@ -125,6 +125,10 @@ func inClient() []mutant {
 		unit("an event has a greatest length", "client", "client/wire_frames.go",
 			"		if len(r.buf) > maxEvent {\n", "		if false {\n"),
 		unit("managedFields of a subresource aren't held", "client", "client/held_fields.go",
-			" || member(entry, \"subresource\") != \"\" {", " {"),
+			"		case \"subresource\":\n			return nil\n", ""),
+		unit("an entry of managedFields without a manager isn't held", "client", "client/held_fields.go",
+			"	if !own {\n		return nil\n	}\n	return fields\n", "	return fields\n"),
+		unit("a member's value is passed over", "client", "client/members.go",
+			"	if !m.read {\n", "	if false {\n"),
 	}
 }

@@ -2,13 +2,11 @@ package client
 
 import (
 	"bytes"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/internal/engine/shard"
-	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -70,56 +68,7 @@ func isForeign(object []byte, only shard.Shard) bool {
 // uidOf finds the UID of an object without decoding it, as written in its JSON. It returns false if
 // the object has none, or has one with an escape.
 func uidOf(object []byte) (uid []byte, ok bool) {
-	depth, within := 0, false // within its metadata
-	for i := 0; i < len(object); {
-		switch object[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			text, next := stringAt(object, i)
-			colon := skipSpaces(object, next)
-			if colon < len(object) && object[colon] == ':' { // it is a key
-				next = colon + 1
-				switch {
-				case depth == 1:
-					within = string(text) == "metadata"
-				case depth == 2 && within && string(text) == "uid":
-					uid, _ = stringAt(object, skipSpaces(object, next))
-					return uid, len(uid) > 0 && bytes.IndexByte(uid, '\\') < 0
-				}
-			}
-			i = next
-			continue
-		}
-		i++
-	}
-	return nil, false
-}
-
-// stringAt returns the string that begins at i, between its quotes, and the index behind it.
-// It returns nothing if none begins there, or none ends.
-func stringAt(object []byte, i int) (text []byte, next int) {
-	if i >= len(object) || object[i] != '"' {
-		return nil, len(object)
-	}
-	for end := i + 1; ; end++ {
-		quote := bytes.IndexByte(object[end:], '"')
-		if quote < 0 {
-			return nil, len(object)
-		}
-		end += quote
-		if !jsonvalue.Escaped(object[i+1 : end]) {
-			return object[i+1 : end], end + 1
-		}
-	}
-}
-
-// skipSpaces returns the index of the first byte from i on that is no space.
-func skipSpaces(object []byte, i int) int {
-	for i < len(object) && strings.IndexByte(" \t\r\n", object[i]) >= 0 {
-		i++
-	}
-	return i
+	text := find(find(object, "metadata"), "uid")
+	uid, _ = stringAt(text, skipSpaces(text, 0))
+	return uid, len(uid) > 0 && bytes.IndexByte(uid, '\\') < 0
 }

@@ -1,7 +1,7 @@
 package client
 
 import (
-	"strings"
+	"bytes"
 	"sync/atomic"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
@@ -36,77 +36,40 @@ type heldFields struct {
 }
 
 // read returns the fieldsV1 of the manager's entries in an object, in the order of
-// the entries. Entries of subresources don't count. object is valid JSON. With
-// spaces in it, which no API server writes, nothing is read.
+// the entries. Entries of subresources don't count. object is valid JSON.
 func (h *heldFields) read(object []byte) []string {
 	if !h.wanted.Load() {
 		return nil
 	}
-	text := strings.TrimSpace(string(object))
-	if !isCompact(text) {
-		return nil
-	}
 	var out []string
-	for entry := range items(member(member(text, "metadata"), "managedFields")) {
-		manager := member(entry, "manager")
-		if len(manager) < 2 || jsonvalue.Unquote(manager[1:len(manager)-1]) != h.manager || member(entry, "subresource") != "" {
-			continue
-		}
-		if fields := member(entry, "fieldsV1"); fields != "" {
-			out = append(out, strings.Clone(fields))
+	for entry := range items(find(find(object, "metadata"), "managedFields")) {
+		if fields := h.fieldsOf(entry); len(fields) > 0 {
+			out = append(out, string(fields))
 		}
 	}
 	return out
 }
 
-// isCompact says whether valid JSON has no spaces outside of strings.
-func isCompact(text string) bool {
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case ' ', '\t', '\r', '\n':
-			return false
-		case '"':
-			i = jsonvalue.Skip(text, i) - 1
-		}
-	}
-	return true
-}
-
-// member returns the value of a member of an object, "" if there is none. object is
-// valid JSON without spaces, or empty.
-func member(object, name string) string {
-	if object == "" || object[0] != '{' {
-		return ""
-	}
-	for i := 1; object[i] != '}'; {
-		if object[i] == ',' {
-			i++
-		}
-		colon := jsonvalue.Skip(object, i)
-		end := jsonvalue.Skip(object, colon+1)
-		if object[i+1:colon-1] == name {
-			return object[colon+1 : end]
-		}
-		i = end
-	}
-	return ""
-}
-
-// items yields the items of a list. list is valid JSON without spaces, or empty.
-func items(list string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if list == "" || list[0] != '[' {
-			return
-		}
-		for i := 1; list[i] != ']'; {
-			if list[i] == ',' {
-				i++
+// fieldsOf returns the fieldsV1 of an entry of managedFields, nothing if the entry is of
+// another manager or of a subresource.
+func (h *heldFields) fieldsOf(entry []byte) (fields []byte) {
+	own := false
+	for m := membersOf(entry); m.next(); {
+		switch string(m.name) {
+		case "manager":
+			name, _ := stringAt(m.value(), 0)
+			own = string(name) == h.manager || bytes.IndexByte(name, '\\') >= 0 && jsonvalue.Unquote(string(name)) == h.manager
+			if !own {
+				return nil
 			}
-			end := jsonvalue.Skip(list, i)
-			if !yield(list[i:end]) {
-				return
-			}
-			i = end
+		case "subresource":
+			return nil
+		case "fieldsV1":
+			fields = m.value()
 		}
 	}
+	if !own {
+		return nil
+	}
+	return fields
 }
