@@ -21,11 +21,13 @@ func NullFreeList(list []any) []any {
 
 // withoutNulls returns a value without null members, and whether it differs from v.
 func withoutNulls(v any) (clean any, changed bool) {
-	switch v := v.(type) {
+	switch old := v.(type) {
 	case map[string]any:
-		return objectWithoutNulls(v)
+		return objectWithoutNulls(old)
 	case []any:
-		return listWithoutNulls(v)
+		if list, changed := listWithoutNulls(old); changed { // to put a list into an interface costs an allocation
+			return list, true
+		}
 	}
 	return v, false
 }

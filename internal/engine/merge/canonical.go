@@ -23,11 +23,13 @@ func canonical(v any, at place) (form any, changed bool) {
 	if at.schema == nil && len(at.ignore) == 0 {
 		return v, false
 	}
-	switch v := v.(type) {
+	switch old := v.(type) {
 	case map[string]any:
-		return canonicalObject(v, at)
+		return canonicalObject(old, at)
 	case []any:
-		return canonicalList(v, at)
+		if list, changed := canonicalList(old, at); changed { // to put a list into an interface costs an allocation
+			return list, true
+		}
 	}
 	return v, false
 }
@@ -70,44 +72,65 @@ func isNested(v any) bool {
 // and sets. In a list that is compared whole a null takes the place of such an item.
 func canonicalList(list []any, at place) (out []any, changed bool) {
 	form, key := listFormOf(list, at.schema)
-	out = make([]any, 0, len(list))
+	out = list
 	for i, item := range list {
 		below := at.item(item, i)
+		wanted, differs := wants(item, below.ignore), false
+		if wanted {
+			item, differs = canonical(item, below)
+		}
+		if wanted && !differs && !changed {
+			continue
+		}
+		if !changed {
+			out, changed = append(make([]any, 0, len(list)), list[:i]...), true
+		}
 		switch {
-		case wants(item, below.ignore):
-			item, differs := canonical(item, below)
-			out, changed = append(out, item), changed || differs
+		case wanted:
+			out = append(out, item)
 		case form == listWhole:
-			out, changed = append(out, nil), true
-		default:
-			changed = true
+			out = append(out, nil)
 		}
 	}
 	switch {
 	case form == listSet:
-		return slices.CompactFunc(sortedBy(out, appendValueText), jsonvalue.Equal), true
+		set, sorted := sortedBy(out, appendValueText)
+		if distinct := slices.CompactFunc(slices.Clone(set), jsonvalue.Equal); len(distinct) < len(set) {
+			return distinct, true
+		}
+		return set, changed || sorted
 	case form == listKeyed && at.schema != nil && at.schema.AnyOrder:
-		return sortedBy(out, key.appendText), true
-	case !changed:
-		return list, false
+		items, sorted := sortedBy(out, key.appendText)
+		return items, changed || sorted
 	}
-	return out, true
+	return out, changed
 }
 
-// sortedBy returns the items of a list sorted by their texts. Items with the same
-// text stay in their order.
-func sortedBy(list []any, appendText func([]byte, any) []byte) []any {
+// sortedBy returns a list of the items of another one, sorted by their texts, and whether it
+// differs from list. Items with the same text stay in their order.
+func sortedBy(list []any, appendText func([]byte, any) []byte) (sorted []any, changed bool) {
+	if len(list) < 2 {
+		return list, false
+	}
 	type textItem struct {
 		text []byte
 		item any
 	}
+	var texts []byte
 	items := make([]textItem, len(list))
 	for i, item := range list {
-		items[i] = textItem{appendText(nil, item), item}
+		from := len(texts)
+		texts = appendText(texts, item)
+		items[i] = textItem{texts[from:], item}
 	}
-	slices.SortStableFunc(items, func(a, b textItem) int { return bytes.Compare(a.text, b.text) })
+	byText := func(a, b textItem) int { return bytes.Compare(a.text, b.text) }
+	if slices.IsSortedFunc(items, byText) {
+		return list, false
+	}
+	slices.SortStableFunc(items, byText)
+	sorted = make([]any, len(items))
 	for i := range items {
-		list[i] = items[i].item
+		sorted[i] = items[i].item
 	}
-	return list
+	return sorted, true
 }

@@ -149,6 +149,7 @@ func TestCanonical(t *testing.T) {
 	}{
 		"Ports":        {"The order of a Service's ports means nothing.", `spec: {ports: [` + ports + `]}`, `spec: {ports: [{name: b, port: 2}, {name: a, port: 1}]}`, nil, true},
 		"Finalizers":   {"Nor that of a set, or how often an element is said.", `metadata: {finalizers: [a, b]}`, `metadata: {finalizers: [b, a, b]}`, nil, true},
+		"SetTwice":     {"A set that is in order may say an element twice.", `metadata: {finalizers: [a, b, b]}`, `metadata: {finalizers: [a, b]}`, nil, true},
 		"OtherPorts":   {"What a port says does.", `spec: {ports: [` + ports + `]}`, `spec: {ports: [{name: b, port: 2}, {name: a, port: 3}]}`, nil, false},
 		"ByShape":      {"The order of other lists does.", `spec: {list: [` + keyed + `]}`, `spec: {list: [{name: b}, {name: a}]}`, nil, false},
 		"Atomic":       {"That of an atomic list too.", `spec: {clusterIPs: [a, b]}`, `spec: {clusterIPs: [b, a]}`, nil, false},
