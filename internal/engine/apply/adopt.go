@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +61,27 @@ func (x *Executor) claimAs(ctx context.Context, a *plan.Action, live *resource.R
 		return x.takeIfParentLives(ctx, a, live)
 	}
 	return x.leave(ctx, a, live, s), nil
+}
+
+// seek takes a child that isn't to be created yet, if it is there and has only lost its labels.
+// Whatever else has its name is no child.
+func (x *Executor) seek(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	live, err := x.Client.Get(ctx, a.Kind, a.Ref.Key)
+	switch {
+	case apierror.IsMissing(err, a.Ref.Key.Name):
+		return Result{Absent: true}, nil
+	case err != nil:
+		return Result{Err: err}, nil
+	}
+	s := x.standingOf(a, live)
+	if !s.controlled && !s.child {
+		return Result{Absent: true, Untold: true}, nil
+	}
+	r, found := x.claimAs(ctx, a, live, s)
+	if _, taken := errors.AsType[*NameTakenError](r.Err); taken {
+		return Result{Absent: true, Untold: true}, nil
+	}
+	return r, found
 }
 
 // A claimKind says what is to be done about an object that holds the name of a child.

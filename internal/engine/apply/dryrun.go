@@ -39,6 +39,16 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 	return r, nil
 }
 
+// Rehearse finds out what would become of updates that a rollout makes later. The results are in
+// the order of the updates. It is for dry runs, after Run.
+func (x *Executor) Rehearse(ctx context.Context, queued []plan.Queued) []Result {
+	actions := make([]plan.Action, len(queued))
+	for i := range queued {
+		actions[i] = queued[i].Action
+	}
+	return x.runAll(ctx, actions)
+}
+
 // left returns the result of an action that was left out. fields are those that the
 // action would have changed.
 func left(a *plan.Action, fields []plan.FieldChange) Result {
@@ -48,6 +58,9 @@ func left(a *plan.Action, fields []plan.FieldChange) Result {
 // rehearseCreate tries a create. That a namespace doesn't exist is no error if the
 // same dry run would have created it.
 func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	if a.Sought {
+		return x.seek(ctx, a)
+	}
 	_, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	_, expected := x.expected.Load(a.Ref.Key.Namespace)
 	untold := apierror.RefusesDryRun(err)
@@ -184,7 +197,7 @@ func (c *rehearsedClaim) with(r Result) Result {
 	if !r.Skipped || r.Would == plan.VerbMark {
 		r.Would = plan.VerbUpdate
 	}
-	r.Skipped, r.Accepted, r.Untold = true, false, r.Untold || c.untold
+	r.Skipped, r.Accepted, r.Confirmed, r.Untold = true, false, false, r.Untold || c.untold
 	r.Fields = plan.SortedFields(append(c.fields, r.Fields...))
 	return r
 }

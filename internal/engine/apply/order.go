@@ -44,10 +44,15 @@ func (r *run) carryOut(ctx context.Context, p *plan.Plan) {
 	for i := range p.Refused {
 		if a := p.Refused[i].Action; a != nil {
 			r.attempts = append(r.attempts, attempt{action: a, left: true, failed: true})
+		} else if p.Refused[i].Verb == plan.VerbCreate {
+			r.noteMissing(p.Refused[i].Ref)
 		}
 	}
 	for _, a := range r.attempts {
 		r.noteNamespace(&a)
+	}
+	for i := range p.Gated {
+		r.noteMissing(p.Gated[i].Ref())
 	}
 	early, late := plan.SplitDeletes(p.Deletes)
 	for i := 0; i < len(p.Writes) || len(early) > 0; {
@@ -62,6 +67,7 @@ func (r *run) carryOut(ctx context.Context, p *plan.Plan) {
 		r.do(ctx, p.Writes[i:end])
 		i = end
 	}
+	r.do(ctx, p.Sought)
 	r.repeat(ctx)
 	late = r.deleteFree(ctx, p, late, afterAll)
 	late = r.deleteObstacles(ctx, p, late)
@@ -210,10 +216,22 @@ func (r *run) noteNamespace(a *attempt) {
 		delete(r.foreign, name)
 		return
 	}
+	r.noteForeign(name)
+}
+
+// noteMissing notes a desired namespace that isn't created, so that it isn't ours, whoever has
+// one of that name.
+func (r *run) noteMissing(child object.Ref) {
+	if r.Types.Of(child.Type).IsNamespace() {
+		r.noteForeign(child.Key.Name)
+	}
+}
+
+func (r *run) noteForeign(namespace string) {
 	if r.foreign == nil {
 		r.foreign = map[string]struct{}{}
 	}
-	r.foreign[name] = struct{}{}
+	r.foreign[namespace] = struct{}{}
 }
 
 // results returns the results of all actions that were begun.

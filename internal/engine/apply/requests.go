@@ -69,6 +69,9 @@ func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) R
 
 // create creates a child. If an object of that name exists, claim goes on.
 func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	if a.Sought {
+		return x.seek(ctx, a)
+	}
 	live, err := x.Client.Create(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	if apierrors.IsAlreadyExists(err) {
 		return x.claim(ctx, a, err)

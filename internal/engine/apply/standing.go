@@ -58,6 +58,16 @@ func IsChild(s *catalog.Settings, parent, res *resource.Resource) bool {
 	return tracked == string(parent.UID()) && owned == s.Config.Name && object.Controls(parent, res)
 }
 
+// LacksLabels says whether an object is a child of the parent from which somebody has taken labels, as far as
+// its metadata tell: it carries the operator's mark or ownership label, and nobody else's.
+func LacksLabels(s *catalog.Settings, parent, res *resource.Resource) bool {
+	tracked, _ := res.Label(s.Config.TrackingLabel)
+	owned, _ := res.Label(s.Config.OwnershipLabel)
+	_, foreign := plan.ForeignMark(s, res)
+	return object.Controls(parent, res) && !foreign && len(operatorsElsewhere(s, res)) == 0 &&
+		(tracked == "" || tracked == string(parent.UID())) && (owned == s.Config.Name || owned == "" && plan.Marked(s, res))
+}
+
 // foreignTo says whether a label or a mark of an object says that it is somebody
 // else's, and whose.
 func (x *Executor) foreignTo(live *resource.Resource, s *standing) (holder string, foreign bool) {

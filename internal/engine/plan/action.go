@@ -47,6 +47,7 @@ type Action struct {
 	Restores bool               // the desired state was accepted before, so somebody else has changed the child
 	Awaits   bool               // more fields are to be written once the schema of the type is known
 	Repeated bool               // the same write came to nothing in the last pass: it was refused, or a newer state was awaited
+	Sought   bool               // of VerbCreate: a gate is closed, so the child is taken if it has lost its labels, and isn't created
 
 	// Doubtful are the differences of which VerbVerify is to find out whether they are
 	// only what the API server made of the desired values.

@@ -47,6 +47,9 @@ type Gated struct {
 	Needs []object.Ref // those that aren't there or aren't ready; none: the handler's own condition isn't met
 }
 
+// Closed says whether the handler's own condition isn't met, whatever becomes of the needs.
+func (g *Gated) Closed() bool { return g.Want.gate.closed }
+
 // Ref returns which child it is.
 func (g *Gated) Ref() object.Ref { return g.Want.ref }
 
@@ -280,7 +283,8 @@ func (p *Plan) unsettled(in Input, writes *writesByType) map[object.Ref]struct{}
 }
 
 // admit adds those creations behind gates to writes whose gates are open, and notes the others
-// in Gated.
+// in Gated. Only a try to create a child would find out that it is there and has lost its
+// labels. So it is sought, unless it is known not to be there.
 func (p *Plan) admit(in Input, unsettled map[object.Ref]struct{}, writes *writesByType) {
 	creations := p.behindGates
 	p.behindGates = nil
@@ -293,6 +297,10 @@ func (p *Plan) admit(in Input, unsettled map[object.Ref]struct{}, writes *writes
 		}
 		if a.Want.gate.closed || len(g.Needs) > 0 {
 			p.Gated = append(p.Gated, g)
+			if in.Memory.mayBeThere(a.Ref) {
+				a.Sought = true
+				p.Sought = append(p.Sought, a)
+			}
 		} else if a, ok := p.due(in, a); ok {
 			writes.add(a)
 		}

@@ -46,6 +46,13 @@ func (m *Memory) Of(parent types.UID) *ParentMemory {
 	return p
 }
 
+// Inherit notes which parents were there when this process began.
+func (m *Memory) Inherit(parents []types.UID) {
+	for _, parent := range parents {
+		m.Of(parent).inherited = true
+	}
+}
+
 // Forget drops what is remembered of the parent with this UID.
 func (m *Memory) Forget(parent types.UID) {
 	m.mu.Lock()
@@ -141,7 +148,13 @@ type ParentMemory struct {
 	// recreating are the children that the operator has deleted to create them anew, until
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
-	readiness  readinessMemory
+	// inherited: the parent was there when this process began, so that it may have children
+	// that nothing is remembered of.
+	inherited bool
+	// absent are the children that a gate holds up, and that were sought and not found. Nil:
+	// there are none.
+	absent    map[object.Ref]struct{}
+	readiness readinessMemory
 	// paused: the last pass has found the parent paused; unpaused: it hasn't. Neither: there was
 	// no pass yet.
 	paused, unpaused bool
@@ -240,6 +253,7 @@ func (p *ParentMemory) child(ref object.Ref, uid types.UID) *childMemory {
 func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.Difference) {
 	c := accepting(d, live, rest)
 	c.version = live.ResourceVersion()
+	delete(p.absent, d.ref)
 	if former := p.child(d.ref, live.UID()); former != nil {
 		c.wrote, c.depth = former.wrote, former.depth
 	}
@@ -266,6 +280,7 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 		p.Accept(d, live, nil)
 		return
 	}
+	delete(p.absent, d.ref)
 	c.kind, c.sum, c.hash, c.version, c.ended = d.kind, d.sum, d.hash, live.ResourceVersion(), false
 }
 
@@ -273,17 +288,21 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 // takes over the order of desired.
 func (p *ParentMemory) KeepOnly(desired []*Desired) {
 	p.children.keepOnly(desired)
-	if len(p.recreating) == 0 {
-		p.recreating = nil
-		return
+	p.recreating, p.absent = only(desired, p.recreating), only(desired, p.absent)
+}
+
+// only returns those of a set that are among desired, nil if there are none.
+func only(desired []*Desired, set map[object.Ref]struct{}) map[object.Ref]struct{} {
+	if len(set) == 0 {
+		return nil
 	}
-	still := make(map[object.Ref]struct{}, len(p.recreating))
+	still := make(map[object.Ref]struct{}, len(set))
 	for _, d := range desired {
-		if p.recreates(d.ref) {
+		if _, ok := set[d.ref]; ok {
 			still[d.ref] = struct{}{}
 		}
 	}
-	p.recreating = still
+	return still
 }
 
 // Finalize remembers that the handler has finalized the parent.
@@ -304,6 +323,23 @@ func (p *ParentMemory) Recreate(d *Desired) {
 func (p *ParentMemory) recreates(ref object.Ref) bool {
 	_, ok := p.recreating[ref]
 	return ok
+}
+
+// Absent remembers that a child behind a gate was sought, and isn't there.
+func (p *ParentMemory) Absent(ref object.Ref) {
+	if p.absent == nil {
+		p.absent = map[object.Ref]struct{}{}
+	}
+	p.absent[ref.Detached()] = struct{}{}
+}
+
+// mayBeThere says whether a child that the pass wasn't shown may be there without its labels: there
+// was one, or it isn't known whether there was.
+func (p *ParentMemory) mayBeThere(ref object.Ref) bool {
+	if _, absent := p.absent[ref]; absent {
+		return false
+	}
+	return p.inherited || p.children.of(ref) != nil
 }
 
 // Pause remembers whether the parent is paused. It says whether that is news, and whether

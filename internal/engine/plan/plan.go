@@ -27,7 +27,7 @@ type Input struct {
 }
 
 // A Plan is what one pass does to the children of one parent. Each child is in
-// one of the lists at most.
+// one of the lists at most, but that those of Sought are among Gated.
 type Plan struct {
 	Writes  []Action  // of desired children and of those to be adopted, by the order of their types (catalog.Kind.Order)
 	Deletes []Action  // of children that are no longer desired: see SplitDeletes
@@ -35,6 +35,7 @@ type Plan struct {
 	Refused []Refusal // writes that are left out, since they were refused a moment ago
 	Waits   []Wait    // children that are being deleted and that finalizers hold
 	Gated   []Gated   // desired children that aren't created before others are ready
+	Sought  []Action  // of Gated: those that may be there, and have lost their labels
 	// Unserved are the desired children whose type the API server doesn't serve. Those of
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref

@@ -25,20 +25,48 @@ func (p *pass) changeOfChild(r *apply.Result) plan.Change {
 	return plan.Change{Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(v), Fields: r.Fields, Unsure: r.Untold}
 }
 
+// queuedErrors returns why updates would fail that a rollout makes later, as far as a dry run has
+// tried them.
+func (p *pass) queuedErrors() error {
+	var errs []error
+	for i := range p.queued {
+		if err := p.queued[i].Err; err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return apierror.Join(errs)
+}
+
 // foreseeWaiting notes the children that would be created or updated once others are ready.
 func (p *pass) foreseeWaiting(planned *plan.Plan) {
 	for i := range planned.Gated {
 		g := &planned.Gated[i]
 		p.foreseen = append(p.foreseen, plan.Change{
 			Parent: p.parent.Key(), Object: g.Ref().Key, Type: g.Ref().Type, Verb: string(plan.VerbCreate), Fields: g.Fields(), Waits: g.String(),
+			Unsure: slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Action.Ref == g.Ref() && r.Absent && r.Untold }),
 		})
 	}
-	for i := range planned.Queued {
-		q := &planned.Queued[i]
-		if step, shown := q.Foresee(); shown {
+	for i := range p.results {
+		r := &p.results[i]
+		behind := func(g plan.Gated) bool {
+			return p.Types.Of(g.Ref().Type).IsNamespace() && g.Ref().Key.Name == r.Action.Ref.Key.Namespace
+		}
+		if at := slices.IndexFunc(planned.Gated, behind); at >= 0 && r.HeldBack && r.Action.Verb == plan.VerbCreate {
 			p.foreseen = append(p.foreseen, plan.Change{
-				Parent: p.parent.Key(), Object: q.Ref.Key, Type: q.Ref.Type, Verb: step.Verb, Fields: plan.FieldsOf(&q.Action), Waits: step.Waits,
+				Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(plan.VerbCreate), Fields: plan.CreationFields(r.Action.Want),
+				Waits: "waits for " + planned.Gated[at].Ref().String(),
 			})
+		}
+	}
+	for i := range p.queued {
+		r, q := &p.queued[i], &planned.Queued[i]
+		if r.Await { // it has changed since, and what becomes of it isn't known
+			r.Skipped, r.Would, r.Fields, r.Untold = true, q.Verb, plan.FieldsOf(&q.Action), true
+		}
+		if r.Skipped && r.Would != plan.VerbMark {
+			change := p.changeOfChild(r)
+			change.Waits = q.String()
+			p.foreseen = append(p.foreseen, change)
 		}
 	}
 }

@@ -177,11 +177,13 @@ func (e *Engine) Standby() {
 // parents that are held.
 func (e *Engine) lead() {
 	e.store.KeepDeparted(e.Config.ParentSelector != "")
-	if !e.standby.Swap(false) {
-		return
-	}
+	standby := e.standby.Swap(false)
 	// A change that still found the standby was in the store before this list.
 	uids := e.store.AllParents()
+	e.memory.Inherit(uids)
+	if !standby {
+		return
+	}
 	slices.Sort(uids)
 	for _, uid := range uids {
 		e.queue.Add(uid, schedule.Backlog, "begin to lead")

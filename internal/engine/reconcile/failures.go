@@ -150,6 +150,7 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	}
 	others = append(others, p.gateTexts(planned)...)
 	others = append(others, p.rollTexts(planned)...)
+	others = append(others, p.terminatingTexts()...)
 	texts, waits = append(texts, others...), append(waits, others...)
 	if len(planned.Queued)+len(planned.Gated) > 0 && len(waits) == 0 {
 		waits = append(waits, "more children are written by the next pass")
@@ -192,6 +193,23 @@ func areReady(count int) string {
 	return " are there and ready"
 }
 
+// terminatingTexts says which children can't be created since their namespace is being deleted. In
+// the parent's own namespace all goes, so that nobody has to be told.
+func (p *pass) terminatingTexts() (texts []string) {
+	for _, namespace := range p.memory.NamespacesTerminating() {
+		var names []string
+		for i := range p.results {
+			if r := &p.results[i]; r.Action.Verb == plan.VerbCreate && r.Action.Ref.Key.Namespace == namespace && !r.Wrote && r.Err == nil {
+				names = append(names, p.nameOf(r.Action.Ref))
+			}
+		}
+		if len(names) > 0 && namespace != p.parent.Namespace() {
+			texts = append(texts, fmt.Sprintf("not creating %s before the namespace %s, which is being deleted, is gone", joinNames(names), namespace))
+		}
+	}
+	return texts
+}
+
 // gateTexts says for the children that aren't created yet what they wait for. Those that wait
 // for the same have one text.
 func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
@@ -207,10 +225,12 @@ func (p *pass) gateTexts(planned *plan.Plan) (texts []string) {
 					needs = append(needs, p.nameOf(n))
 				}
 			}
-			if len(needs) == 0 {
+			switch {
+			case len(needs) > 0:
+				reason = joinNames(needs) + areReady(len(needs))
+			case !g.Closed():
 				continue // the next pass follows at once
 			}
-			reason = joinNames(needs) + areReady(len(needs))
 		}
 		if children[reason] == nil {
 			order = append(order, reason)

@@ -150,8 +150,9 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
+	deleted := false
 	if resp.Children != nil {
-		if err := p.keepWhileFinalizing(ctx, resp.Children); err != nil {
+		if deleted, err = p.keepWhileFinalizing(ctx, resp.Children); err != nil {
 			return schedule.Outcome{Err: true}, err
 		}
 	}
@@ -163,7 +164,10 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
-	if out.Again = false; resp.Retry > 0 {
+	if out.Again = deleted; deleted {
+		return out, nil // no watch tells of what an answer has told already
+	}
+	if resp.Retry > 0 {
 		out.RetryAfter = resp.Retry
 		return out, nil
 	}

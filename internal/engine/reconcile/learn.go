@@ -25,6 +25,7 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	for i := range p.results {
 		out = out.Merge(p.learnOne(&p.results[i]))
 	}
+	p.learnSought(planned)
 	out.Again = p.learnUndecided(planned) || out.Again
 	if p.Config.DryRun {
 		p.foreseeWaiting(planned)
@@ -35,6 +36,21 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 		p.store.ForgetFields(p.judged(planned))
 	}
 	return out
+}
+
+// learnSought learns which children behind gates are there. They aren't to be created.
+func (p *pass) learnSought(planned *plan.Plan) {
+	for i := range planned.Sought {
+		ref := planned.Sought[i].Ref
+		at := slices.IndexFunc(p.results, func(r apply.Result) bool { return r.Action.Ref == ref })
+		switch {
+		case at < 0 || p.results[at].Err != nil:
+		case p.results[at].Absent:
+			p.memory.Absent(ref)
+		default:
+			planned.Gated = slices.DeleteFunc(planned.Gated, func(g plan.Gated) bool { return g.Ref() == ref })
+		}
+	}
 }
 
 // undeleted returns the children that the handler wanted once and that are still to be deleted.
@@ -133,9 +149,12 @@ func (p *pass) remember(r *apply.Result) {
 			p.memory.Recreate(a.Want)
 		}
 		p.confirmLater()
+		return
 	case r.Err == nil && r.Wrote && a.Verb == plan.VerbRelease:
 		p.memory.Released(a.Live, r.Live)
+		return
 	case r.Err != nil, !r.Accepted, r.Live == nil:
+		return
 	case r.Wrote:
 		p.memory.AcceptWritten(a.Want, r.Live, r.Rest, time.Now())
 	default:

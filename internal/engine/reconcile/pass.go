@@ -49,6 +49,7 @@ type pass struct {
 	queries           []relate.Query          // by which the parent refers to related objects
 	memory            *plan.ParentMemory      // of this parent, from pass to pass
 	results           []apply.Result          // of the actions on children
+	queued            []apply.Result          // of updates that a rollout makes later, in a dry run
 	stood             bool                    // the status that says what is in the way was written, if need be
 	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnUndecided
 
@@ -238,7 +239,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	if p.memory.AwaitsNamespace(p.parent.Namespace()) {
 		out.Resync = schedule.Soonest(out.Resync, terminatingRetry)
 	}
-	err = errors.Join(err, statusErr)
+	err = errors.Join(err, statusErr, p.queuedErrors())
 	out.Err = err != nil
 	p.postpone(&out, err)
 	p.memory.Calm()
@@ -289,6 +290,9 @@ func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	}
 	report := x.Run(ctx, planned, p.memory.NamespacesTerminating())
 	p.results = report.Results
+	if p.Config.DryRun {
+		p.queued = x.Rehearse(ctx, planned.Queued)
+	}
 	p.memory.FoundTerminating(report.Terminating)
 	if p.firstWrite.IsZero() {
 		p.firstWrite = report.FirstWrite

@@ -63,6 +63,7 @@ func (e *Engine) parentsToPlan(ctx context.Context) ([]*resource.Resource, error
 	if err := e.listAll(ctx); err != nil {
 		return nil, err
 	}
+	e.memory.Inherit(e.store.AllParents())
 	e.WarnMissingNamespaces(ctx)
 	return e.allParents(ctx)
 }
@@ -168,7 +169,7 @@ func (e *Engine) tryPlan(ctx context.Context, parent *resource.Resource) (change
 // rereadChildren reads the children that a rehearsed write has found changed since
 // they were listed, and says whether there were any.
 func (p *pass) rereadChildren(ctx context.Context) (outdated bool, err error) {
-	for _, r := range p.results {
+	for _, r := range slices.Concat(p.results, p.queued) {
 		if !r.Await || r.Parked {
 			continue
 		}

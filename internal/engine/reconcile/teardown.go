@@ -3,11 +3,16 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/resource"
 )
 
 // What becomes of the children of a parent that is being deleted, where they aren't left to
@@ -16,7 +21,18 @@ import (
 // tearDown does what is left to do with the children, and lets the parent go once that is
 // nothing. The handler has finalized the parent before, or has nothing to finalize.
 func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
-	t := plan.TearDown(p.Settings, p.input())
+	in := p.input()
+	t := plan.TearDown(p.Settings, in)
+	if (t.Done() || len(t.Writes) > 0) && !plan.Orphans(p.parent) {
+		stripped, err := p.strippedOfLabels(ctx)
+		if err != nil {
+			return schedule.Outcome{Err: true}, err
+		}
+		if len(stripped) > 0 {
+			in.Children = slices.Concat(in.Children, stripped)
+			t = plan.TearDown(p.Settings, in)
+		}
+	}
 	if !t.Done() {
 		retains := len(t.Writes) > 0 // which are the last
 		out, err := p.carryOutTeardown(ctx, &t.Plan)
@@ -26,6 +42,39 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 		}
 	}
 	return p.goOn(ctx)
+}
+
+// strippedOfLabels returns, by their metadata, the children to be retained from which somebody has
+// taken labels, so that no watch delivers them. They would go with the parent. A pass over a
+// parent that lives finds such a child when it would create it.
+func (p *pass) strippedOfLabels(ctx context.Context) (found []*resource.Resource, err error) {
+	known := map[types.UID]struct{}{}
+	for _, child := range p.children {
+		known[child.UID()] = struct{}{}
+	}
+	note := func(res *resource.Resource) {
+		if _, twice := known[res.UID()]; !twice && !res.IsDeleting() && apply.LacksLabels(p.Settings, p.parent, res) {
+			known[res.UID()] = struct{}{}
+			found = append(found, res)
+		}
+	}
+	for _, k := range p.Types.Children {
+		if !k.Child.Retain || k.Unserved {
+			continue
+		}
+		lists := p.listsOf(k)
+		if p.Types.Parent.Namespaced { // owner references don't cross namespaces
+			lists = []listOf{{k, p.parent.Namespace()}}
+		}
+		for _, l := range lists {
+			for _, label := range []string{p.Config.TrackingLabel, p.Config.OwnershipLabel} {
+				if err := p.client.EachMetadata(ctx, k, l.namespace, "!"+label, note); err != nil {
+					return nil, fmt.Errorf("%s: list: %w", k.Type, err)
+				}
+			}
+		}
+	}
+	return found, nil
 }
 
 // goOn lets the parent go.
@@ -83,13 +132,14 @@ func (p *pass) teardownTexts(t *plan.Teardown) (texts []string) {
 }
 
 // keepWhileFinalizing deletes all children but those that the handler's Finalize wants to exist
-// meanwhile. A child that goes makes the parent due again.
-func (p *pass) keepWhileFinalizing(ctx context.Context, children []any) error {
+// meanwhile. It says whether it has deleted any: then Finalize is to be called again. A child
+// that goes later makes the parent due.
+func (p *pass) keepWhileFinalizing(ctx context.Context, children []any) (deleted bool, err error) {
 	kept, err := plan.Desire(p.Settings, p.parent, children, p.memory)
 	if err != nil {
-		return err
+		return false, err
 	}
 	planned := plan.KeepWhileFinalizing(p.Settings, p.input(), kept)
-	_, err = p.carryOutTeardown(ctx, &planned)
-	return err
+	out, err := p.carryOutTeardown(ctx, &planned)
+	return out.Again, err
 }
