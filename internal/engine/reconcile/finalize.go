@@ -188,6 +188,7 @@ func (p *pass) letGo(ctx context.Context) (schedule.Outcome, error) {
 	case parent != p.parent:
 		p.wrote("remove finalizer")
 	}
+	p.stood = true // what becomes of the parent is no business of ours any more
 	if isGone(parent) {
 		p.forget(parent.UID())
 		p.store.ForgetDeparted(parent.UID())

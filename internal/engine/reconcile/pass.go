@@ -139,13 +139,14 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 		}
 	}()
 	if p.parent.IsDeleting() {
-		return p.finalize(ctx)
+		out, err = p.finalize(ctx)
+		return p.tellStanding(ctx, out, err)
 	}
 	if p.finalizeOnly {
 		return schedule.Outcome{}, nil
 	}
 	if out, err = p.work(ctx); err != nil {
-		return p.tellFailure(ctx, out, err)
+		return p.tellStanding(ctx, out, err)
 	}
 	return out, nil
 }

@@ -140,13 +140,22 @@ func (p *pass) standAfter(err error) *plan.Standing {
 	return standOf(err)
 }
 
-// tellFailure writes what is in the way of a parent whose pass has failed, unless the pass has
-// written the status.
-func (p *pass) tellFailure(ctx context.Context, out schedule.Outcome, err error) (schedule.Outcome, error) {
-	if !p.Config.ReadyCondition || p.stood || p.parent.IsDeleting() || ctx.Err() != nil || p.Config.DryRun {
+// tellStanding writes what is in the way of a parent whose pass has failed, or that is being
+// deleted, unless the pass has written the status.
+func (p *pass) tellStanding(ctx context.Context, out schedule.Outcome, err error) (schedule.Outcome, error) {
+	if !p.Config.ReadyCondition || p.stood || p.finalizeOnly || ctx.Err() != nil || p.Config.DryRun {
 		return out, err
 	}
-	_, statusErr := p.settleStatus(ctx, nil, childrenState{failed: true, prompted: true, standing: standOf(err)})
+	state := childrenState{failed: err != nil, prompted: true}
+	switch {
+	case err != nil:
+		state.standing = standOf(err)
+	case p.parent.IsDeleting() && p.Holds && p.hasOurs(p.parent):
+		state.standing = p.standWhileDeleting()
+	default:
+		return out, nil
+	}
+	_, statusErr := p.settleStatus(ctx, nil, state)
 	out.Permanent = out.Permanent && statusErr == nil
 	return out, errors.Join(err, statusErr)
 }

@@ -1,0 +1,56 @@
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// TestReadyWhileDeleting: a parent that is being deleted and is held by the operator isn't ready, whatever Finalize returns.
+func TestReadyWhileDeleting(t *testing.T) {
+	finalize := func(resp *handler.FinalizeResponse, err error) func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+		return func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) { return resp, err }
+	}
+	for name, tc := range map[string]struct {
+		h        handler.Handler
+		teardown config.TeardownPolicy
+	}{
+		"Status":    {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(&handler.FinalizeResponse{Retry: time.Minute, Status: map[string]any{}}, nil)}, ""},
+		"NilStatus": {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(&handler.FinalizeResponse{Retry: time.Minute}, nil)}, ""},
+		"Error":     {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(nil, errors.New("no"))}, ""},
+		"Teardown":  {handler.SyncFunc(rig.Copier), config.TeardownOrdered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				cfg := rig.Config()
+				cfg.ReadyCondition, cfg.Teardown = true, tc.teardown
+				r := rig.Start(t, rig.Server(), cfg, tc.h)
+				r.Create("one", "v")
+				rig.Elapse(time.Minute)
+				r.Change(k8s.ConfigMap, "one", func(o map[string]any) {
+					o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/holds"}
+				})
+				require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
+				rig.Elapse(time.Hour)
+				parent := r.Get(sample.ParentType(), "one")
+				r.Stop()
+				require.NotNil(t, parent)
+				conditions, _ := parent.Field("status", "conditions")
+				for _, c := range conditions.([]any) {
+					if c := c.(map[string]any); c["type"] == "Ready" {
+						require.Equal(t, "False", c["status"], "%v", c)
+					}
+				}
+			})
+		})
+	}
+}
