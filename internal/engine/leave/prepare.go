@@ -163,7 +163,7 @@ func (o Operator) free(ctx context.Context, c child) error {
 		if tracked, _ := live.Label(o.Settings.Config.TrackingLabel); types.UID(tracked) != c.parent && !live.IsControlledBy(group, c.parent) {
 			return nil, nil
 		}
-		return plan.RetainPatch(o.Settings, live, c.parent)
+		return plan.LetGoPatch(o.Settings, live, c.parent)
 	})
 }
 

@@ -130,9 +130,25 @@ func KeepWhileFinalizing(s *catalog.Settings, in Input, kept []*Desired) Plan {
 }
 
 // RetainPatch returns a JSON merge patch that takes the operator's labels and the owner
-// reference to the parent off a child, which is nobody's then. The API server refuses the
-// patch, as a conflict, if the child has changed since it was read.
+// reference to the parent off a child, which is nobody's then. The mark stays, by which the
+// operator knows the child should another parent want it. The API server refuses the patch, as a
+// conflict, if the child has changed since it was read.
 func RetainPatch(s *catalog.Settings, live *resource.Resource, parent types.UID) ([]byte, error) {
+	return guardedPatch(live, withoutOurs(s, live, parent))
+}
+
+// LetGoPatch is RetainPatch for a child that the operator will never want again. The mark goes,
+// too, so that any operator may adopt the child.
+func LetGoPatch(s *catalog.Settings, live *resource.Resource, parent types.UID) ([]byte, error) {
+	metadata := withoutOurs(s, live, parent)
+	if _, marked := live.Annotation(s.Mark); marked {
+		metadata["annotations"] = map[string]any{s.Mark: nil}
+	}
+	return guardedPatch(live, metadata)
+}
+
+// withoutOurs returns what a merge patch says of the metadata of a child that becomes nobody's.
+func withoutOurs(s *catalog.Settings, live *resource.Resource, parent types.UID) map[string]any {
 	var rest []any
 	for _, ref := range live.OwnerReferences() {
 		if ref.UID != parent {
@@ -145,8 +161,5 @@ func RetainPatch(s *catalog.Settings, live *resource.Resource, parent types.UID)
 			labels[name] = nil
 		}
 	}
-	return guardedPatch(live, map[string]any{
-		"labels":          labels,
-		"ownerReferences": rest,
-	})
+	return map[string]any{"labels": labels, "ownerReferences": rest}
 }
