@@ -76,7 +76,7 @@ func inRollouts() []mutant {
 		unit("a child to be retained that has lost its labels is looked for", "reconcile", "reconcile/teardown.go",
 			"		if len(stripped) > 0 {\n", "		if false {\n"),
 		unit("Finalize is called again once children are deleted", "reconcile", "reconcile/finalize.go",
-			"	if out.Again = deleted; deleted {\n", "	if out.Again = false; false {\n"),
+			"	if out.Again = deleted; deleted {\n", "	if out.Again = deleted && false; out.Again {\n"),
 		unit("a claim in a plan isn't confirmed", "reconcile", "reconcile/learn.go",
 			"	case r.Err != nil, !r.Accepted, r.Live == nil:\n		return\n", "	case r.Err != nil, !r.Accepted, r.Live == nil:\n"),
 		unit("a pause says so", "reconcile", "reconcile/pass.go",
