@@ -45,7 +45,8 @@ type Change struct {
 	// condition of the handler" (see handler.When). Empty: nothing has to.
 	Waits string
 	// Unsure says that no dry run could tell what becomes of the change: with
-	// Options.ReadOnly none is sent, and some webhooks take none. The API server might
+	// Options.ReadOnly none is sent, and some webhooks take none. So it is, too, of a creation
+	// that waits, if something else has the name. The API server might
 	// refuse the change, or find that there is nothing to change; of a field, Desired is
 	// what the handler wants then, without what the API server and webhooks make of it. A
 	// delete asks for no dry run, and is never unsure, unless the parent itself is one that
