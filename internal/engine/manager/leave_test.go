@@ -138,6 +138,7 @@ func TestLeave(t *testing.T) {
 				for _, child := range server.List(k8s.ConfigMap) {
 					require.Equal(t, tc.how.KeepChildren, len(child.OwnerReferences()) == 0)
 					require.Equal(t, tc.how.KeepChildren, len(child.Labels()) == 0)
+					require.Equal(t, tc.how.KeepChildren, len(child.Annotations()) == 0, "any operator may adopt what carries no mark")
 				}
 				one.cancel()
 				two.cancel()
