@@ -75,6 +75,8 @@ func inRollouts() []mutant {
 			"			change := p.changeOfChild(r)\n			change.Waits = q.String()\n", "			change := p.changeOfChild(r)\n			change.Waits, change.Verb = q.String(), string(q.Verb)\n"),
 		unit("a child to be retained that has lost its labels is looked for", "reconcile", "reconcile/teardown.go",
 			"		if len(stripped) > 0 {\n", "		if false {\n"),
+		unit("a child that is let go for good loses its mark", "manager", "plan/teardown.go",
+			"		metadata[\"annotations\"] = map[string]any{s.Mark: nil}\n", ""),
 		unit("Finalize is called again once children are deleted", "reconcile", "reconcile/finalize.go",
 			"	if out.Again = deleted; deleted {\n", "	if out.Again = deleted && false; out.Again {\n"),
 		unit("a claim in a plan isn't confirmed", "reconcile", "reconcile/learn.go",
