@@ -127,7 +127,7 @@ func (r *reader) read(d *Desired, obj any, i int) error {
 		return named(obj, err)
 	}
 	if d.kind, err = validate(r.settings, r.parent, head); err != nil {
-		return err
+		return explainUntyped(child, head, err)
 	}
 	if d.left, err = leftPaths(wishes.Left); err != nil {
 		return named(obj, err)

@@ -241,3 +241,22 @@ func TestDesire_Refuses(t *testing.T) {
 		})
 	}
 }
+
+// TestUntypedChild: the error about a child of a handler's own Go type says where its kind is to come from.
+func TestUntypedChild(t *testing.T) {
+	type own struct {
+		metav1.TypeMeta   `json:",inline"`
+		metav1.ObjectMeta `json:"metadata"`
+	}
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	named := metav1.ObjectMeta{Name: "x"}
+	for want, child := range map[string]any{
+		`child 0: "x": kind: missing; set the TypeMeta of the *plan.own, a type that client-go's scheme doesn't know`:          &own{ObjectMeta: named},
+		`child 0: Own "x": apiVersion: missing; set the TypeMeta of the plan.own, a type that client-go's scheme doesn't know`: own{TypeMeta: metav1.TypeMeta{Kind: "Own"}, ObjectMeta: named},
+		`child 0: "x": kind: missing`: map[string]any{"metadata": map[string]any{"name": "x"}},
+	} {
+		_, err := Desire(s, parent, []any{child}, &ParentMemory{})
+		require.EqualError(t, err, "invalid response: "+want)
+	}
+}

@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -139,6 +141,18 @@ func notConfigured(s *catalog.Settings, t resource.Type) error {
 		return fmt.Errorf("kind: not a configured child type, but %s is; return the child as that, or add its type to config.Operator.Children", catalog.TypeList(similar))
 	}
 	return errors.New("kind: not a configured child type; add it to config.Operator.Children")
+}
+
+// explainUntyped says of the error about a child without a kind, or an apiVersion, what to do if the child is
+// of a Go type of the handler's own.
+func explainUntyped(child any, head *childHeader, err error) error {
+	if head.Kind != "" && head.APIVersion != "" {
+		return err
+	}
+	if _, ok := child.(*unstructured.Unstructured); ok || reflect.Indirect(reflect.ValueOf(child)).Kind() != reflect.Struct {
+		return err
+	}
+	return fmt.Errorf("%w; set the TypeMeta of the %T, a type that client-go's scheme doesn't know", err, child)
 }
 
 // placeNamespace checks the namespace of a child of type k, and fills the namespace
