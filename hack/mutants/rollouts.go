@@ -79,8 +79,6 @@ func inRollouts() []mutant {
 			"		metadata[\"annotations\"] = map[string]any{s.Mark: nil}\n", ""),
 		unit("Finalize is called again once children are deleted", "reconcile", "reconcile/finalize.go",
 			"	if out.Again = deleted; deleted {\n", "	if out.Again = deleted && false; out.Again {\n"),
-		unit("a claim in a plan isn't confirmed", "reconcile", "reconcile/learn.go",
-			"	case r.Err != nil, !r.Accepted, r.Live == nil:\n		return\n", "	case r.Err != nil, !r.Accepted, r.Live == nil:\n"),
 		unit("a pause says so", "reconcile", "reconcile/pass.go",
 			"		return p.pause(ctx)\n", "		return schedule.Outcome{}, nil\n"),
 		unit("a pause is told once", "reconcile", "reconcile/ready.go",

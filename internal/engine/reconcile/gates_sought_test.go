@@ -93,7 +93,9 @@ func TestSought_Absent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
-				r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(gatedBySpec))
+				cfg := rig.Config()
+				cfg.Children[0].Adopt = true // what is free is adopted once it would be created
+				r := rig.Start(t, rig.Server(), cfg, handler.SyncFunc(gatedBySpec))
 				r.Create("new", "closed")
 				rig.Elapse(time.Minute)
 				reads := func() int {
