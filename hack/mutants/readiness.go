@@ -58,7 +58,7 @@ func inReadiness() []mutant {
 		unit("a child that finalizers hold doesn't hold up other types", "reconcile", "plan/teardown.go",
 			"		default:\n			t.Held", "		default:\n			gone = false\n			t.Held"),
 		unit("the parent waits for what finalizers hold", "reconcile", "plan/teardown.go",
-			"+len(t.Awaited)+len(t.Held) == 0", "+len(t.Awaited) == 0"),
+			"len(t.Refused)+len(t.Awaited)+len(t.Held) == 0", "len(t.Refused)+len(t.Awaited) == 0"),
 		unit("retained children aren't torn down", "reconcile", "plan/teardown.go",
 			"!k.Child.Retain && !k.Unserved && !t.end", "!k.Unserved && !t.end"),
 		unit("what is retained is nobody's", "reconcile", "plan/teardown.go",

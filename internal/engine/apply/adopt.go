@@ -75,11 +75,11 @@ func (x *Executor) seek(ctx context.Context, a *plan.Action) (Result, plan.Findi
 	}
 	s := x.standingOf(a, live)
 	if !s.controlled && !s.child {
-		return Result{Absent: true, Untold: true}, nil
+		return Result{Absent: true, Taken: true}, nil
 	}
 	r, found := x.claimAs(ctx, a, live, s)
 	if _, taken := errors.AsType[*NameTakenError](r.Err); taken {
-		return Result{Absent: true, Untold: true}, nil
+		return Result{Absent: true, Taken: true}, nil
 	}
 	return r, found
 }

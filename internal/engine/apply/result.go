@@ -18,6 +18,7 @@ type Result struct {
 	Wrote     bool // the API server has persisted something
 	Redundant bool // the API server has answered a write, and persisted nothing
 	Absent    bool // of an action that is Sought: the child isn't there
+	Taken     bool // of Absent: something else has the name
 	Claimed   bool // an object that existed was given the operator's labels and the owner reference
 	Accepted  bool // Live is what the API server makes of the desired state
 	Await     bool // somebody else was faster, and the newer state will arrive by watch
@@ -43,7 +44,7 @@ type Result struct {
 	Skipped bool               // a write was left out
 	Would   plan.Verb          // the verb of that write
 	Fields  []plan.FieldChange // the fields that the write would have changed
-	Untold  bool               // a dry run that would have told more wasn't taken, or wasn't sent; of Absent: something else has the name
+	Untold  bool               // a dry run that would have told more wasn't taken, or wasn't sent
 }
 
 // A Report is what became of a plan.

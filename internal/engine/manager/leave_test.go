@@ -197,6 +197,33 @@ func TestLeave_NoOperator(t *testing.T) {
 	})
 }
 
+// TestLeave_Renamed: what an operator has let go, one of another name may adopt, as docs/guide/upgrading.md says.
+func TestLeave_Renamed(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := electionServer()
+		h := &finalizing{}
+		former := rig.Start(t, server, rig.Config(), h)
+		populate(t, server)
+		before := server.Get(k8s.ConfigMap, rig.Key("a")).UID()
+		former.Stop()
+		d, said, err := uninstall(t.Context(), t, server, rig.Config(), h, leave.How{KeepParents: true, KeepChildren: true})
+		require.NoError(t, err, said)
+		leftNothing(t, d)
+
+		cfg := rig.Config()
+		cfg.Name, cfg.Children[0].Adopt = "renamed", true
+		r := rig.Start(t, server, cfg, h)
+		rig.Elapse(time.Minute)
+		child := server.Get(k8s.ConfigMap, rig.Key("a"))
+		errs := r.Errors("a")
+		r.Stop()
+		require.Empty(t, errs)
+		require.Equal(t, before, child.UID())
+		require.Equal(t, "renamed", child.Labels()["roperator.com/operator"])
+		require.Len(t, child.OwnerReferences(), 1)
+	})
+}
+
 // TestLeave_Created: parents that are created meanwhile are named, and left alone.
 func TestLeave_Created(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {

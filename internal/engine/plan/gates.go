@@ -45,6 +45,7 @@ func newGate(w encode.Wishes) *gate {
 type Gated struct {
 	Want  *Desired
 	Needs []object.Ref // those that aren't there or aren't ready; none: the handler's own condition isn't met
+	Taken bool         // the child was sought, and something else has its name
 }
 
 // Closed says whether the handler's own condition isn't met, whatever becomes of the needs.
@@ -52,9 +53,6 @@ func (g *Gated) Closed() bool { return g.Want.gate.closed }
 
 // Ref returns which child it is.
 func (g *Gated) Ref() object.Ref { return g.Want.ref }
-
-// Fields returns what the creation would change, as a plan shows it.
-func (g *Gated) Fields() []FieldChange { return CreationFields(g.Want) }
 
 // String says what is waited for, "waits for Deployment shop/db".
 func (g *Gated) String() string {

@@ -233,7 +233,7 @@ func TestBuild_GatesHoldUpCreationsAlone(t *testing.T) {
 	require.Empty(t, p.Writes)
 	require.Len(t, p.Gated, 1)
 	require.Equal(t, "waits for a condition of the handler", p.Gated[0].String())
-	require.NotEmpty(t, p.Gated[0].Fields())
+	require.NotEmpty(t, CreationFields(p.Gated[0].Want))
 
 	p = build(&ParentMemory{}, ofStatus(t, k8s.Job, "one", nil, nil))
 	require.NotEmpty(t, p.Writes, "it is there, and written as ever")

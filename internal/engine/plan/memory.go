@@ -46,13 +46,6 @@ func (m *Memory) Of(parent types.UID) *ParentMemory {
 	return p
 }
 
-// Inherit notes which parents were there when this process began.
-func (m *Memory) Inherit(parents []types.UID) {
-	for _, parent := range parents {
-		m.Of(parent).inherited = true
-	}
-}
-
 // Forget drops what is remembered of the parent with this UID.
 func (m *Memory) Forget(parent types.UID) {
 	m.mu.Lock()
@@ -102,7 +95,7 @@ func (m *Memory) Len() int {
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
 // methods change it, and all of those are in this file, in conditions.go, in
-// memory_prompts.go, in memory_related.go, in memory_rivals.go and in
+// memory_gone.go, in memory_prompts.go, in memory_related.go, in memory_rivals.go and in
 // memory_setbacks.go. It isn't safe for concurrent use, LastError, LastErrors and Waits aside. The zero
 // value remembers nothing.
 type ParentMemory struct {
@@ -284,63 +277,11 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 	c.kind, c.sum, c.hash, c.version, c.ended = d.kind, d.sum, d.hash, live.ResourceVersion(), false
 }
 
-// KeepOnly drops what is remembered of all children that aren't among desired, and
-// takes over the order of desired.
-func (p *ParentMemory) KeepOnly(desired []*Desired) {
-	p.children.keepOnly(desired)
-	p.recreating, p.absent = only(desired, p.recreating), only(desired, p.absent)
-}
-
-// only returns those of a set that are among desired, nil if there are none.
-func only(desired []*Desired, set map[object.Ref]struct{}) map[object.Ref]struct{} {
-	if len(set) == 0 {
-		return nil
-	}
-	still := make(map[object.Ref]struct{}, len(set))
-	for _, d := range desired {
-		if _, ok := set[d.ref]; ok {
-			still[d.ref] = struct{}{}
-		}
-	}
-	return still
-}
-
 // Finalize remembers that the handler has finalized the parent.
 func (p *ParentMemory) Finalize() { p.finalized = true }
 
 // Finalized says whether the handler has finalized the parent.
 func (p *ParentMemory) Finalized() bool { return p.finalized }
-
-// Recreate remembers that a child was deleted to be created anew, which no gate holds up.
-func (p *ParentMemory) Recreate(d *Desired) {
-	if p.recreating == nil {
-		p.recreating = map[object.Ref]struct{}{}
-	}
-	p.recreating[d.ref] = struct{}{}
-}
-
-// recreates says whether a child was deleted to be created anew.
-func (p *ParentMemory) recreates(ref object.Ref) bool {
-	_, ok := p.recreating[ref]
-	return ok
-}
-
-// Absent remembers that a child behind a gate was sought, and isn't there.
-func (p *ParentMemory) Absent(ref object.Ref) {
-	if p.absent == nil {
-		p.absent = map[object.Ref]struct{}{}
-	}
-	p.absent[ref.Detached()] = struct{}{}
-}
-
-// mayBeThere says whether a child that the pass wasn't shown may be there without its labels: there
-// was one, or it isn't known whether there was.
-func (p *ParentMemory) mayBeThere(ref object.Ref) bool {
-	if _, absent := p.absent[ref]; absent {
-		return false
-	}
-	return p.inherited || p.children.of(ref) != nil
-}
 
 // Pause remembers whether the parent is paused. It says whether that is news, and whether
 // the parent is known not to have been paused before.

@@ -30,6 +30,11 @@ func (t *Teardown) Done() bool {
 	return len(t.Deletes)+len(t.Writes)+len(t.Refused)+len(t.Awaited)+len(t.Held) == 0
 }
 
+// Retains says whether all is done but for the children to be retained, which go last.
+func (t *Teardown) Retains() bool {
+	return len(t.Deletes)+len(t.Awaited)+len(t.Held) == 0 && !slices.ContainsFunc(t.Refused, func(r Refusal) bool { return r.Verb != VerbRetain })
+}
+
 // TearDown decides what has to be done next with the children of a parent that is being
 // deleted. It is a pure function of what is there, so a restart changes nothing. Of in it needs
 // the parent, its children, the memory and the time.

@@ -39,23 +39,23 @@ func (p *pass) queuedErrors() error {
 
 // foreseeWaiting notes the children that would be created or updated once others are ready.
 func (p *pass) foreseeWaiting(planned *plan.Plan) {
+	creation := func(want *plan.Desired, ref object.Ref, waits string, unsure bool) {
+		p.foreseen = append(p.foreseen, plan.Change{
+			Parent: p.parent.Key(), Object: ref.Key, Type: ref.Type, Verb: string(plan.VerbCreate), Fields: plan.CreationFields(want), Waits: waits, Unsure: unsure,
+		})
+	}
+	namespaces := map[string]object.Ref{}
 	for i := range planned.Gated {
 		g := &planned.Gated[i]
-		p.foreseen = append(p.foreseen, plan.Change{
-			Parent: p.parent.Key(), Object: g.Ref().Key, Type: g.Ref().Type, Verb: string(plan.VerbCreate), Fields: g.Fields(), Waits: g.String(),
-			Unsure: slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Action.Ref == g.Ref() && r.Absent && r.Untold }),
-		})
+		creation(g.Want, g.Ref(), g.String(), g.Taken)
+		if p.Types.Of(g.Ref().Type).IsNamespace() {
+			namespaces[g.Ref().Key.Name] = g.Ref()
+		}
 	}
 	for i := range p.results {
 		r := &p.results[i]
-		behind := func(g plan.Gated) bool {
-			return p.Types.Of(g.Ref().Type).IsNamespace() && g.Ref().Key.Name == r.Action.Ref.Key.Namespace
-		}
-		if at := slices.IndexFunc(planned.Gated, behind); at >= 0 && r.HeldBack && r.Action.Verb == plan.VerbCreate {
-			p.foreseen = append(p.foreseen, plan.Change{
-				Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(plan.VerbCreate), Fields: plan.CreationFields(r.Action.Want),
-				Waits: "waits for " + planned.Gated[at].Ref().String(),
-			})
+		if waitsFor, ok := namespaces[r.Action.Ref.Key.Namespace]; ok && r.HeldBack && r.Action.Verb == plan.VerbCreate && !r.Action.Sought {
+			creation(r.Action.Want, r.Action.Ref, "waits for "+waitsFor.String(), false)
 		}
 	}
 	for i := range p.queued {

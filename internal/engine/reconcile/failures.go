@@ -197,13 +197,16 @@ func areReady(count int) string {
 // the parent's own namespace all goes, so that nobody has to be told.
 func (p *pass) terminatingTexts() (texts []string) {
 	for _, namespace := range p.memory.NamespacesTerminating() {
+		if namespace == p.parent.Namespace() {
+			continue
+		}
 		var names []string
 		for i := range p.results {
-			if r := &p.results[i]; r.Action.Verb == plan.VerbCreate && r.Action.Ref.Key.Namespace == namespace && !r.Wrote && r.Err == nil {
+			if r := &p.results[i]; r.Action.Verb == plan.VerbCreate && r.Action.Ref.Key.Namespace == namespace && !r.Action.Sought && !r.Wrote && r.Err == nil {
 				names = append(names, p.nameOf(r.Action.Ref))
 			}
 		}
-		if len(names) > 0 && namespace != p.parent.Namespace() {
+		if len(names) > 0 {
 			texts = append(texts, fmt.Sprintf("not creating %s before the namespace %s, which is being deleted, is gone", joinNames(names), namespace))
 		}
 	}

@@ -150,22 +150,19 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
-	deleted := false
+	var deletes schedule.Outcome
 	if resp.Children != nil {
-		if deleted, err = p.keepWhileFinalizing(ctx, resp.Children); err != nil {
+		if deletes, err = p.keepWhileFinalizing(ctx, resp.Children); err != nil {
 			return schedule.Outcome{Err: true}, err
 		}
 	}
-	state := childrenState{prompted: true}
-	if status != nil {
-		state.standing = p.standWhileDeleting()
-	}
-	out, err := p.settleStatus(ctx, status, state)
+	out, err := p.settleStatus(ctx, status, childrenState{prompted: true, standing: p.standWhileDeleting()})
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
-	if out.Again = deleted; deleted {
-		return out, nil // no watch tells of what an answer has told already
+	out.Again = false                            // the status that Finalize wants is no reason to call it again
+	if out = out.Merge(deletes); deletes.Again { // but its deletes are: no watch tells of what an answer has told already
+		return out, nil
 	}
 	if resp.Retry > 0 {
 		out.RetryAfter = resp.Retry

@@ -40,17 +40,31 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 
 // learnSought learns which children behind gates are there. They aren't to be created.
 func (p *pass) learnSought(planned *plan.Plan) {
+	if len(planned.Sought) == 0 {
+		return
+	}
+	results := make(map[object.Ref]*apply.Result, len(planned.Sought))
 	for i := range planned.Sought {
-		ref := planned.Sought[i].Ref
-		at := slices.IndexFunc(p.results, func(r apply.Result) bool { return r.Action.Ref == ref })
-		switch {
-		case at < 0 || p.results[at].Err != nil:
-		case p.results[at].Absent:
-			p.memory.Absent(ref)
-		default:
-			planned.Gated = slices.DeleteFunc(planned.Gated, func(g plan.Gated) bool { return g.Ref() == ref })
+		results[planned.Sought[i].Ref] = nil
+	}
+	for i := range p.results {
+		if _, sought := results[p.results[i].Action.Ref]; sought {
+			results[p.results[i].Action.Ref] = &p.results[i]
 		}
 	}
+	gated := planned.Gated[:0]
+	for _, g := range planned.Gated {
+		r := results[g.Ref()]
+		if r != nil && (r.Wrote || r.Accepted || r.Await || r.Skipped) {
+			continue
+		}
+		if r != nil && r.Absent {
+			p.memory.Absent(g.Ref())
+			g.Taken = r.Taken
+		}
+		gated = append(gated, g)
+	}
+	planned.Gated = gated
 }
 
 // undeleted returns the children that the handler wanted once and that are still to be deleted.

@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,12 +50,11 @@ func TestPlanOfQueuedRecreation(t *testing.T) {
 		rig.Elapse(time.Minute)
 		r.Stop()
 		require.NotEqual(t, before, server.Get(k8s.Secret, rig.Key("b")).UID(), "it was recreated")
+		planned := map[string]string{}
 		for _, c := range changes {
-			if c.Object.Name == "b" {
-				require.Equal(t, "recreate", c.Verb)
-				require.NotEmpty(t, c.Waits)
-			}
+			planned[c.Object.Name] = strings.TrimSpace(c.Verb + " " + c.Waits)
 		}
+		require.Equal(t, map[string]string{"a": "update", "b": "recreate waits for Secret ns/a"}, planned)
 	})
 }
 

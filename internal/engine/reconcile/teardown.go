@@ -23,7 +23,7 @@ import (
 func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 	in := p.input()
 	t := plan.TearDown(p.Settings, in)
-	if (t.Done() || len(t.Writes) > 0) && !plan.Orphans(p.parent) {
+	if t.Retains() && !plan.Orphans(p.parent) {
 		stripped, err := p.strippedOfLabels(ctx)
 		if err != nil {
 			return schedule.Outcome{Err: true}, err
@@ -132,14 +132,13 @@ func (p *pass) teardownTexts(t *plan.Teardown) (texts []string) {
 }
 
 // keepWhileFinalizing deletes all children but those that the handler's Finalize wants to exist
-// meanwhile. It says whether it has deleted any: then Finalize is to be called again. A child
-// that goes later makes the parent due.
-func (p *pass) keepWhileFinalizing(ctx context.Context, children []any) (deleted bool, err error) {
+// meanwhile. The outcome says when Finalize is to be called again for these deletes. A child that
+// goes later makes the parent due.
+func (p *pass) keepWhileFinalizing(ctx context.Context, children []any) (schedule.Outcome, error) {
 	kept, err := plan.Desire(p.Settings, p.parent, children, p.memory)
 	if err != nil {
-		return false, err
+		return schedule.Outcome{}, err
 	}
 	planned := plan.KeepWhileFinalizing(p.Settings, p.input(), kept)
-	out, err := p.carryOutTeardown(ctx, &planned)
-	return out.Again, err
+	return p.carryOutTeardown(ctx, &planned)
 }

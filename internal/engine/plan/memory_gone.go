@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/object"
+)
+
+// What is remembered of children that a pass isn't shown: those that are to be created anew, and
+// those behind gates, which may be there without their labels.
+
+// Inherit notes which parents were there when this process began.
+func (m *Memory) Inherit(parents []types.UID) {
+	for _, parent := range parents {
+		m.Of(parent).inherited = true
+	}
+}
+
+// KeepOnly drops what is remembered of all children that aren't among desired, and
+// takes over the order of desired.
+func (p *ParentMemory) KeepOnly(desired []*Desired) {
+	p.children.keepOnly(desired)
+	p.recreating, p.absent = only(desired, p.recreating), only(desired, p.absent)
+}
+
+// only returns those of a set that are among desired, nil if there are none.
+func only(desired []*Desired, set map[object.Ref]struct{}) map[object.Ref]struct{} {
+	if len(set) == 0 {
+		return nil
+	}
+	still := make(map[object.Ref]struct{}, len(set))
+	for _, d := range desired {
+		if _, ok := set[d.ref]; ok {
+			still[d.ref] = struct{}{}
+		}
+	}
+	return still
+}
+
+// Recreate remembers that a child was deleted to be created anew, which no gate holds up.
+func (p *ParentMemory) Recreate(d *Desired) {
+	if p.recreating == nil {
+		p.recreating = map[object.Ref]struct{}{}
+	}
+	p.recreating[d.ref] = struct{}{}
+}
+
+// recreates says whether a child was deleted to be created anew.
+func (p *ParentMemory) recreates(ref object.Ref) bool {
+	_, ok := p.recreating[ref]
+	return ok
+}
+
+// Absent remembers that a child behind a gate was sought, and isn't there.
+func (p *ParentMemory) Absent(ref object.Ref) {
+	if p.absent == nil {
+		p.absent = map[object.Ref]struct{}{}
+	}
+	p.absent[ref.Detached()] = struct{}{}
+}
+
+// mayBeThere says whether a child that the pass wasn't shown may be there without its labels: there
+// was one, or it isn't known whether there was.
+func (p *ParentMemory) mayBeThere(ref object.Ref) bool {
+	if _, absent := p.absent[ref]; absent {
+		return false
+	}
+	return p.inherited || p.children.of(ref) != nil
+}
