@@ -202,13 +202,8 @@ func validateIgnored(v *mistakes, field string, paths []string) {
 }
 
 func validatePath(v *mistakes, field, text string) {
-	path, err := fieldpath.Parse(text)
-	if err != nil {
-		v.add(field, "%w; write it as in spec.containers[name=app].image", err)
-		return
-	}
-	if path.InText() {
-		v.add(field, "%q leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
+	if _, err := fieldpath.ParseGiven(text); err != nil {
+		v.add(field, "%w", err)
 	}
 }
 

@@ -26,6 +26,30 @@ func Parse(text string) (Path, error) {
 	return path, nil
 }
 
+// ParseGiven is Parse for a path that somebody has written by hand. It also refuses what
+// Parse would take for names that no object has: other notations, and a path that leads
+// into the value of a label or an annotation, since its key isn't quoted. The error says
+// how to write a path.
+func ParseGiven(text string) (Path, error) {
+	const example = "write it as in spec.containers[name=app].image"
+	switch {
+	case strings.HasPrefix(text, "/"):
+		return nil, fmt.Errorf("field path %q: a JSON Pointer; %s", text, example)
+	case strings.HasPrefix(text, "$"), strings.HasPrefix(text, "{"):
+		return nil, fmt.Errorf("field path %q: a JSONPath expression; %s", text, example)
+	}
+	path, err := Parse(text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w; %s", err, example)
+	case path[0].Field == "":
+		return nil, fmt.Errorf("field path %q: begins with an item, but an object is no list; %s", text, example)
+	case path.inText():
+		return nil, fmt.Errorf("field path %q: leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
+	}
+	return path, nil
+}
+
 type parser struct {
 	text string
 	pos  int

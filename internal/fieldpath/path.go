@@ -36,9 +36,9 @@ type KeyValue struct {
 // Field returns the step to a field.
 func Field(name string) Step { return Step{Field: name} }
 
-// InText says whether the path leads into the value of a label or an annotation, as a
+// inText says whether the path leads into the value of a label or an annotation, as a
 // path does in which the key isn't quoted.
-func (p Path) InText() bool {
+func (p Path) inText() bool {
 	return len(p) > 3 && p[0].Field == "metadata" && (p[1].Field == "labels" || p[1].Field == "annotations")
 }
 

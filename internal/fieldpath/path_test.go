@@ -86,6 +86,34 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+func TestParseGivenRefuses(t *testing.T) {
+	cases := map[string]struct{ reason, text, want string }{
+		"Pointer":    {"it would be one name", "/spec/replicas", "a JSON Pointer; write it as in spec."},
+		"Root":       {"kubectl's notation begins so", "{.spec.replicas}", "a JSONPath expression; write it as in spec."},
+		"Dollar":     {"a name, as far as Parse knows", "$.spec.replicas", "a JSONPath expression; write it as in spec."},
+		"LeadingDot": {"what Parse refuses", ".spec", "want the name of a field; write it as in spec."},
+		"Index":      {"an object is no list", "[0].spec", "begins with an item"},
+		"Any":        {"an object is no list", "[*]", "begins with an item"},
+		"Key":        {"an object is no list", "[a=b]", "begins with an item"},
+		"Annotation": {"the key's dots split it", "metadata.annotations.example.com/a", `leads into a string; quote the key, as in metadata.annotations["example.com/name"]`},
+		"Label":      {"the key's dots split it", "metadata.labels.example.com/a", "metadata.labels["},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseGiven(tc.text)
+			require.ErrorContains(t, err, tc.want, tc.reason)
+			require.ErrorContains(t, err, "field path")
+		})
+	}
+	for _, text := range []string{"spec.replicas", `["a b"].c`, "metadata.labels.app", `metadata.annotations["example.com/a"]`, "spec.containers[*].image"} {
+		given, err := ParseGiven(text)
+		require.NoError(t, err, text)
+		path, err := Parse(text)
+		require.NoError(t, err)
+		require.Equal(t, path, given)
+	}
+}
+
 func TestString(t *testing.T) {
 	require.Equal(t, `["a b"]`, Field("a b").String())
 	require.Equal(t, `[x="true",y="1",z="",w=-5,v="a b"]`, Step{Key: []KeyValue{

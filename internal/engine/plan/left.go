@@ -13,12 +13,9 @@ import (
 func leftPaths(texts []string) ([]fieldpath.Path, error) {
 	var paths []fieldpath.Path
 	for _, text := range texts {
-		path, err := fieldpath.Parse(text)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("handler.Leave: %w; write it as in spec.containers[name=app].image", err)
-		case path.InText():
-			return nil, fmt.Errorf("handler.Leave: field path %q leads into a string; quote the key, as in metadata.%s[\"example.com/name\"]", text, path[1].Field)
+		path, err := fieldpath.ParseGiven(text)
+		if err != nil {
+			return nil, fmt.Errorf("handler.Leave: %w", err)
 		}
 		paths = append(paths, path)
 	}
