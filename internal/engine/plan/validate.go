@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
@@ -192,14 +191,28 @@ func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[stri
 			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, *got)
 		}
 	}
-	var errs field.ErrorList
+	var odd []string
 	for key, value := range labels {
 		if value != nil && !isPlainLabel(key, *value) {
-			errs = append(errs, metavalidation.ValidateLabels(map[string]string{key: *value}, field.NewPath("metadata", "labels"))...)
+			odd = append(odd, key)
 		}
 	}
-	if len(errs) > 0 {
-		return errs.ToAggregate()
+	slices.Sort(odd)
+	for _, key := range odd {
+		if err := checkLabel(key, *labels[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLabel says what is wrong with a label, nil if nothing is.
+func checkLabel(key, value string) error {
+	if msgs := content.IsLabelKey(key); len(msgs) > 0 {
+		return fmt.Errorf("metadata.labels[%q]: the key: %s", key, msgs[0])
+	}
+	if msgs := content.IsLabelValue(value); len(msgs) > 0 {
+		return fmt.Errorf("metadata.labels[%q]: %q: %s", key, value, msgs[0])
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -40,17 +41,22 @@ func TestIsPlainLabel(t *testing.T) {
 			require.Equal(t, tc.want, isPlainLabel(tc.key, tc.value), tc.reason)
 			errs := metavalidation.ValidateLabels(map[string]string{tc.key: tc.value}, nil)
 			require.Equal(t, tc.want, len(errs) == 0, "as apimachinery says")
+			if err := checkLabel(tc.key, tc.value); tc.want {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, fmt.Sprintf("metadata.labels[%q]: ", tc.key), "which label it is")
+			}
 		})
 	}
 }
 
-// FuzzIsPlainLabel: what is taken for valid is valid for apimachinery.
+// FuzzIsPlainLabel: what is taken for valid is valid for apimachinery, and what isn't for checkLabel isn't either.
 func FuzzIsPlainLabel(f *testing.F) {
 	f.Add("app.kubernetes.io/name", "web-1")
 	f.Add("a-b.c/d_e", "")
 	f.Fuzz(func(t *testing.T, key, value string) {
-		if isPlainLabel(key, value) {
-			require.Empty(t, metavalidation.ValidateLabels(map[string]string{key: value}, nil))
-		}
+		valid := len(metavalidation.ValidateLabels(map[string]string{key: value}, nil)) == 0
+		require.True(t, valid || !isPlainLabel(key, value))
+		require.Equal(t, valid, checkLabel(key, value) == nil)
 	})
 }
