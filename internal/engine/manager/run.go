@@ -35,6 +35,7 @@ func (m *Manager) run(
 		} else {
 			e.WarnNoStatus()
 		}
+		e.WarnUnowned()
 		if standby {
 			e.Standby()
 		}

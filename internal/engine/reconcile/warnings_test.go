@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -131,4 +132,34 @@ func TestWarnings_OfTheStatus(t *testing.T) {
 		require.Contains(t, r.Logs.String(), "type="+sample.ParentType().String()+" object=ns/p warning=")
 		r.Stop()
 	})
+}
+
+// A child type that no parent can own is said at the start, not first when a handler returns
+// such a child. One that isn't served yet may turn out to have namespaces.
+func TestUnownedTypeIsSaid(t *testing.T) {
+	const warned = "child type is cluster-scoped, and a parent in a namespace can't own it"
+	for name, tc := range map[string]struct {
+		cluster bool // the parents are cluster-scoped
+		child   config.Child
+		want    int
+	}{
+		"Namespaced": {child: config.Child{Type: k8s.Secret}},
+		"Cluster":    {child: config.Child{Type: k8s.Namespace}, want: 1},
+		"Unserved":   {child: config.Child{Type: resource.Type{APIVersion: "late.example.com/v1", Kind: "Late"}, Optional: true}},
+		"Both":       {cluster: true, child: config.Child{Type: k8s.Namespace}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				parents := fakeapi.Custom(sample.ParentType(), "parents")
+				parents.ClusterScoped = tc.cluster
+				server := fakeapi.New(parents, fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Namespaces())
+				cfg := rig.Config()
+				tc.child.Strategy = config.Replace
+				cfg.Children = append(cfg.Children, tc.child)
+				r := rig.Start(t, server, cfg, manyTypos(0))
+				require.Equal(t, tc.want, told(r, warned), r.Logs.String())
+				r.Stop()
+			})
+		})
+	}
 }
