@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/shard"
@@ -44,7 +45,11 @@ func (f *flags) common(fs *flag.FlagSet) {
 func (f *flags) check(rest []string) error {
 	switch {
 	case len(rest) > 0:
-		return fmt.Errorf("unknown argument %q", rest[0])
+		hint := ""
+		if slices.ContainsFunc(subcommands(), func(s subcommand) bool { return s.name == rest[0] }) {
+			hint = "; a subcommand stands before the flags"
+		}
+		return fmt.Errorf("unknown argument %q%s", rest[0], hint)
 	case f.defaults.Logger == nil && f.logFormat != "text" && f.logFormat != "json":
 		return fmt.Errorf("--log-format: %q is neither text nor json", f.logFormat)
 	case f.maxConcurrentSyncs < 0:
