@@ -40,7 +40,8 @@ type Plan struct {
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
 
-	// Queued are the outdated children that are updated once others of their type are Current.
+	// Queued are the outdated children that are updated once others of their type are Current. Of a
+	// Teardown they are those that go later.
 	Queued []Queued
 
 	behindGates []Action // creations that may have to wait: see admit

@@ -22,19 +22,24 @@ import (
 // maxNamed bounds how many children the text of a Queued names.
 const maxNamed = 3
 
-// A Queued is an outdated child that is updated once others of its type are Current.
+// A Queued is a child whose turn will come: an outdated one that is updated once others of its
+// type are Current, or one of a parent that is being deleted, once others are gone.
 type Queued struct {
 	Action              // what is to be done with it
-	For    []object.Ref // the children that aren't Current, or are made so by this plan
+	For    []object.Ref // the children that aren't Current, or are made so by this plan; or that aren't gone
 }
 
-// String says what is waited for, "waits for Deployment shop/a".
+// String says what is waited for, "waits for Deployment shop/a" or "waits for the end of Deployment shop/a".
 func (q *Queued) String() string {
 	names := make([]string, 0, maxNamed)
 	for _, ref := range q.For[:min(len(q.For), maxNamed)] {
 		names = append(names, ref.String())
 	}
-	text := "waits for " + strings.Join(names, ", ")
+	text := "waits for "
+	if q.Verb == VerbDelete || q.Verb == VerbRetain {
+		text += "the end of "
+	}
+	text += strings.Join(names, ", ")
 	if more := len(q.For) - maxNamed; more > 0 {
 		text += " and " + strconv.Itoa(more) + " more"
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 
@@ -18,9 +19,10 @@ import (
 // collector. See config.Operator.Teardown, config.Child.Retain and
 // handler.FinalizeResponse.Children for what else may become of them.
 
-// A Teardown is what is left to do with the children before their parent may go.
+// A Teardown is what is left to do with the children before their parent may go. Of its Plan,
+// Deletes and Writes are of the types whose turn it is, and Queued is what comes later.
 type Teardown struct {
-	Plan                 // deletes of the types whose turn it is; or, at the end, children to be retained
+	Plan
 	Awaited []object.Ref // children that are being deleted, and that the next types wait for
 	Held    []Wait       // children that their finalizers hold; only the parent waits for these
 }
@@ -43,16 +45,22 @@ func TearDown(s *catalog.Settings, in Input) Teardown {
 	if Orphans(in.Parent) {
 		return t // somebody wants the children kept
 	}
+	var first []object.Ref // the children whose end the next type waits for
 	if s.Config.Teardown == config.TeardownOrdered {
 		for _, k := range slices.Backward(s.Types.Children) {
-			if !k.Child.Retain && !k.Unserved && !t.end(in, k) {
-				break
+			switch {
+			case k.Child.Retain || k.Unserved:
+			case len(first) == 0:
+				first = t.end(in, k)
+			default:
+				first = t.queue(in, k, first)
 			}
 		}
 	}
-	if t.Done() {
-		t.retain(s, in)
+	for _, w := range t.Held {
+		first = append(first, w.Ref) // only what comes last waits for these
 	}
+	t.retain(s, in, first)
 	return t
 }
 
@@ -61,38 +69,64 @@ func Orphans(parent *resource.Resource) bool {
 	return slices.Contains(parent.Finalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// end deletes the children of a type. It says whether the types before it needn't wait: all are
-// gone, but for those that finalizers hold.
-func (t *Teardown) end(in Input, k *catalog.Kind) bool {
-	gone := true
-	for _, child := range in.Children {
-		if child.Type() != k.Type || in.adopts(child) {
-			continue
-		}
+// end deletes the children of a type. It returns those whose end the types before it wait for,
+// which are all but those that finalizers hold.
+func (t *Teardown) end(in Input, k *catalog.Kind) (awaited []object.Ref) {
+	for child := range in.ending(k) {
+		ref := object.RefOf(child)
 		switch holders := child.Finalizers(); {
 		case !child.IsDeleting():
-			gone = false
-			if a, ok := t.due(in, Action{Verb: VerbDelete, Kind: k, Ref: object.RefOf(child), Live: child}); ok {
+			awaited = append(awaited, ref)
+			if a, ok := t.due(in, Action{Verb: VerbDelete, Kind: k, Ref: ref, Live: child}); ok {
 				t.Deletes = append(t.Deletes, a)
 			}
 		case len(holders) == 0, slices.Contains(holders, metav1.FinalizerDeleteDependents):
-			gone = false
-			t.Awaited = append(t.Awaited, object.RefOf(child))
+			awaited = append(awaited, ref)
+			t.Awaited = append(t.Awaited, ref)
 		default:
-			t.Held = append(t.Held, Wait{Ref: object.RefOf(child), Finalizers: holders})
+			t.Held = append(t.Held, Wait{Ref: ref, Finalizers: holders})
 		}
 	}
-	return gone
+	return awaited
 }
 
-// retain has the children of the retained types survive their parent.
-func (t *Teardown) retain(s *catalog.Settings, in Input) {
+// queue is end for a type that has to wait for the end of other children, first. Where it has
+// none of its own, the next type waits for these, too.
+func (t *Teardown) queue(in Input, k *catalog.Kind, first []object.Ref) (awaited []object.Ref) {
+	for child := range in.ending(k) {
+		if ref := object.RefOf(child); !child.IsDeleting() {
+			awaited = append(awaited, ref)
+			t.Queued = append(t.Queued, Queued{Action{Verb: VerbDelete, Kind: k, Ref: ref, Live: child}, first})
+		}
+	}
+	if len(awaited) == 0 {
+		return first
+	}
+	return awaited
+}
+
+// ending yields the children of a type that go with their parent.
+func (in Input) ending(k *catalog.Kind) iter.Seq[*resource.Resource] {
+	return func(yield func(*resource.Resource) bool) {
+		for _, child := range in.Children {
+			if child.Type() == k.Type && !in.adopts(child) && !yield(child) {
+				return
+			}
+		}
+	}
+}
+
+// retain has the children of the retained types survive their parent, once the others, first, are gone.
+func (t *Teardown) retain(s *catalog.Settings, in Input, first []object.Ref) {
 	for _, child := range in.Children {
 		k := s.Types.Of(child.Type())
 		if k == nil || !k.Child.Retain || child.IsDeleting() {
 			continue
 		}
-		if a, ok := t.due(in, Action{Verb: VerbRetain, Kind: k, Ref: object.RefOf(child), Live: child, Diffs: retainDifferences(s, child, in.Parent)}); ok {
+		a := Action{Verb: VerbRetain, Kind: k, Ref: object.RefOf(child), Live: child, Diffs: retainDifferences(s, child, in.Parent)}
+		if len(first) > 0 {
+			t.Queued = append(t.Queued, Queued{a, first})
+		} else if a, ok := t.due(in, a); ok {
 			t.Writes = append(t.Writes, a)
 		}
 	}

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,6 +38,10 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 		retains := len(t.Writes) > 0 // which are the last
 		out, err := p.carryOutTeardown(ctx, &t.Plan)
 		p.tellWaits(p.teardownTexts(&t))
+		if p.Config.DryRun {
+			p.foreseeEnd(&t)
+			return out, errors.Join(err, p.queuedErrors())
+		}
 		if err != nil || !retains || !p.allWritten() {
 			return out, err
 		}
@@ -77,10 +82,19 @@ func (p *pass) strippedOfLabels(ctx context.Context) (found []*resource.Resource
 	return found, nil
 }
 
+// foreseeEnd notes, in a dry run, that the parent goes once nothing is left to do with the children.
+func (p *pass) foreseeEnd(t *plan.Teardown) {
+	at := len(p.foreseen)
+	p.foreseeFinalizers(p.WithoutOurs)
+	if len(p.foreseen) > at && !t.Retains() {
+		p.foreseen[at].Waits = "waits for the end of its children"
+	}
+}
+
 // goOn lets the parent go.
 func (p *pass) goOn(ctx context.Context) (schedule.Outcome, error) {
 	if p.Config.DryRun {
-		p.foreseeFinalizers(p.WithoutOurs)
+		p.foreseeEnd(&plan.Teardown{})
 		return schedule.Outcome{}, nil
 	}
 	out, err := p.letGo(ctx)

@@ -292,33 +292,90 @@ func TestTeardown_FailingDelete(t *testing.T) {
 	})
 }
 
-// A plan lists what goes first, and takes nothing.
+// A plan lists everything that will go, says what waits for what, and takes nothing.
 func TestTeardown_Plan(t *testing.T) {
-	rig.Bubble(t, func(t *testing.T) {
-		server := serverOfDeployments()
-		r := rig.Start(t, server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
-		r.Create("a", "1")
-		rig.Elapse(time.Second)
-		r.Stop()
-		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
-		changes, err := rig.Plan(server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
-		require.NoError(t, err)
-		var texts []string
-		for _, c := range changes {
-			texts = append(texts, c.Verb+" "+c.Type.Kind+" "+c.Object.Name)
-		}
-		require.Equal(t, []string{"delete Deployment a-1", "delete Deployment a-2"}, texts)
-		require.Len(t, server.List(k8s.Deployment), 2)
+	const (
+		afterDeployments = "waits for the end of Deployment ns/a-1, Deployment ns/a-2"
+		afterSecrets     = "waits for the end of Secret ns/a-1, Secret ns/a-2"
+		last             = "update Parent a: waits for the end of its children"
+	)
+	for name, tc := range map[string]struct {
+		retain  bool          // the ConfigMaps are retained
+		gone    []string      // the kinds of the children that are gone
+		holding resource.Type // a child is being deleted, and finalizers hold it
+		want    []string
+	}{
+		"Ordered": {want: []string{
+			"delete Deployment a-1: ", "delete Deployment a-2: ", "delete Secret a-1: " + afterDeployments, "delete Secret a-2: " + afterDeployments,
+			"delete ConfigMap a-1: " + afterSecrets, "delete ConfigMap a-2: " + afterSecrets, last,
+		}},
+		"Retained": {retain: true, want: []string{
+			"delete Deployment a-1: ", "delete Deployment a-2: ", "delete Secret a-1: " + afterDeployments, "delete Secret a-2: " + afterDeployments,
+			"update ConfigMap a-1: " + afterSecrets, "update ConfigMap a-2: " + afterSecrets, last,
+		}},
+		"NoSecrets": {gone: []string{"Secret"}, want: []string{
+			"delete Deployment a-1: ", "delete Deployment a-2: ", "delete ConfigMap a-1: " + afterDeployments, "delete ConfigMap a-2: " + afterDeployments, last,
+		}},
+		"Held": {gone: []string{"Secret"}, holding: k8s.Deployment, want: []string{
+			"delete Deployment a-2: ", "delete ConfigMap a-1: waits for the end of Deployment ns/a-2", "delete ConfigMap a-2: waits for the end of Deployment ns/a-2", last,
+		}},
+		"HeldAndRetained": {retain: true, gone: []string{"Secret"}, holding: k8s.Deployment, want: []string{
+			"delete Deployment a-2: ",
+			"update ConfigMap a-1: waits for the end of Deployment ns/a-2, Deployment ns/a-1", "update ConfigMap a-2: waits for the end of Deployment ns/a-2, Deployment ns/a-1", last,
+		}},
+		"RetainedAlone": {retain: true, gone: []string{"Secret", "Deployment"}, want: []string{"update ConfigMap a-1: ", "update ConfigMap a-2: ", "update Parent a: "}},
+		"Nothing":       {gone: []string{"Secret", "Deployment", "ConfigMap"}, want: []string{"update Parent a: "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, cfg := serverOfDeployments(), threeTypes(config.TeardownOrdered)
+				cfg.Children[0].Retain = tc.retain
+				r := rig.Start(t, server, cfg, handler.SyncFunc(three))
+				r.Create("a", "1")
+				rig.Elapse(time.Second)
+				r.Stop()
+				for _, of := range []resource.Type{k8s.ConfigMap, k8s.Secret, k8s.Deployment} {
+					for _, child := range server.List(of) {
+						if slices.Contains(tc.gone, of.Kind) {
+							require.NoError(t, server.Delete(of, child.Key()))
+						}
+					}
+				}
+				if tc.holding.Kind != "" {
+					_, err := server.Change(tc.holding, rig.Key("a-1"), func(object map[string]any) {
+						object["metadata"].(map[string]any)["finalizers"] = []any{"example.com/hold"}
+					})
+					require.NoError(t, err)
+					require.NoError(t, server.Delete(tc.holding, rig.Key("a-1")))
+				}
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+				before := len(server.Writes())
+				changes, err := rig.Plan(server, cfg, handler.SyncFunc(three))
+				require.NoError(t, err)
+				var texts, objects []string
+				for _, c := range changes {
+					require.False(t, c.Unsure)
+					texts = append(texts, c.Verb+" "+c.Type.Kind+" "+c.Object.Name+": "+c.Waits)
+					objects = append(objects, c.Type.Kind+" "+c.Object.String())
+				}
+				require.Equal(t, tc.want, texts)
+				require.Equal(t, "metadata.finalizers", changes[len(changes)-1].Fields[0].Path)
+				require.Len(t, server.Writes(), before, "a plan takes nothing")
 
-		for _, of := range []resource.Type{k8s.ConfigMap, k8s.Secret, k8s.Deployment} {
-			for _, child := range server.List(of) {
-				require.NoError(t, server.Delete(of, child.Key()))
-			}
-		}
-		changes, err = rig.Plan(server, threeTypes(config.TeardownOrdered), handler.SyncFunc(three))
-		require.NoError(t, err)
-		require.Len(t, changes, 1)
-		require.Equal(t, "metadata.finalizers", changes[0].Fields[0].Path)
-		require.NotNil(t, server.Get(sample.ParentType(), rig.Key("a")))
-	})
+				r = rig.Start(t, server, cfg, handler.SyncFunc(three))
+				rig.Elapse(time.Minute)
+				r.Stop()
+				var written []string
+				for _, w := range server.Writes()[before:] {
+					_, object, _ := strings.Cut(w, " ")
+					written = append(written, object)
+				}
+				if tc.holding.Kind == "" {
+					require.ElementsMatch(t, objects, written, "what was planned was done")
+				} else {
+					require.Subset(t, objects, written, "nothing else was done")
+				}
+			})
+		})
+	}
 }
