@@ -159,7 +159,7 @@ func TestConflicts_Mutual(t *testing.T) {
 					h := &mutual{refs: tc.refs, sync: tc.sync, fails: tc.fails}
 					r := startMutual(t, h, tc.parents...)
 					rig.Elapse(time.Minute)
-					require.Less(t, h.calls.Load(), int64(250*len(tc.parents)), tc.reason)
+					require.Less(t, h.calls.Load(), int64(100*len(tc.parents)*len(tc.parents)), "%s; a write may wake all of them", tc.reason)
 					require.NotEmpty(t, r.Manager.Engine().Loops(), tc.reason)
 					require.Contains(t, r.Manager.Engine().Loops()[0].Path, tc.path, tc.reason)
 					before := len(r.Server.Writes())
