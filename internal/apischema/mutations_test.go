@@ -314,7 +314,7 @@ func mutationsWanted(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("ROPERATOR_MUTATIONS")
 	if text == "" {
-		return 5000
+		return 2000
 	}
 	n, err := strconv.Atoi(text)
 	require.NoError(t, err)

@@ -49,7 +49,7 @@ func TestManager_KeepsNothingOfParentsThatAreGone(t *testing.T) {
 		selector string
 		waves    int
 	}{
-		"All":      {reason: "every parent is watched", waves: 20},
+		"All":      {reason: "every parent is watched", waves: 8},
 		"Selected": {reason: "the last state of a parent that leaves the watch is held until it is released", selector: "mine=yes", waves: 4},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -269,14 +269,10 @@ func FuzzResponse(f *testing.F) {
 	f.Fuzz(checkResponse)
 }
 
-// TestResponseProperties runs what the fuzzer checks on random input.
+// TestResponseProperties runs what the fuzzer checks on random input. make fuzz searches further.
 func TestResponseProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	n := 4000
-	if testing.Short() {
-		n = 1000
-	}
-	for range n {
+	for range 1200 {
 		checkResponse(t, "", sample.RandomDecisions(r))
 	}
 }
