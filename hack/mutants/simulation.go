@@ -29,7 +29,7 @@ func forSimulation() []mutant {
 		one("readiness of an old generation", "plan/gates.go", "	is := readiness.Of(res)\n", "	is := readiness.Of(res)\n	if hasCondition(res, \"Ready\") {\n		is.State = readiness.Current\n	}\n"),
 		one("Ready before the children are", "reconcile/ready.go", "	case child != nil:\n", "	case child != nil && false:\n"),
 		one("the order of a teardown", "plan/teardown.go", "slices.Backward(s.Types.Children)", "slices.All(s.Types.Children)"),
-		one("the order of a teardown after a restart", "plan/teardown.go", "			case len(first) == 0:\n", "			case len(first) == 0 || in.Memory.Children() == 0:\n"),
+		one("the order of a teardown after a restart", "plan/teardown.go", "		turn, holders := len(first) == 0, ", "		turn, holders := len(first) == 0 || in.Memory.Children() == 0, "),
 		one("the lease of another shard", "manager/divided.go", "shard.Shard{Index: index, ", "shard.Shard{Index: (index + 1) % m.opts.Shards, "),
 		one("the parents of other shards", "shard/shard.go", "return s.Of <= 1 || bucket*s.Of/Buckets == s.Index", "return true"),
 		one("the lease of a shard", "lead/members_shards.go", "return !r.ended.Load() && r.term.held() && r.lease.Held()", "return true"),

@@ -47,7 +47,7 @@ func (f *flags) check(rest []string) error {
 	case len(rest) > 0:
 		hint := ""
 		if slices.ContainsFunc(subcommands(), func(s subcommand) bool { return s.name == rest[0] }) {
-			hint = "; a subcommand stands before the flags"
+			hint = "; a subcommand is the first argument, before the flags"
 		}
 		return fmt.Errorf("unknown argument %q%s", rest[0], hint)
 	case f.defaults.Logger == nil && f.logFormat != "text" && f.logFormat != "json":

@@ -42,7 +42,7 @@ func TestCommandLine(t *testing.T) {
 		"UnknownFlag":        {"and which there are", "--nonsense", 2, "", "flag provided but not defined: -nonsense"},
 		"FlagOfAnother":      {"a flag belongs to its subcommand", "plan --image=x", 2, "", "flag provided but not defined: -image"},
 		"Argument":           {"there are none", "plan everything", 2, "", `unknown argument "everything"`},
-		"SubcommandLast":     {"it says what to do", "--namespace=x plan", 2, "", `unknown argument "plan"; a subcommand stands before the flags`},
+		"SubcommandLast":     {"it says what to do", "--namespace=x plan", 2, "", `unknown argument "plan"; a subcommand is the first argument, before the flags`},
 		"LogFormat":          {"those that there are", "run --log-format=xml", 2, "", `--log-format: "xml" is neither text nor json`},
 		"Output":             {"those that there are", "plan -o yaml", 2, "", "none of text, json, github, markdown"},
 		"Replicas":           {"a number", "manifests --replicas=-1", 2, "", "not a number of Pods"},

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -110,14 +109,17 @@ func (f *family) untouched() {
 // tornDown says of the children of a parent that is being deleted what becomes of them.
 func (f *family) tornDown() {
 	t := f.Teardown
-	first := slices.Clone(t.Awaited)
 	for i := range t.Deletes {
 		f.note(&t.Deletes[i])
-		first = append(first, t.Deletes[i].Ref)
+	}
+	for i := range t.Queued {
+		if q := &t.Queued[i]; q.Verb == plan.VerbDelete {
+			c := f.of(q.Ref)
+			c.State, c.Reason, c.WaitsFor = WaitsFor, "it is deleted once these are gone", objectsOf(q.For)
+		}
 	}
 	for _, r := range t.Refused {
 		f.refused(r)
-		first = append(first, r.Ref)
 	}
 	for i := range t.Writes {
 		f.note(&t.Writes[i])
@@ -132,8 +134,6 @@ func (f *family) tornDown() {
 		switch k := f.Settings.Types.Of(ref.Type); {
 		case k != nil && k.Child.Retain:
 			c.State, c.Reason = LeftAlone, "it survives its parent (Retain)"
-		case f.Settings.Config.Teardown == config.TeardownOrdered:
-			c.State, c.Reason, c.WaitsFor = WaitsFor, "it is deleted once these are gone", objectsOf(first)
 		default:
 			c.State, c.Reason = LeftAlone, "the garbage collector deletes it once the parent is gone"
 		}

@@ -118,6 +118,26 @@ func TestMake_Children(t *testing.T) {
 	}, got, "in the order of their types")
 }
 
+// A child that goes later says whose end it waits for: that of the next type's children alone.
+func TestMake_Teardown(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap}, config.Child{Type: k8s.Secret}, config.Child{Type: k8s.Service}, config.Child{Type: k8s.Pod, Retain: true})
+	s.Config.Teardown = config.TeardownOrdered
+	in := Input{Settings: s, Parent: newObject(t, sample.ParentType(), "p", `metadata: {deletionTimestamp: "2026-01-02T03:04:05Z"}`)}
+	for _, of := range []resource.Type{k8s.ConfigMap, k8s.Secret, k8s.Service, k8s.Pod} {
+		in.Children = append(in.Children, newObject(t, of, "c", `{}`))
+	}
+	torn := plan.TearDown(s, plan.Input{Parent: in.Parent, Children: in.Children, Memory: &plan.ParentMemory{}})
+	in.Teardown = &torn
+	var texts []string
+	for _, c := range Make(in).Children {
+		texts = append(texts, fmt.Sprint(c.Object.Kind, ": ", c.State, ", ", c.WaitsFor))
+	}
+	require.Equal(t, []string{
+		fmt.Sprint("ConfigMap: ", WaitsFor, ", ", []Object{{"v1", "Secret", "ns", "c"}}), fmt.Sprint("Secret: ", WaitsFor, ", ", []Object{{"v1", "Service", "ns", "c"}}),
+		fmt.Sprint("Service: ", Undesired, ", []"), fmt.Sprint("Pod: ", LeftAlone, ", []"),
+	}, texts)
+}
+
 // A parent that waits for hundreds of objects has a reason of one line.
 func TestWaitingReason(t *testing.T) {
 	for n, want := range map[int]string{0: "ConfigMap ns/c: not yet", 2: "not yet: Secret ns/s0, Secret ns/s1", 10: "Secret ns/s9", 500: "Secret ns/s9 and 490 more"} {

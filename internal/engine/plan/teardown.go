@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"iter"
 	"slices"
 	"strconv"
 
@@ -48,12 +47,8 @@ func TearDown(s *catalog.Settings, in Input) Teardown {
 	var first []object.Ref // the children whose end the next type waits for
 	if s.Config.Teardown == config.TeardownOrdered {
 		for _, k := range slices.Backward(s.Types.Children) {
-			switch {
-			case k.Child.Retain || k.Unserved:
-			case len(first) == 0:
-				first = t.end(in, k)
-			default:
-				first = t.queue(in, k, first)
+			if !k.Child.Retain && !k.Unserved {
+				first = t.end(in, k, first)
 			}
 		}
 	}
@@ -69,51 +64,38 @@ func Orphans(parent *resource.Resource) bool {
 	return slices.Contains(parent.Finalizers(), metav1.FinalizerOrphanDependents)
 }
 
-// end deletes the children of a type. It returns those whose end the types before it wait for,
-// which are all but those that finalizers hold.
-func (t *Teardown) end(in Input, k *catalog.Kind) (awaited []object.Ref) {
-	for child := range in.ending(k) {
+// end deletes the children of a type, once others are gone: first. It returns those whose end the
+// types before it wait for. These are all of its own but for those that finalizers hold, and
+// first if there are none.
+func (t *Teardown) end(in Input, k *catalog.Kind, first []object.Ref) (awaited []object.Ref) {
+	for _, child := range in.Children {
+		if child.Type() != k.Type || in.adopts(child) {
+			continue
+		}
 		ref := object.RefOf(child)
-		switch holders := child.Finalizers(); {
+		a := Action{Verb: VerbDelete, Kind: k, Ref: ref, Live: child}
+		turn, holders := len(first) == 0, child.Finalizers()
+		switch held := len(holders) > 0 && !slices.Contains(holders, metav1.FinalizerDeleteDependents); {
+		case !child.IsDeleting() && !turn:
+			t.Queued = append(t.Queued, Queued{a, first})
 		case !child.IsDeleting():
-			awaited = append(awaited, ref)
-			if a, ok := t.due(in, Action{Verb: VerbDelete, Kind: k, Ref: ref, Live: child}); ok {
+			if a, ok := t.due(in, a); ok {
 				t.Deletes = append(t.Deletes, a)
 			}
-		case len(holders) == 0, slices.Contains(holders, metav1.FinalizerDeleteDependents):
-			awaited = append(awaited, ref)
+		case held:
+			if turn {
+				t.Held = append(t.Held, Wait{Ref: ref, Finalizers: holders})
+			}
+			continue
+		case turn:
 			t.Awaited = append(t.Awaited, ref)
-		default:
-			t.Held = append(t.Held, Wait{Ref: ref, Finalizers: holders})
 		}
-	}
-	return awaited
-}
-
-// queue is end for a type that has to wait for the end of other children, first. Where it has
-// none of its own, the next type waits for these, too.
-func (t *Teardown) queue(in Input, k *catalog.Kind, first []object.Ref) (awaited []object.Ref) {
-	for child := range in.ending(k) {
-		if ref := object.RefOf(child); !child.IsDeleting() {
-			awaited = append(awaited, ref)
-			t.Queued = append(t.Queued, Queued{Action{Verb: VerbDelete, Kind: k, Ref: ref, Live: child}, first})
-		}
+		awaited = append(awaited, ref)
 	}
 	if len(awaited) == 0 {
 		return first
 	}
 	return awaited
-}
-
-// ending yields the children of a type that go with their parent.
-func (in Input) ending(k *catalog.Kind) iter.Seq[*resource.Resource] {
-	return func(yield func(*resource.Resource) bool) {
-		for _, child := range in.Children {
-			if child.Type() == k.Type && !in.adopts(child) && !yield(child) {
-				return
-			}
-		}
-	}
 }
 
 // retain has the children of the retained types survive their parent, once the others, first, are gone.

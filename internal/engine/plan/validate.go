@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
@@ -198,12 +199,11 @@ func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[stri
 		}
 	}
 	slices.Sort(odd)
+	var errs []error
 	for _, key := range odd {
-		if err := checkLabel(key, *labels[key]); err != nil {
-			return err
-		}
+		errs = append(errs, checkLabel(key, *labels[key]))
 	}
-	return nil
+	return utilerrors.NewAggregate(errs)
 }
 
 // checkLabel says what is wrong with a label, nil if nothing is.

@@ -7,6 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/internal/testing/settings"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 func TestIsPlainLabel(t *testing.T) {
@@ -59,4 +64,17 @@ func FuzzIsPlainLabel(f *testing.F) {
 		require.True(t, valid || !isPlainLabel(key, value))
 		require.Equal(t, valid, checkLabel(key, value) == nil)
 	})
+}
+
+// Each label that is wrong is named, in the same order every time.
+func TestDesire_Labels(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	child := testConfigMap("v")
+	child.Labels = map[string]string{"b": "not this", "a": "-", "good": "yes", "c/d/e": "x", "odd": "ä"}
+	for range 20 { // the order of a map is chance
+		_, err := Desire(s, parent, []any{child}, &ParentMemory{})
+		require.Regexp(t, `metadata.labels\["a"\]: "-": .*metadata.labels\["b"\]: "not this": .*metadata.labels\["c/d/e"\]: the key: .*metadata.labels\["odd"\]: "ä": `, err.Error())
+		require.NotContains(t, err.Error(), "good")
+	}
 }

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,7 +39,7 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 		p.tellWaits(p.teardownTexts(&t))
 		if p.Config.DryRun {
 			p.foreseeEnd(&t)
-			return out, errors.Join(err, p.queuedErrors())
+			return out, err
 		}
 		if err != nil || !retains || !p.allWritten() {
 			return out, err
@@ -82,7 +81,7 @@ func (p *pass) strippedOfLabels(ctx context.Context) (found []*resource.Resource
 	return found, nil
 }
 
-// foreseeEnd notes, in a dry run, that the parent goes once nothing is left to do with the children.
+// foreseeEnd notes, in a dry run, that the parent goes once what is left to do with the children is done.
 func (p *pass) foreseeEnd(t *plan.Teardown) {
 	at := len(p.foreseen)
 	p.foreseeFinalizers(p.WithoutOurs)
@@ -94,7 +93,7 @@ func (p *pass) foreseeEnd(t *plan.Teardown) {
 // goOn lets the parent go.
 func (p *pass) goOn(ctx context.Context) (schedule.Outcome, error) {
 	if p.Config.DryRun {
-		p.foreseeEnd(&plan.Teardown{})
+		p.foreseeFinalizers(p.WithoutOurs)
 		return schedule.Outcome{}, nil
 	}
 	out, err := p.letGo(ctx)

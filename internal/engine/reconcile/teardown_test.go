@@ -302,7 +302,8 @@ func TestTeardown_Plan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		retain  bool          // the ConfigMaps are retained
 		gone    []string      // the kinds of the children that are gone
-		holding resource.Type // a child is being deleted, and finalizers hold it
+		holding resource.Type // a child of this type is being deleted, and the finalizer holds it
+		by      string
 		want    []string
 	}{
 		"Ordered": {want: []string{
@@ -316,12 +317,20 @@ func TestTeardown_Plan(t *testing.T) {
 		"NoSecrets": {gone: []string{"Secret"}, want: []string{
 			"delete Deployment a-1: ", "delete Deployment a-2: ", "delete ConfigMap a-1: " + afterDeployments, "delete ConfigMap a-2: " + afterDeployments, last,
 		}},
-		"Held": {gone: []string{"Secret"}, holding: k8s.Deployment, want: []string{
+		"Held": {gone: []string{"Secret"}, holding: k8s.Deployment, by: "example.com/hold", want: []string{
 			"delete Deployment a-2: ", "delete ConfigMap a-1: waits for the end of Deployment ns/a-2", "delete ConfigMap a-2: waits for the end of Deployment ns/a-2", last,
 		}},
-		"HeldAndRetained": {retain: true, gone: []string{"Secret"}, holding: k8s.Deployment, want: []string{
+		"HeldAndRetained": {retain: true, gone: []string{"Secret"}, holding: k8s.Deployment, by: "example.com/hold", want: []string{
 			"delete Deployment a-2: ",
 			"update ConfigMap a-1: waits for the end of Deployment ns/a-2, Deployment ns/a-1", "update ConfigMap a-2: waits for the end of Deployment ns/a-2, Deployment ns/a-1", last,
+		}},
+		"Going": {holding: k8s.Secret, by: "foregroundDeletion", want: []string{
+			"delete Deployment a-1: ", "delete Deployment a-2: ", "delete Secret a-2: " + afterDeployments,
+			"delete ConfigMap a-1: " + afterSecrets, "delete ConfigMap a-2: " + afterSecrets, last,
+		}},
+		"HeldLater": {holding: k8s.Secret, by: "example.com/hold", want: []string{
+			"delete Deployment a-1: ", "delete Deployment a-2: ", "delete Secret a-2: " + afterDeployments,
+			"delete ConfigMap a-1: waits for the end of Secret ns/a-2", "delete ConfigMap a-2: waits for the end of Secret ns/a-2", last,
 		}},
 		"RetainedAlone": {retain: true, gone: []string{"Secret", "Deployment"}, want: []string{"update ConfigMap a-1: ", "update ConfigMap a-2: ", "update Parent a: "}},
 		"Nothing":       {gone: []string{"Secret", "Deployment", "ConfigMap"}, want: []string{"update Parent a: "}},
@@ -343,7 +352,7 @@ func TestTeardown_Plan(t *testing.T) {
 				}
 				if tc.holding.Kind != "" {
 					_, err := server.Change(tc.holding, rig.Key("a-1"), func(object map[string]any) {
-						object["metadata"].(map[string]any)["finalizers"] = []any{"example.com/hold"}
+						object["metadata"].(map[string]any)["finalizers"] = []any{tc.by}
 					})
 					require.NoError(t, err)
 					require.NoError(t, server.Delete(tc.holding, rig.Key("a-1")))
@@ -373,6 +382,7 @@ func TestTeardown_Plan(t *testing.T) {
 				if tc.holding.Kind == "" {
 					require.ElementsMatch(t, objects, written, "what was planned was done")
 				} else {
+					require.NotEmpty(t, written)
 					require.Subset(t, objects, written, "nothing else was done")
 				}
 			})
