@@ -136,8 +136,11 @@ func (x *Executor) takeControlled(ctx context.Context, a *plan.Action, live *res
 // of another parent of the operator, and that parent is going away, the object is
 // waited for. Otherwise its name is taken.
 func (x *Executor) leave(ctx context.Context, a *plan.Action, live *resource.Resource, s standing) Result {
-	if s.foreign || s.controller == nil {
+	switch {
+	case s.foreign:
 		return Result{Err: x.nameTaken(a, live, s.holder)}
+	case s.controller == nil:
+		return Result{Err: x.nameTaken(a, live, x.nobodys(a))}
 	}
 	if s.owned == x.Config.Name && s.tracked == string(s.controller.UID) && object.IsOf(x.Parent.Type(), s.controller) {
 		switch going, err := x.goingAway(ctx, live, s.controller); {
@@ -148,6 +151,15 @@ func (x *Executor) leave(ctx context.Context, a *plan.Action, live *resource.Res
 		}
 	}
 	return Result{Err: x.nameTaken(a, live, "its controller is "+s.controller.Kind+" "+s.controller.Name)}
+}
+
+// nobodys says why the operator doesn't take an object that has no controller and no operator's
+// labels or mark.
+func (x *Executor) nobodys(a *plan.Action) string {
+	if a.Kind.Child.AdoptOffered {
+		return "it isn't offered by " + x.Offer + "=" + x.Config.Name
+	}
+	return "nobody manages it; Adopt or AdoptOffered in its config.Child would let the operator take it"
 }
 
 // nameTaken returns the error about a child whose name a foreign object holds, live. It

@@ -151,13 +151,24 @@ func TestRelease_OfTheLastFinalizer(t *testing.T) {
 }
 
 // A name that is taken isn't tried again after another write of the pass: no write of
-// this operator frees it.
+// this operator frees it. The error says what would let the operator take the object.
 func TestRun_NameTaken(t *testing.T) {
-	f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-	_, err := f.server.Create(configMap(nil))
-	require.NoError(t, err)
-	f.run(t.Context(), f.plan(nil, configMap(nil), child(k8s.ConfigMap, "d", nil)))
-	require.ElementsMatch(t, []string{"create ConfigMap ns/c", "create ConfigMap ns/d"}, f.server.Writes())
+	for name, tc := range map[string]struct {
+		offered bool
+		want    string
+	}{
+		"NoAdopt":      {false, "ConfigMap ns/c: already exists and is not managed by op (nobody manages it; Adopt or AdoptOffered in its config.Child would let the operator take it)"},
+		"AdoptOffered": {true, "ConfigMap ns/c: already exists and is not managed by op (it isn't offered by roperator.com/adopt=op)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace, AdoptOffered: tc.offered})
+			_, err := f.server.Create(configMap(nil))
+			require.NoError(t, err)
+			report := f.run(t.Context(), f.plan(nil, configMap(nil), child(k8s.ConfigMap, "d", nil)))
+			require.EqualError(t, report.Results[0].Err, tc.want)
+			require.ElementsMatch(t, []string{"create ConfigMap ns/c", "create ConfigMap ns/d"}, f.server.Writes())
+		})
+	}
 }
 
 // A policy that denies every update is lifted between two requests. What follows from the

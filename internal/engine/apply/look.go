@@ -39,11 +39,11 @@ func (x *Executor) Look(ctx context.Context, a *plan.Action, live *resource.Reso
 		case s.adoptable && s.unlabelled():
 			return Taken, "an object of this name has the parent as its controller, and becomes the child", nil
 		}
-		return LeftAlone, x.takenText(a, notLabelled), nil
+		return LeftAlone, x.takenText(notLabelled), nil
 	}
 	left := x.leave(ctx, a, live, s)
 	if taken, ok := errors.AsType[*NameTakenError](left.Err); ok {
-		return LeftAlone, x.takenText(a, taken.holder), nil
+		return LeftAlone, x.takenText(taken.holder), nil
 	}
 	if left.Err != nil {
 		return LeftAlone, "", left.Err
@@ -52,13 +52,10 @@ func (x *Executor) Look(ctx context.Context, a *plan.Action, live *resource.Reso
 }
 
 // takenText says that an object isn't the operator's.
-func (x *Executor) takenText(a *plan.Action, holder string) string {
+func (x *Executor) takenText(holder string) string {
 	text := "an object of this name exists and is not managed by " + x.Config.Name
 	if holder != "" {
 		text += " (" + holder + ")"
-	}
-	if a.Kind.Child.AdoptOffered && !a.Kind.Child.Adopt {
-		text += "; it isn't offered by " + x.Offer + "=" + x.Config.Name
 	}
 	return text
 }
