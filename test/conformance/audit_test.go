@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +18,15 @@ import (
 )
 
 // An auditLog is the file in which kube-apiserver notes the requests that
-// reached it.
-type auditLog struct{ path string }
+// reached it. All scenarios look at it, so each line is parsed once.
+type auditLog struct {
+	path string
+
+	mu       sync.Mutex
+	end      int64 // of what has been parsed
+	requests []request
+	starts   []int64 // where the line of each request begins
+}
 
 // A mark is a moment in the audit log.
 type mark int64
@@ -144,21 +153,22 @@ func (l *auditLog) watching(t *testing.T, from mark, user string) int {
 // entries returns everybody's requests since then, and which watches ended.
 func (l *auditLog) entries(t *testing.T, from mark) []request {
 	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	file, err := os.Open(l.path)
 	require.NoError(t, err)
 	defer file.Close()
-	_, err = file.Seek(int64(from), io.SeekStart)
-	require.NoError(t, err)
-	text, err := io.ReadAll(file)
+	text, err := io.ReadAll(io.NewSectionReader(file, l.end, math.MaxInt64-l.end))
 	require.NoError(t, err)
 	text = text[:bytes.LastIndexByte(text, '\n')+1] // a line may be half written
-	var requests []request
 	for line := range bytes.Lines(text) {
 		if r, ok := parseAudit(t, line); ok {
-			requests = append(requests, r)
+			l.requests, l.starts = append(l.requests, r), append(l.starts, l.end)
 		}
+		l.end += int64(len(line))
 	}
-	return requests
+	first, _ := slices.BinarySearch(l.starts, int64(from))
+	return slices.Clone(l.requests[first:])
 }
 
 // parseAudit returns false for an entry that neither completes a request nor
