@@ -62,7 +62,7 @@ func TestPlanRefusals(t *testing.T) {
 		hooks   fakeapi.Hooks
 		want    string
 	}{
-		"Taken": {reason: "by somebody else", foreign: true, want: "Parent ns/p: ConfigMap ns/p: already exists and is not managed by op"},
+		"Taken": {reason: "by somebody else", foreign: true, want: "Parent ns/p: ConfigMap ns/p: already exists and is not managed by op (nobody manages it; Adopt or AdoptOffered in its config.Child would let the operator take it)"},
 		"Forbidden": {
 			reason: "by RBAC: the rule that would allow it",
 			hooks:  refusing("create", apierrors.NewForbidden(configMaps, "", errors.New(`User "me" cannot create resource "configmaps" in API group "" in the namespace "ns"`))),
