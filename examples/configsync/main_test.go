@@ -280,7 +280,7 @@ func TestConfigMapOfSomebodyElseIsLeftAlone(t *testing.T) {
 	s.Create(theirs)
 	s.Create(s.configSync(nil))
 	s.Eventually(s.copied("-b", map[string]string{"color": "red"}), timeout)
-	s.says(2, 1, fmt.Sprintf("ConfigMap %s-a/settings: can't create: already exists and is not managed by configsync", s.Namespace))
+	s.says(2, 1, fmt.Sprintf("ConfigMap %s-a/settings: can't create: already exists and is not managed by configsync (nobody manages it; Adopt or AdoptOffered in its config.Child would let the operator take it)", s.Namespace))
 	require.Equal(t, map[string]any{"their": "own"}, data(s.Get(theirs)))
 	require.Empty(t, s.writesIn(s.Namespace+"-a"))
 	require.Eventually(t, func() bool {
