@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -58,16 +57,6 @@ func IsChild(s *catalog.Settings, parent, res *resource.Resource) bool {
 	return tracked == string(parent.UID()) && owned == s.Config.Name && object.Controls(parent, res)
 }
 
-// LacksLabels says whether an object is a child of the parent from which somebody has taken labels, as far as
-// its metadata tell: it carries the operator's mark or ownership label, and nobody else's.
-func LacksLabels(s *catalog.Settings, parent, res *resource.Resource) bool {
-	tracked, _ := res.Label(s.Config.TrackingLabel)
-	owned, _ := res.Label(s.Config.OwnershipLabel)
-	_, foreign := plan.ForeignMark(s, res)
-	return object.Controls(parent, res) && !foreign && len(operatorsElsewhere(s, res)) == 0 &&
-		(tracked == "" || tracked == string(parent.UID())) && (owned == s.Config.Name || owned == "" && plan.Marked(s, res))
-}
-
 // foreignTo says whether a label or a mark of an object says that it is somebody
 // else's, and whose.
 func (x *Executor) foreignTo(live *resource.Resource, s *standing) (holder string, foreign bool) {
@@ -94,28 +83,12 @@ func (x *Executor) foreignTo(live *resource.Resource, s *standing) (holder strin
 // elsewhere says whether an object carries the labels that an operator with another
 // Domain gives, and which operator that is.
 func (x *Executor) elsewhere(live *resource.Resource) (holder string, foreign bool) {
-	for _, other := range operatorsElsewhere(x.Settings, live) {
+	for _, other := range plan.OperatorsElsewhere(x.Settings, live) {
 		if other != x.Config.Name {
 			return "operator " + other + " manages it", true
 		}
 	}
 	return "", false
-}
-
-// operatorsElsewhere returns the names of the operators with other Domains whose labels
-// an object carries.
-func operatorsElsewhere(s *catalog.Settings, live *resource.Resource) []string {
-	var names []string
-	for name := range live.Labels() {
-		domain, ok := strings.CutSuffix(name, "/parent-uid")
-		if !ok || name == s.Config.TrackingLabel {
-			continue
-		}
-		if other, ok := live.Label(domain + "/operator"); ok {
-			names = append(names, other)
-		}
-	}
-	return names
 }
 
 // mayAdopt says whether the configuration allows the operator to take an object of type
@@ -148,7 +121,7 @@ func Adoptable(s *catalog.Settings, k *catalog.Kind, live *resource.Resource) (p
 	_, tracked := live.Label(s.Config.TrackingLabel)
 	_, owned := live.Label(s.Config.OwnershipLabel)
 	_, marked := plan.ForeignMark(s, live)
-	if tracked || owned || marked || plan.MarkedElsewhere(s, live) || len(operatorsElsewhere(s, live)) > 0 {
+	if tracked || owned || marked || plan.MarkedElsewhere(s, live) || len(plan.OperatorsElsewhere(s, live)) > 0 {
 		return "", false
 	}
 	return controller.UID, true

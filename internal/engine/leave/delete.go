@@ -32,8 +32,9 @@ type Left struct {
 // Nothing says whether nothing is left.
 func (l *Left) Nothing() bool { return len(l.Parents)+len(l.Children) == 0 && !l.Unknown }
 
-// Delete deletes the parents of the survey, unless they are to stay, and waits until they
-// are gone, and their children unless those are to stay, for as long as how.Drain says. It
+// Delete deletes the parents of the survey, and waits until they
+// are gone, and their children, for as long as how.Drain says. If the parents or the children are to stay,
+// Prepare has done what was to be done, and Delete only waits for parents that are being deleted. It
 // goes through the operators in the given order: see InOrder. Parents that have come since
 // the survey aren't touched: they are in Left as New. Left is what there is in the end,
 // also beside an error.
@@ -70,10 +71,10 @@ type draining struct {
 // deleteParents deletes the parents of the survey that the operator serves, and takes its
 // finalizers off those that it doesn't serve any more.
 func (d *draining) deleteParents(ctx context.Context) error {
-	if d.how.KeepParents || ctx.Err() != nil {
+	if d.how.keeps() || ctx.Err() != nil {
 		return nil //nolint:nilerr // told to stop
 	}
-	parents, err := d.parents(ctx)
+	parents, _, err := d.parents(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (d *draining) stuck(ctx context.Context, left *Left) bool {
 // left finds what is left. Children are looked for once no parent of the survey is there.
 func (d *draining) left(ctx context.Context) (Left, error) {
 	out := Left{Operator: d.name(), Unknown: true}
-	parents, err := d.parents(ctx)
+	parents, others, err := d.parents(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -155,13 +156,13 @@ func (d *draining) left(ctx context.Context) (Left, error) {
 		}
 		out.Parents = append(out.Parents, r)
 	}
-	if old > 0 || d.how.KeepChildren || d.how.KeepParents {
+	if old > 0 || d.how.keeps() {
 		out.Unknown = false
 		return out, nil
 	}
 	children, err := d.children(ctx, nil)
 	for _, c := range children {
-		if !created[c.parent] { // also of parents that are gone since an earlier try
+		if !created[c.parent] && !c.of(others) { // also of parents that are gone since an earlier try
 			out.Children = append(out.Children, remnantOf(c.object))
 		}
 	}

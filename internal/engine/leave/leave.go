@@ -25,6 +25,9 @@ type How struct {
 	Finalize bool
 }
 
+// keeps says whether something is to stay, which is Prepare's work.
+func (h How) keeps() bool { return h.KeepParents || h.KeepChildren }
+
 // An Operator is one that leaves. It is immutable.
 type Operator struct {
 	Settings *catalog.Settings
@@ -50,6 +53,11 @@ func (o Operator) isPaused(parent *resource.Resource) bool {
 func (o Operator) holds(parent *resource.Resource) bool {
 	held := parent.Finalizers()
 	return len(o.Settings.WithoutOurs(slices.Clone(held))) < len(held)
+}
+
+// sharesParents says whether another operator has parents of the same type.
+func (o Operator) sharesParents(other Operator) bool {
+	return o.Settings.Config.Parent.GroupVersionKind().GroupKind() == other.Settings.Config.Parent.GroupVersionKind().GroupKind()
 }
 
 // ownsParents says whether the parents are the operator's to delete: they are of a type

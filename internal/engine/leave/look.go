@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -26,7 +27,7 @@ type Survey struct {
 func Look(ctx context.Context, operators []Operator) ([]Survey, error) {
 	out := make([]Survey, 0, len(operators))
 	for _, o := range operators {
-		parents, err := o.parents(ctx)
+		parents, others, err := o.parents(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -39,7 +40,9 @@ func Look(ctx context.Context, operators []Operator) ([]Survey, error) {
 			s.Parents = append(s.Parents, o.remnant(p))
 		}
 		for _, c := range children {
-			s.Children = append(s.Children, remnantOf(c.object))
+			if !c.of(others) {
+				s.Children = append(s.Children, remnantOf(c.object))
+			}
 		}
 		out = append(out, s)
 	}
@@ -54,15 +57,21 @@ func (o Operator) remnant(parent *resource.Resource) Remnant {
 }
 
 // parents returns the metadata of the parents that the operator serves, and of those with
-// a finalizer of it, by namespace and name.
-func (o Operator) parents(ctx context.Context) ([]*resource.Resource, error) {
-	var out []*resource.Resource
-	err := o.each(ctx, o.Settings.Types.Parent, "", func(res *resource.Resource) {
+// a finalizer of it, by namespace and name. others are those of the type that are nothing of the operator's any more.
+func (o Operator) parents(ctx context.Context) (own, others []*resource.Resource, err error) {
+	err = o.each(ctx, o.Settings.Types.Parent, "", func(res *resource.Resource) {
 		if o.Settings.Selects(res) || o.holds(res) {
-			out = append(out, res)
+			own = append(own, res)
+		} else {
+			others = append(others, res)
 		}
 	})
-	return out, err
+	return own, others, err
+}
+
+// of says whether the parent of a child is one of these.
+func (c child) of(parents []*resource.Resource) bool {
+	return slices.ContainsFunc(parents, func(p *resource.Resource) bool { return p.UID() == c.parent })
 }
 
 // A child is an object of which a parent of the operator is the controller, and that has
@@ -94,6 +103,38 @@ func (o Operator) children(ctx context.Context, parent *resource.Resource) ([]ch
 		})
 		if err != nil {
 			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// stripped returns the children of these parents from which somebody has taken labels, so that
+// children doesn't find them.
+func (o Operator) stripped(ctx context.Context, parents []*resource.Resource) ([]child, error) {
+	byUID := make(map[types.UID]*resource.Resource, len(parents))
+	for _, p := range parents {
+		byUID[p.UID()] = p
+	}
+	found := map[types.UID]struct{}{} // what lacks both labels is listed twice
+	var out []child
+	for _, k := range slices.Concat(o.Settings.Types.Children, o.Settings.Types.Former) {
+		if k.Unserved || len(parents) == 0 {
+			continue
+		}
+		for _, label := range []string{o.Settings.Config.TrackingLabel, o.Settings.Config.OwnershipLabel} {
+			err := o.each(ctx, k, "!"+label, func(res *resource.Resource) {
+				controller := object.ControllerOf(res)
+				if controller == nil || byUID[controller.UID] == nil || !plan.LacksLabels(o.Settings, byUID[controller.UID], res) {
+					return
+				}
+				if _, twice := found[res.UID()]; !twice {
+					found[res.UID()] = struct{}{}
+					out = append(out, child{k, res, controller.UID})
+				}
+			})
+			if err != nil {
+				return nil, err
+			}
 		}
 	}
 	return out, nil

@@ -23,68 +23,110 @@ const tries = 20
 // Prepare does what an operator that works would undo. For KeepParents it pauses each
 // parent and takes the operator's finalizers off; for KeepChildren it makes the children nobody's
 // and, unless the parents stay too, deletes each parent after its children. Only parents
-// of the survey are touched. A parent that is being deleted keeps its finalizers, since somebody
-// wants it finalized.
+// of the survey are touched. One that the operator doesn't serve any more only loses the operator's finalizers.
+// A parent that is being deleted keeps them, since somebody wants it finalized.
+//
+// A parent isn't deleted unless all of its children could be let go, those of the other operators included.
 //
 // alone says that nobody else writes meanwhile: the caller holds the lease. Otherwise parents are
 // paused in either case, and children looked for once more before their parent goes. Prepare calls
 // tell with a line about each operator. What fails doesn't keep it from the rest: the error
 // joins what went wrong.
 func Prepare(ctx context.Context, operators []Operator, surveys []Survey, how How, alone bool, tell func(string)) error {
+	p := &preparation{how: how, alone: alone}
 	var errs []error
 	for i, o := range operators {
-		if err := ctx.Err(); err != nil {
-			return errors.Join(append(errs, fmt.Errorf("uninstall: %w; run it again to go on", context.Cause(ctx)))...)
+		l := &leaver{Operator: o}
+		if err := l.look(ctx, &surveys[i], how); err != nil {
+			l.unknown = true
+			errs = append(errs, err)
 		}
-		errs = append(errs, o.prepare(ctx, surveys[i], how, alone, tell))
+		p.leavers = append(p.leavers, l)
+	}
+	for _, l := range p.leavers {
+		errs = append(errs, p.prepare(ctx, l))
+	}
+	for _, l := range p.leavers {
+		if !l.unknown {
+			tell(l.prepared(how))
+		}
+	}
+	if ctx.Err() != nil {
+		errs = append(errs, fmt.Errorf("uninstall: %w; run it again to go on", context.Cause(ctx)))
 	}
 	return errors.Join(errs...)
 }
 
-// prepare is Prepare for one operator.
-func (o Operator) prepare(ctx context.Context, survey Survey, how How, alone bool, tell func(string)) error {
-	parents, err := o.parents(ctx)
+// A preparation is Prepare at work.
+type preparation struct {
+	how     How
+	alone   bool
+	leavers []*leaver
+}
+
+// A leaver is an operator that leaves, and what there is of it.
+type leaver struct {
+	Operator
+	parents  []*resource.Resource  // of the survey, by namespace and name
+	children map[types.UID][]child // of parents, whose children are to stay
+	unknown  bool                  // it couldn't be looked for
+
+	ready int // parents that are prepared
+	freed int // children that are nobody's now
+}
+
+// look finds what there is of the operator.
+func (l *leaver) look(ctx context.Context, survey *Survey, how How) error {
+	parents, _, err := l.Operator.parents(ctx)
 	if err != nil {
 		return err
 	}
-	parents = slices.DeleteFunc(parents, func(p *resource.Resource) bool { return !survey.has(p.UID()) })
-	byParent := map[types.UID][]child{}
-	if how.KeepChildren {
-		children, err := o.children(ctx, nil)
-		if err != nil {
-			return err
-		}
-		for _, c := range children {
-			byParent[c.parent] = append(byParent[c.parent], c)
-		}
+	l.parents = slices.DeleteFunc(parents, func(p *resource.Resource) bool { return !survey.has(p.UID()) })
+	l.children = map[types.UID][]child{}
+	if !how.KeepChildren {
+		return nil
+	}
+	children, err := l.Operator.children(ctx, nil)
+	if err != nil {
+		return err
+	}
+	stripped, err := l.stripped(ctx, l.parents)
+	if err != nil {
+		return err
+	}
+	for _, c := range slices.Concat(children, stripped) {
+		l.children[c.parent] = append(l.children[c.parent], c)
+	}
+	return nil
+}
+
+// prepare is Prepare for the parents of one operator.
+func (p *preparation) prepare(ctx context.Context, l *leaver) error {
+	if l.unknown {
+		return nil // which is an error already
 	}
 	var errs []error
-	released, kept := 0, 0
-	for _, parent := range parents {
+	for _, parent := range l.parents {
 		if ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("uninstall: %w; run it again to go on", context.Cause(ctx)))
 			break
 		}
-		freed, err := o.prepareParent(ctx, parent, byParent[parent.UID()], how, alone)
-		kept += freed
-		if err != nil {
+		if err := p.prepareParent(ctx, l, parent); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		released++
+		l.ready++
 	}
-	tell(prepared(o.name(), how, released, kept))
 	return errors.Join(errs...)
 }
 
 // prepared says what was done with an operator's parents and children.
-func prepared(name string, how How, parents, children int) string {
-	text := fmt.Sprintf("%s: parents deleted: %d", name, parents)
+func (l *leaver) prepared(how How) string {
+	text := fmt.Sprintf("%s: parents deleted: %d", l.name(), l.ready)
 	if how.KeepParents {
-		text = fmt.Sprintf("%s: parents released: %d", name, parents)
+		text = fmt.Sprintf("%s: parents released: %d", l.name(), l.ready)
 	}
 	if how.KeepChildren {
-		text += fmt.Sprintf(", children that are nobody's now: %d", children)
+		text += fmt.Sprintf(", children that are nobody's now: %d", l.freed)
 	}
 	return text
 }
@@ -94,34 +136,57 @@ func (s *Survey) has(uid types.UID) bool {
 	return slices.ContainsFunc(s.Parents, func(p Remnant) bool { return p.UID == uid })
 }
 
-// prepareParent is Prepare for one parent, and returns how many of its children are
-// nobody's now.
-func (o Operator) prepareParent(ctx context.Context, parent *resource.Resource, children []child, how How, alone bool) (freed int, err error) {
-	if (how.KeepParents || !alone) && !parent.IsDeleting() {
-		if err := o.change(ctx, o.Settings.Types.Parent, parent, func(live *resource.Resource) ([]byte, error) { return o.pausePatch(live, how.KeepParents) }); err != nil {
-			return 0, err
+// prepareParent is Prepare for one parent of an operator.
+func (p *preparation) prepareParent(ctx context.Context, l *leaver, parent *resource.Resource) error {
+	if !l.Settings.Selects(parent) && !parent.IsDeleting() {
+		return l.change(ctx, l.Settings.Types.Parent, parent, l.releasePatch)
+	}
+	if p.how.KeepParents {
+		return p.letGo(ctx, l, parent)
+	}
+	for _, other := range p.leavers {
+		if !other.sharesParents(l.Operator) {
+			continue
+		}
+		if other.unknown {
+			return fmt.Errorf("%s: not deleted, since it isn't known what children of operator %s it has", object.RefOf(parent), other.name())
+		}
+		if err := p.letGo(ctx, other, parent); err != nil {
+			return err
 		}
 	}
-	if !how.KeepChildren {
-		return 0, nil
+	return l.delete(ctx, object.RefOf(parent), parent.UID())
+}
+
+// letGo makes a parent's children of one operator nobody's, if they are to stay. The parent is paused first if
+// it stays, too, or if the operator may work.
+func (p *preparation) letGo(ctx context.Context, l *leaver, parent *resource.Resource) error {
+	if (p.how.KeepParents || !p.alone) && !parent.IsDeleting() {
+		pause := func(live *resource.Resource) ([]byte, error) { return l.pausePatch(live, p.how.KeepParents) }
+		if err := l.change(ctx, l.Settings.Types.Parent, parent, pause); err != nil {
+			return err
+		}
 	}
-	for again := true; again; again = !alone && len(children) > 0 {
+	if !p.how.KeepChildren {
+		return nil
+	}
+	children := l.children[parent.UID()]
+	for again := true; again; again = !p.alone && len(children) > 0 {
 		for _, c := range children {
-			if err := o.free(ctx, c); err != nil {
-				return freed, err
+			if err := l.free(ctx, c); err != nil {
+				return err
 			}
-			freed++
+			l.freed++
 		}
-		if !alone {
-			if children, err = o.children(ctx, parent); err != nil {
-				return freed, err
+		if !p.alone {
+			var err error
+			if children, err = l.Operator.children(ctx, parent); err != nil {
+				return err
 			}
 		}
 	}
-	if how.KeepParents {
-		return freed, nil
-	}
-	return freed, o.delete(ctx, object.RefOf(parent), parent.UID())
+	delete(l.children, parent.UID()) // another operator may have the parent, too
+	return nil
 }
 
 // pausePatch returns the patch that pauses a parent, unless somebody else has, and takes
@@ -213,9 +278,9 @@ func (o Operator) delete(ctx context.Context, ref object.Ref, uid types.UID) err
 func Resume(ctx context.Context, operators []Operator) error {
 	var errs []error
 	for _, o := range operators {
-		parents, err := o.parents(ctx)
+		own, others, err := o.parents(ctx)
 		errs = append(errs, err)
-		for _, parent := range parents {
+		for _, parent := range slices.Concat(own, others) { // one may have been paused before it left the ParentSelector
 			if o.isPaused(parent) {
 				errs = append(errs, o.change(ctx, o.Settings.Types.Parent, parent, o.resumePatch))
 			}

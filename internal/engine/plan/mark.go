@@ -183,3 +183,29 @@ func MarkedElsewhere(s *catalog.Settings, live *resource.Resource) bool {
 	}
 	return false
 }
+
+// OperatorsElsewhere returns the names of the operators with other Domains whose labels
+// an object carries.
+func OperatorsElsewhere(s *catalog.Settings, live *resource.Resource) []string {
+	var names []string
+	for name := range live.Labels() {
+		domain, ok := strings.CutSuffix(name, "/parent-uid")
+		if !ok || name == s.Config.TrackingLabel {
+			continue
+		}
+		if other, ok := live.Label(domain + "/operator"); ok {
+			names = append(names, other)
+		}
+	}
+	return names
+}
+
+// LacksLabels says whether an object is a child of the parent from which somebody has taken labels, as far as
+// its metadata tell: it carries the operator's mark or ownership label, and nobody else's.
+func LacksLabels(s *catalog.Settings, parent, res *resource.Resource) bool {
+	tracked, _ := res.Label(s.Config.TrackingLabel)
+	owned, _ := res.Label(s.Config.OwnershipLabel)
+	_, foreign := ForeignMark(s, res)
+	return object.Controls(parent, res) && !foreign && len(OperatorsElsewhere(s, res)) == 0 &&
+		(tracked == "" || tracked == string(parent.UID())) && (owned == s.Config.Name || owned == "" && Marked(s, res))
+}

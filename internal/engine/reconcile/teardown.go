@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -57,7 +56,7 @@ func (p *pass) strippedOfLabels(ctx context.Context) (found []*resource.Resource
 		known[child.UID()] = struct{}{}
 	}
 	note := func(res *resource.Resource) {
-		if _, twice := known[res.UID()]; !twice && !res.IsDeleting() && apply.LacksLabels(p.Settings, p.parent, res) {
+		if _, twice := known[res.UID()]; !twice && !res.IsDeleting() && plan.LacksLabels(p.Settings, p.parent, res) {
 			known[res.UID()] = struct{}{}
 			found = append(found, res)
 		}
