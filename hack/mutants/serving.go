@@ -48,7 +48,7 @@ func inServing() []mutant {
 		unit("children without labels are let go, too", "manager", "leave/prepare.go",
 			"slices.Concat(children, stripped)", "slices.Concat(children, stripped[:0])"),
 		unit("what a released parent has kept isn't waited for", "manager", "leave/delete.go",
-			"		if !created[c.parent] && !c.of(others) {", "		if !created[c.parent] {"),
+			"		if !created[c.parent] && !c.of(others) {", "		if !created[c.parent] && (true || !c.of(others)) {"),
 		unit("what others have made of a former type stays", "reconcile", "reconcile/former.go",
 			"		if e.Shard.Owns(parent) && res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) && !res.IsDeleting() {", "		if true {"),
 		unit("what was orphaned of a former type stays", "reconcile", "reconcile/former.go",

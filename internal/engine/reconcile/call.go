@@ -119,7 +119,8 @@ func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(conte
 			*a = answer[R]{err: &HandlerError{Method: name, Err: fmt.Errorf("panic: %v", v), Stack: stack}}
 		}
 	}()
-	resp, err := do(ctx, p.req)
+	req := *p.req // the handler may set fields of its own
+	resp, err := do(ctx, &req)
 	switch {
 	case err != nil:
 		*a = answer[R]{resp, &HandlerError{Method: name, Err: err}}

@@ -205,8 +205,8 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 	case apierrors.IsNotFound(err): // an object that existed for a moment
 	case err != nil:
 		return false, fmt.Errorf("%s: read: %w", a.Ref, err)
-	case !ok && !object.Controls(p.parent, live):
-		return false, nil // a foreign object; the pass waits for its name
+	case !ok && !apply.IsChild(p.Settings, p.parent, live):
+		return false, nil // no object that the store would hold; the pass waits for its name
 	case a.Live != nil && a.Live.ResourceVersion() == live.ResourceVersion():
 		return false, nil // unchanged; the pass waits for its end
 	default:
