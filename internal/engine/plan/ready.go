@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -138,9 +139,9 @@ func (s Standing) conditions(own [keptConditions]stated) (out [keptConditions]st
 	}
 	switch {
 	case own[atStalled].status == "True":
-		out[atReady] = stated{"False", own[atStalled].reason, "stalled: " + own[atStalled].message}
+		out[atReady] = readyBeside(atStalled, own[atStalled])
 	case own[atReconciling].status == "True":
-		out[atReady] = stated{"False", own[atReconciling].reason, "reconciling: " + own[atReconciling].message}
+		out[atReady] = readyBeside(atReconciling, own[atReconciling])
 	case own[atReady].status != "":
 		out[atReady] = own[atReady]
 	default:
@@ -149,17 +150,27 @@ func (s Standing) conditions(own [keptConditions]stated) (out [keptConditions]st
 	return out
 }
 
+// readyBeside returns what Ready says where nothing is in the engine's way, and the handler says that something is:
+// its condition at i is True.
+func readyBeside(i int, handlers stated) stated {
+	return stated{"False", handlers.reason, strings.ToLower(keptName(i)) + ": " + handlers.message}
+}
+
 // ownConditions returns what the conditions of a handler's status say that the engine keeps.
 // Many handlers start from the present status. So what the engine has written there itself,
 // and is returned as it was, isn't the handler's. The engine's own Ready says the same as
-// Reconciling or Stalled does. One that it has from the handler says more, or is beside none
-// of these.
+// its Reconciling or Stalled does, or what readyBeside makes of the handler's. One that it has from the
+// handler says more, or is beside none of these.
 func ownConditions(status, live any) (own [keptConditions]stated) {
 	was := statedIn(live)
 	var engines [keptConditions]bool
 	for _, i := range []int{atReconciling, atStalled} {
-		if was[i].status == "True" && was[atReady] == (stated{"False", was[i].reason, was[i].message}) {
+		switch {
+		case was[i].status != "True":
+		case was[atReady] == stated{"False", was[i].reason, was[i].message}:
 			engines[i], engines[atReady] = true, true
+		case was[atReady] == readyBeside(i, was[i]):
+			engines[atReady] = true
 		}
 	}
 	own = statedIn(status)

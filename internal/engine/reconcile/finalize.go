@@ -120,8 +120,11 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	case nothing:
 		return p.letGo(ctx) // an earlier build may have left a finalizer
 	}
-	if known, err := p.refer(ctx); !known {
-		return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
+	calls := p.Finalizes && !p.memory.Finalized()
+	if calls { // else nobody is shown related objects, whatever is wrong with them
+		if known, err := p.refer(ctx); !known {
+			return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
+		}
 	}
 	if current, err := p.showUnlabelled(ctx); err != nil {
 		return schedule.Outcome{Err: true}, err
@@ -131,7 +134,7 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	if p.lineages != nil {
 		p.findPrompt()
 	}
-	if !p.Finalizes || p.memory.Finalized() {
+	if !calls {
 		return p.tearDown(ctx)
 	}
 	resp, err := p.callFinalize(ctx)

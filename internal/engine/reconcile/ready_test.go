@@ -551,3 +551,51 @@ func readyAtRandom(t *testing.T, random *rand.Rand) {
 	require.Empty(t, watch.wrongs)
 	r.Stop()
 }
+
+// TestReady_HandlersOwnEnds: a handler that starts from the present status says that it is stalled, and later
+// that it isn't. What the engine had made of that in Ready isn't taken for the handler's.
+func TestReady_HandlersOwnEnds(t *testing.T) {
+	for _, which := range []string{"Stalled", "Reconciling"} {
+		for how, end := range map[string]func(list []any) []any{
+			"False": func(list []any) []any { return withCondition(list, condition(which, "False", "Licensed", "")) },
+			"Removed": func(list []any) []any {
+				return slices.DeleteFunc(slices.Clone(list), func(c any) bool {
+					fields, _ := c.(map[string]any)
+					return fields["type"] == which
+				})
+			},
+		} {
+			t.Run(which+"/"+how, func(t *testing.T) {
+				rig.Bubble(t, func(t *testing.T) {
+					cfg := rig.Config()
+					cfg.ReadyCondition = true
+					r := rig.Start(t, rig.Server(), cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+						field, _ := req.Parent.Field("status", "conditions")
+						list, _ := field.([]any)
+						value, _ := req.Parent.Field("spec", "value")
+						if value == "bad" {
+							list = withCondition(list, condition(which, "True", "NoLicence", "buy one"))
+						} else {
+							list = end(list)
+						}
+						return &handler.SyncResponse{Status: map[string]any{"conditions": list}, Children: []any{rig.Copied(req.Parent.Name(), value)}}, nil
+					}))
+					r.Create("a", "good")
+					for range 2 {
+						r.SetSpec("a", "bad")
+						rig.Elapse(time.Minute)
+						says, reason, message := stands(t, r, "a")
+						require.NotEqual(t, isReady, says)
+						require.Equal(t, "NoLicence", reason)
+						require.Equal(t, strings.ToLower(which)+": buy one", message)
+						r.SetSpec("a", "good")
+						rig.Elapse(time.Minute)
+						says, _, _ = stands(t, r, "a")
+						require.Equal(t, isReady, says)
+					}
+					r.Stop()
+				})
+			})
+		}
+	}
+}

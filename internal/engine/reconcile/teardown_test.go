@@ -389,3 +389,71 @@ func TestTeardown_Plan(t *testing.T) {
 		})
 	}
 }
+
+// TestTeardown_WithoutRelated: where no Finalize is called, or none any more, nobody is shown what the parent refers
+// to. So whatever is wrong with that doesn't keep the parent.
+func TestTeardown_WithoutRelated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change    func(cfg *config.Operator)
+		finalizes bool
+	}{
+		"Ordered":   {change: func(cfg *config.Operator) { cfg.Teardown = config.TeardownOrdered }},
+		"Retain":    {change: func(cfg *config.Operator) { cfg.Children[0].Retain = true }},
+		"Finalized": {change: func(cfg *config.Operator) { cfg.Teardown = config.TeardownOrdered }, finalizes: true},
+	} {
+		for how, wrong := range map[string]func(r *rig.Rig, server *fakeapi.Server){
+			"Invalid": func(r *rig.Rig, _ *fakeapi.Server) { r.SetSpec("a", "not/a/name") },
+			"Fails":   func(r *rig.Rig, _ *fakeapi.Server) { r.SetSpec("a", "fails") },
+			"Forbidden": func(r *rig.Rig, server *fakeapi.Server) {
+				server.SetHooks(fakeapi.Hooks{Before: func(q fakeapi.Request) error {
+					if q.Type == k8s.Secret {
+						return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no"))
+					}
+					return nil
+				}})
+				r.SetSpec("a", "two")
+			},
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				rig.Bubble(t, func(t *testing.T) {
+					server, cfg := rig.Server(), relating()
+					tc.change(&cfg)
+					relate := func(parent *resource.Resource) ([]handler.Ref, error) {
+						value, _ := parent.Field("spec", "value")
+						if value == "fails" {
+							return nil, errors.New("can't be parsed")
+						}
+						return nil, nil
+					}
+					h := handler.Handler(&reader{relate: relate})
+					if tc.finalizes {
+						h = handler.Funcs{SyncFunc: rig.Copier, RelateFunc: relate, FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+							return &handler.FinalizeResponse{Finalized: true}, nil
+						}}
+					}
+					r := rig.Start(t, server, cfg, h)
+					r.Create("a", "one")
+					rig.Elapse(time.Second)
+					if tc.finalizes { // once it is finalized, a child's end is awaited, and only then is the reference wrong
+						_, err := server.Change(k8s.ConfigMap, rig.Key("a"), func(o map[string]any) { metaOf(o)["finalizers"] = []any{"theirs.example.com/x"} })
+						require.NoError(t, err)
+						require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+						rig.Elapse(time.Second)
+						require.True(t, r.Get(k8s.ConfigMap, "a").IsDeleting())
+					}
+					wrong(r, server)
+					rig.Elapse(time.Minute)
+					if tc.finalizes {
+						r.Change(k8s.ConfigMap, "a", func(o map[string]any) { delete(metaOf(o), "finalizers") })
+					} else {
+						require.NotEmpty(t, r.Errors("a"), "there is something wrong")
+						require.NoError(t, server.Delete(sample.ParentType(), rig.Key("a")))
+					}
+					rig.Elapse(time.Minute)
+					require.Nil(t, r.Get(sample.ParentType(), "a"))
+					r.Stop()
+				})
+			})
+		}
+	}
+}
