@@ -72,7 +72,7 @@ func inReadiness() []mutant {
 		unit("a parent that orphans its children keeps them", "reconcile", "plan/teardown.go",
 			"	return slices.Contains(parent.Finalizers(), metav1.FinalizerOrphanDependents)\n", "	return slices.Contains(parent.Finalizers()[:0], metav1.FinalizerOrphanDependents)\n"),
 		unit("Finalize isn't called again once it is done", "reconcile", "reconcile/finalize.go",
-			"!p.Finalizes || p.memory.Finalized()", "!p.Finalizes"),
+			"p.Finalizes && !p.memory.Finalized()", "p.Finalizes"),
 		unit("a parent is held for the sake of its children", "reconcile", "catalog/settings.go",
 			"	case s.Holds && !has:", "	case s.Finalizes && !has:"),
 		unit("a dry run lets no parent go", "reconcile", "reconcile/teardown.go",

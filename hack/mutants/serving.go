@@ -42,7 +42,7 @@ func inServing() []mutant {
 		unit("a parent whose children aren't known isn't deleted", "manager", "leave/prepare.go",
 			"		if other.unknown {\n", "		if false {\n"),
 		unit("the children of every operator are let go before their parent is deleted", "manager", "leave/prepare.go",
-			"		if !other.sharesParents(l.Operator) {\n", "		if other != l {\n"),
+			"return !other.sharesParents(l.Operator) })", "return other != l })"),
 		unit("a parent that has left the ParentSelector isn't deleted", "manager", "leave/prepare.go",
 			"	if !l.Settings.Selects(parent) && !parent.IsDeleting() {\n", "	if false {\n"),
 		unit("children without labels are let go, too", "manager", "leave/prepare.go",

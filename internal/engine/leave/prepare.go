@@ -144,13 +144,13 @@ func (p *preparation) prepareParent(ctx context.Context, l *leaver, parent *reso
 	if p.how.KeepParents {
 		return p.letGo(ctx, l, parent)
 	}
-	for _, other := range p.leavers {
-		if !other.sharesParents(l.Operator) {
-			continue
-		}
+	sharing := slices.DeleteFunc(slices.Clone(p.leavers), func(other *leaver) bool { return !other.sharesParents(l.Operator) })
+	for _, other := range sharing {
 		if other.unknown {
 			return fmt.Errorf("%s: not deleted, since it isn't known what children of operator %s it has", object.RefOf(parent), other.name())
 		}
+	}
+	for _, other := range sharing {
 		if err := p.letGo(ctx, other, parent); err != nil {
 			return err
 		}

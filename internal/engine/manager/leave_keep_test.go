@@ -127,10 +127,11 @@ func TestLeave_KeepChildrenOfShards(t *testing.T) {
 }
 
 // TestLeave_KeepChildrenOfTwo: two operators have the same parents. A parent goes once the children of both are
-// let go, and stays if those of one can't be.
+// let go, and stays if those of one can't be, or aren't known.
 func TestLeave_KeepChildrenOfTwo(t *testing.T) {
-	for name, tc := range map[string]struct{ runs, refused bool }{
+	for name, tc := range map[string]struct{ runs, refused, unlisted bool }{
 		"Running": {runs: true}, "Stopped": {}, "RunningRefused": {runs: true, refused: true}, "StoppedRefused": {refused: true},
+		"RunningUnlisted": {runs: true, unlisted: true}, "StoppedUnlisted": {unlisted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
@@ -165,22 +166,32 @@ func TestLeave_KeepChildrenOfTwo(t *testing.T) {
 					cancel()
 					require.NoError(t, <-ended)
 				}
+				lists := 0 // two for the survey, then three for each operator
 				server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
-					if tc.refused && r.UserAgent == "uninstall" && r.Writes() && r.Type == k8s.ConfigMap && r.Key.Name == "two-b" {
+					if r.UserAgent != "uninstall" || r.Type != k8s.ConfigMap {
+						return nil
+					}
+					if r.Verb == "list" {
+						lists++
+					}
+					if tc.refused && r.Writes() && r.Key.Name == "two-b" || tc.unlisted && r.Verb == "list" && lists == 6 {
 						return apierrors.NewInternalError(errors.New("not now"))
 					}
 					return nil
 				}})
 				_, err := of("uninstall").Leave(t.Context(), leave.How{KeepChildren: true, Drain: time.Minute}, func(*leave.Departure) bool { return true }, func(string) {})
-				require.Equal(t, tc.refused, err != nil, "%v", err)
+				require.Equal(t, tc.refused || tc.unlisted, err != nil, "%v", err)
 				rig.Elapse(time.Minute)
 				if tc.runs {
 					cancel()
 					require.NoError(t, <-ended)
 				}
 				require.Len(t, server.List(k8s.ConfigMap), 6)
-				require.Equal(t, tc.refused, server.Get(sample.ParentType(), rig.Key("b")) != nil)
-				require.Nil(t, server.Get(sample.ParentType(), rig.Key("a")))
+				require.Equal(t, tc.refused || tc.unlisted, server.Get(sample.ParentType(), rig.Key("b")) != nil)
+				require.Equal(t, tc.unlisted, server.Get(sample.ParentType(), rig.Key("a")) != nil)
+				if tc.unlisted {
+					require.NotEmpty(t, server.Get(k8s.ConfigMap, rig.Key("one-a")).OwnerReferences(), "nothing is let go in vain")
+				}
 			})
 		})
 	}
