@@ -149,7 +149,7 @@ func TestNotes(t *testing.T) {
 		readOnly, supposed bool
 		want               string
 	}{
-		"Webhook":  {"which takes no dry run", false, false, "1 change unsure: the dry run"},
+		"Webhook":  {"which takes no dry run", false, false, "1 change unsure: no dry run"},
 		"ReadOnly": {"by the flag", true, false, "Read only: the API server wasn't asked what it would make of the changes."},
 		"Files":    {"nor of the parents", true, true, "The parents are neither defaulted nor admitted"},
 	} {

@@ -85,7 +85,7 @@ func (r *Report) notes() []string {
 	case r.ReadOnly:
 		out = append(out, "Read only: the API server wasn't asked what it would make of the changes. They may be refused, or be none.")
 	case unsure > 0:
-		out = append(out, Counted(unsure, "change")+" unsure: the dry run that tells what becomes of it couldn't be made.")
+		out = append(out, Counted(unsure, "change")+" unsure: no dry run could tell what becomes of it.")
 	}
 	return out
 }

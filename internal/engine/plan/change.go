@@ -29,6 +29,50 @@ type Change struct {
 	Unsure bool          // no dry run could tell what becomes of the change
 }
 
+// DoubtRivals marks as unsure what can't be known because several parents would create the same object: those
+// creations, of which one succeeds, and the deletions in the object's namespace for the same parents, which a creation
+// that is refused holds back. Each parent is planned as if it were alone.
+func DoubtRivals(changes []Change) {
+	type object struct {
+		of   resource.Type
+		name types.NamespacedName
+	}
+	type deletions struct {
+		parent    types.NamespacedName
+		namespace string
+	}
+	makers := map[object]types.NamespacedName{}
+	rivals := map[object]struct{}{}
+	for i := range changes {
+		c := &changes[i]
+		if c.Verb != string(VerbCreate) {
+			continue
+		}
+		o := object{c.Type, c.Object}
+		if maker, ok := makers[o]; ok && maker != c.Parent {
+			rivals[o] = struct{}{}
+		}
+		makers[o] = c.Parent
+	}
+	if len(rivals) == 0 {
+		return
+	}
+	held := map[deletions]struct{}{}
+	for i := range changes {
+		c := &changes[i]
+		if _, ok := rivals[object{c.Type, c.Object}]; ok && c.Verb == string(VerbCreate) {
+			c.Unsure = true
+			held[deletions{c.Parent, c.Object.Namespace}] = struct{}{}
+		}
+	}
+	for i := range changes {
+		c := &changes[i]
+		if _, ok := held[deletions{c.Parent, c.Object.Namespace}]; ok && c.Verb == string(VerbDelete) {
+			c.Unsure = true
+		}
+	}
+}
+
 // A FieldChange is one field of an object that would change. runner.FieldChange is
 // its public twin.
 type FieldChange struct {

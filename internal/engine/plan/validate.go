@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -18,6 +19,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // A childHeader holds the fields of a child that validation reads.
@@ -119,7 +121,7 @@ func validate(s *catalog.Settings, parent *resource.Resource, head *childHeader)
 	if err := placeNamespace(parent, k, &m.Namespace); err != nil {
 		return nil, child(fmt.Errorf("metadata.namespace: %w", err))
 	}
-	if err := checkLabels(s, parent, m.Labels); err != nil {
+	if err := checkLabels(s, parent, m.Labels, t == k8s.Secret); err != nil {
 		return nil, child(err)
 	}
 	for _, ref := range m.OwnerReferences {
@@ -185,11 +187,12 @@ func placeNamespace(parent *resource.Resource, k *catalog.Kind, namespace *strin
 }
 
 // checkLabels checks the labels of a child. The engine's own labels may be there
-// only with the values that the engine gives them.
-func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[string]*string) error {
+// only with the values that the engine gives them. secret says that the child is a Secret, of which no value is
+// told: labels are made from the same source as its data.
+func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[string]*string, secret bool) error {
 	for _, own := range [...]struct{ label, value string }{{s.Config.TrackingLabel, string(parent.UID())}, {s.Config.OwnershipLabel, s.Config.Name}} {
 		if got := labels[own.label]; got != nil && *got != own.value {
-			return fmt.Errorf("metadata.labels[%q]: %q is the engine's to set; leave it out", own.label, *got)
+			return fmt.Errorf("metadata.labels[%q]: %s is the engine's to set; leave it out", own.label, told(*got, secret))
 		}
 	}
 	var odd []string
@@ -201,18 +204,26 @@ func checkLabels(s *catalog.Settings, parent *resource.Resource, labels map[stri
 	slices.Sort(odd)
 	var errs []error
 	for _, key := range odd {
-		errs = append(errs, checkLabel(key, *labels[key]))
+		errs = append(errs, checkLabel(key, *labels[key], secret))
 	}
 	return utilerrors.NewAggregate(errs)
 }
 
-// checkLabel says what is wrong with a label, nil if nothing is.
-func checkLabel(key, value string) error {
+// told returns a label's value for an error, unless it is that of a Secret.
+func told(value string, secret bool) string {
+	if secret {
+		return "the value"
+	}
+	return strconv.Quote(value)
+}
+
+// checkLabel says what is wrong with a label, of a Secret perhaps, nil if nothing is.
+func checkLabel(key, value string, secret bool) error {
 	if msgs := content.IsLabelKey(key); len(msgs) > 0 {
 		return fmt.Errorf("metadata.labels[%q]: the key: %s", key, msgs[0])
 	}
 	if msgs := content.IsLabelValue(value); len(msgs) > 0 {
-		return fmt.Errorf("metadata.labels[%q]: %q: %s", key, value, msgs[0])
+		return fmt.Errorf("metadata.labels[%q]: %s: %s", key, told(value, secret), msgs[0])
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestIsPlainLabel(t *testing.T) {
 			require.Equal(t, tc.want, isPlainLabel(tc.key, tc.value), tc.reason)
 			errs := metavalidation.ValidateLabels(map[string]string{tc.key: tc.value}, nil)
 			require.Equal(t, tc.want, len(errs) == 0, "as apimachinery says")
-			if err := checkLabel(tc.key, tc.value); tc.want {
+			if err := checkLabel(tc.key, tc.value, false); tc.want {
 				require.NoError(t, err)
 			} else {
 				require.ErrorContains(t, err, fmt.Sprintf("metadata.labels[%q]: ", tc.key), "which label it is")
@@ -62,7 +62,7 @@ func FuzzIsPlainLabel(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key, value string) {
 		valid := len(metavalidation.ValidateLabels(map[string]string{key: value}, nil)) == 0
 		require.True(t, valid || !isPlainLabel(key, value))
-		require.Equal(t, valid, checkLabel(key, value) == nil)
+		require.Equal(t, valid, checkLabel(key, value, false) == nil)
 	})
 }
 
@@ -76,5 +76,17 @@ func TestDesire_Labels(t *testing.T) {
 		_, err := Desire(s, parent, []any{child}, &ParentMemory{})
 		require.Regexp(t, `metadata.labels\["a"\]: "-": .*metadata.labels\["b"\]: "not this": .*metadata.labels\["c/d/e"\]: the key: .*metadata.labels\["odd"\]: "ä": `, err.Error())
 		require.NotContains(t, err.Error(), "good")
+	}
+}
+
+// What is wrong with a Secret's labels is said without their values.
+func TestDesire_LabelsOfSecret(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.Secret, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	for key, want := range map[string]string{"a": `metadata.labels["a"]: the value: `, s.Config.OwnershipLabel: "the value is the engine's to set"} {
+		child := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "s", "labels": map[string]any{key: "s3cret!"}}}
+		_, err := Desire(s, parent, []any{child}, &ParentMemory{})
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "s3cret")
 	}
 }

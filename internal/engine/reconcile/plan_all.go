@@ -34,7 +34,9 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 	}
 	changes, errs := make([][]plan.Change, len(parents)), make([]error, len(parents))
 	e.each(len(parents), func(i int) { changes[i], errs[i] = e.planParent(ctx, parents[i]) })
-	return slices.Concat(changes...), errors.Join(errs...)
+	all := slices.Concat(changes...)
+	plan.DoubtRivals(all)
+	return all, errors.Join(errs...)
 }
 
 // PlanEach is PlanAll for who doesn't wait for the last parent: found is called for each parent once it is

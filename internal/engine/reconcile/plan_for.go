@@ -71,7 +71,9 @@ func (e *Engine) PlanFor(ctx context.Context, edited []plan.Edited) ([]plan.Chan
 			errs[i] = fmt.Errorf("%s: %s: %w", edited[i].Source, &edited[i], err)
 		}
 	})
-	return slices.Concat(changes...), errors.Join(errs...)
+	all := slices.Concat(changes...)
+	plan.DoubtRivals(all)
+	return all, errors.Join(errs...)
 }
 
 // planEdited plans a parent as it would be, and plans it anew if the parent or a child

@@ -54,6 +54,9 @@ func (p *pass) desireStatus(status any) (*desiredStatus, error) {
 		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
 	}
 	want := &desiredStatus{value: jsonvalue.NullFree(wrapped["status"])}
+	if want.value == nil {
+		return nil, nil // it is null in JSON alone
+	}
 	if err := plan.CheckConditions(want.value); err != nil {
 		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
 	}
