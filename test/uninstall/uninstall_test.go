@@ -266,3 +266,25 @@ func TestUninstall_Forbidden(t *testing.T) {
 	require.Empty(t, s.all()[0].GetAnnotations())
 	stop(t, operator)
 }
+
+// TestUninstall_Shards: shards share their leases, so that nothing can be let go beside them. Nothing is deleted then.
+// Once they are gone, all is done.
+func TestUninstall_Shards(t *testing.T) {
+	s := newStage(t, "leaver")
+	p := s.start("run", "--shards=2", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	p.Says("msg=leading")
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		s.create(name, nil)
+	}
+	code, said := s.uninstall("--yes", "--keep-children")
+	require.Equal(t, 1, code, said)
+	require.Contains(t, said, "scale the deployed operator to zero first")
+	require.Len(t, s.all(), 3)
+	require.Len(t, s.children(names...), 3)
+	stop(t, p)
+	code, said = s.uninstall("--yes", "--keep-children", "--finalize")
+	require.Zero(t, code, said)
+	require.Empty(t, s.all())
+	require.Len(t, s.children(names...), 3, "they stay")
+}
