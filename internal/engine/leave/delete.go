@@ -161,8 +161,9 @@ func (d *draining) left(ctx context.Context) (Left, error) {
 		return out, nil
 	}
 	children, err := d.children(ctx, nil)
+	kept := byUID(others)
 	for _, c := range children {
-		if !created[c.parent] && !c.of(others) { // also of parents that are gone since an earlier try
+		if !created[c.parent] && kept[c.parent] == nil { // also of parents that are gone since an earlier try
 			out.Children = append(out.Children, remnantOf(c.object))
 		}
 	}

@@ -39,8 +39,9 @@ func Look(ctx context.Context, operators []Operator) ([]Survey, error) {
 		for _, p := range parents {
 			s.Parents = append(s.Parents, o.remnant(p))
 		}
+		kept := byUID(others)
 		for _, c := range children {
-			if !c.of(others) {
+			if kept[c.parent] == nil {
 				s.Children = append(s.Children, remnantOf(c.object))
 			}
 		}
@@ -59,7 +60,7 @@ func (o Operator) remnant(parent *resource.Resource) Remnant {
 // parents returns the metadata of the parents that the operator serves, and of those with
 // a finalizer of it, by namespace and name. others are those of the type that are nothing of the operator's any more.
 func (o Operator) parents(ctx context.Context) (own, others []*resource.Resource, err error) {
-	err = o.each(ctx, o.Settings.Types.Parent, "", func(res *resource.Resource) {
+	err = o.each(ctx, o.Settings.Types.Parent, []string{""}, func(res *resource.Resource) {
 		if o.Settings.Selects(res) || o.holds(res) {
 			own = append(own, res)
 		} else {
@@ -69,9 +70,13 @@ func (o Operator) parents(ctx context.Context) (own, others []*resource.Resource
 	return own, others, err
 }
 
-// of says whether the parent of a child is one of these.
-func (c child) of(parents []*resource.Resource) bool {
-	return slices.ContainsFunc(parents, func(p *resource.Resource) bool { return p.UID() == c.parent })
+// byUID returns objects by their UIDs.
+func byUID(objects []*resource.Resource) map[types.UID]*resource.Resource {
+	out := make(map[types.UID]*resource.Resource, len(objects))
+	for _, res := range objects {
+		out[res.UID()] = res
+	}
+	return out
 }
 
 // A child is an object of which a parent of the operator is the controller, and that has
@@ -95,7 +100,7 @@ func (o Operator) children(ctx context.Context, parent *resource.Resource) ([]ch
 		if k.Unserved {
 			continue
 		}
-		err := o.each(ctx, k, selector, func(res *resource.Resource) {
+		err := o.each(ctx, k, []string{selector}, func(res *resource.Resource) {
 			tracked, _ := res.Label(o.Settings.Config.TrackingLabel)
 			if res.IsControlledBy(group, types.UID(tracked)) {
 				out = append(out, child{k, res, types.UID(tracked)})
@@ -111,43 +116,38 @@ func (o Operator) children(ctx context.Context, parent *resource.Resource) ([]ch
 // stripped returns the children of these parents from which somebody has taken labels, so that
 // children doesn't find them.
 func (o Operator) stripped(ctx context.Context, parents []*resource.Resource) ([]child, error) {
-	byUID := make(map[types.UID]*resource.Resource, len(parents))
-	for _, p := range parents {
-		byUID[p.UID()] = p
+	if len(parents) == 0 {
+		return nil, nil
 	}
-	found := map[types.UID]struct{}{} // what lacks both labels is listed twice
+	of := byUID(parents)
 	var out []child
 	for _, k := range slices.Concat(o.Settings.Types.Children, o.Settings.Types.Former) {
-		if k.Unserved || len(parents) == 0 {
+		if k.Unserved {
 			continue
 		}
-		for _, label := range []string{o.Settings.Config.TrackingLabel, o.Settings.Config.OwnershipLabel} {
-			err := o.each(ctx, k, "!"+label, func(res *resource.Resource) {
-				controller := object.ControllerOf(res)
-				if controller == nil || byUID[controller.UID] == nil || !plan.LacksLabels(o.Settings, byUID[controller.UID], res) {
-					return
-				}
-				if _, twice := found[res.UID()]; !twice {
-					found[res.UID()] = struct{}{}
-					out = append(out, child{k, res, controller.UID})
-				}
-			})
-			if err != nil {
-				return nil, err
+		err := o.each(ctx, k, []string{"!" + o.Settings.Config.TrackingLabel, "!" + o.Settings.Config.OwnershipLabel}, func(res *resource.Resource) {
+			controller := object.ControllerOf(res)
+			if controller != nil && of[controller.UID] != nil && plan.LacksLabels(o.Settings, of[controller.UID], res) {
+				out = append(out, child{k, res, controller.UID})
 			}
+		})
+		if err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// each calls do for the metadata of each object of a type that matches a selector, in the
+// each calls do for the metadata of each object of a type that matches one of the selectors, in the
 // namespaces of the operator, by namespace and name.
-func (o Operator) each(ctx context.Context, k *catalog.Kind, selector string, do func(*resource.Resource)) error {
+func (o Operator) each(ctx context.Context, k *catalog.Kind, selectors []string, do func(*resource.Resource)) error {
 	found := map[types.UID]*resource.Resource{} // a list that begins anew tells of objects twice
 	for _, namespace := range o.Settings.NamespacesOf(k) {
-		err := o.Client.EachMetadata(ctx, k, namespace, selector, func(res *resource.Resource) { found[res.UID()] = res })
-		if err != nil {
-			return catalog.Forbidden(k, "list", fmt.Errorf("%s: list: %w", k.Type, err))
+		for _, selector := range selectors {
+			err := o.Client.EachMetadata(ctx, k, namespace, selector, func(res *resource.Resource) { found[res.UID()] = res })
+			if err != nil {
+				return catalog.Forbidden(k, "list", fmt.Errorf("%s: list: %w", k.Type, err))
+			}
 		}
 	}
 	sorted := make([]*resource.Resource, 0, len(found))

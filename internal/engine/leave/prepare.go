@@ -33,7 +33,7 @@ const tries = 20
 // tell with a line about each operator. What fails doesn't keep it from the rest: the error
 // joins what went wrong.
 func Prepare(ctx context.Context, operators []Operator, surveys []Survey, how How, alone bool, tell func(string)) error {
-	p := &preparation{how: how, alone: alone}
+	p := &preparation{how: how, alone: alone, deleted: map[types.UID]struct{}{}}
 	var errs []error
 	for i, o := range operators {
 		l := &leaver{Operator: o}
@@ -62,14 +62,15 @@ type preparation struct {
 	how     How
 	alone   bool
 	leavers []*leaver
+	deleted map[types.UID]struct{} // parents
 }
 
 // A leaver is an operator that leaves, and what there is of it.
 type leaver struct {
 	Operator
-	parents  []*resource.Resource  // of the survey, by namespace and name
-	children map[types.UID][]child // of parents, whose children are to stay
-	unknown  bool                  // it couldn't be looked for
+	found   []*resource.Resource  // parents of the survey, by namespace and name
+	keep    map[types.UID][]child // children that are to stay, by their parents
+	unknown bool                  // what there is couldn't be looked for
 
 	ready int // parents that are prepared
 	freed int // children that are nobody's now
@@ -77,25 +78,25 @@ type leaver struct {
 
 // look finds what there is of the operator.
 func (l *leaver) look(ctx context.Context, survey *Survey, how How) error {
-	parents, _, err := l.Operator.parents(ctx)
+	own, _, err := l.parents(ctx)
 	if err != nil {
 		return err
 	}
-	l.parents = slices.DeleteFunc(parents, func(p *resource.Resource) bool { return !survey.has(p.UID()) })
-	l.children = map[types.UID][]child{}
+	l.found = slices.DeleteFunc(own, func(p *resource.Resource) bool { return !survey.has(p.UID()) })
+	l.keep = map[types.UID][]child{}
 	if !how.KeepChildren {
 		return nil
 	}
-	children, err := l.Operator.children(ctx, nil)
+	children, err := l.children(ctx, nil)
 	if err != nil {
 		return err
 	}
-	stripped, err := l.stripped(ctx, l.parents)
+	stripped, err := l.stripped(ctx, l.found)
 	if err != nil {
 		return err
 	}
 	for _, c := range slices.Concat(children, stripped) {
-		l.children[c.parent] = append(l.children[c.parent], c)
+		l.keep[c.parent] = append(l.keep[c.parent], c)
 	}
 	return nil
 }
@@ -106,9 +107,13 @@ func (p *preparation) prepare(ctx context.Context, l *leaver) error {
 		return nil // which is an error already
 	}
 	var errs []error
-	for _, parent := range l.parents {
+	for _, parent := range l.found {
 		if ctx.Err() != nil {
 			break
+		}
+		if !l.Settings.Selects(parent) && !parent.IsDeleting() {
+			errs = append(errs, l.change(ctx, l.Settings.Types.Parent, parent, l.releasePatch))
+			continue
 		}
 		if err := p.prepareParent(ctx, l, parent); err != nil {
 			errs = append(errs, err)
@@ -136,13 +141,13 @@ func (s *Survey) has(uid types.UID) bool {
 	return slices.ContainsFunc(s.Parents, func(p Remnant) bool { return p.UID == uid })
 }
 
-// prepareParent is Prepare for one parent of an operator.
+// prepareParent is Prepare for one parent that an operator serves.
 func (p *preparation) prepareParent(ctx context.Context, l *leaver, parent *resource.Resource) error {
-	if !l.Settings.Selects(parent) && !parent.IsDeleting() {
-		return l.change(ctx, l.Settings.Types.Parent, parent, l.releasePatch)
-	}
 	if p.how.KeepParents {
 		return p.letGo(ctx, l, parent)
+	}
+	if _, done := p.deleted[parent.UID()]; done { // by another operator's turn
+		return nil
 	}
 	sharing := slices.DeleteFunc(slices.Clone(p.leavers), func(other *leaver) bool { return !other.sharesParents(l.Operator) })
 	for _, other := range sharing {
@@ -155,7 +160,11 @@ func (p *preparation) prepareParent(ctx context.Context, l *leaver, parent *reso
 			return err
 		}
 	}
-	return l.delete(ctx, object.RefOf(parent), parent.UID())
+	if err := l.delete(ctx, object.RefOf(parent), parent.UID()); err != nil {
+		return err
+	}
+	p.deleted[parent.UID()] = struct{}{}
+	return nil
 }
 
 // letGo makes a parent's children of one operator nobody's, if they are to stay. The parent is paused first if
@@ -170,7 +179,7 @@ func (p *preparation) letGo(ctx context.Context, l *leaver, parent *resource.Res
 	if !p.how.KeepChildren {
 		return nil
 	}
-	children := l.children[parent.UID()]
+	children := l.keep[parent.UID()]
 	for again := true; again; again = !p.alone && len(children) > 0 {
 		for _, c := range children {
 			if err := l.free(ctx, c); err != nil {
@@ -180,12 +189,11 @@ func (p *preparation) letGo(ctx context.Context, l *leaver, parent *resource.Res
 		}
 		if !p.alone {
 			var err error
-			if children, err = l.Operator.children(ctx, parent); err != nil {
+			if children, err = l.children(ctx, parent); err != nil {
 				return err
 			}
 		}
 	}
-	delete(l.children, parent.UID()) // another operator may have the parent, too
 	return nil
 }
 

@@ -29,11 +29,11 @@ type Change struct {
 	Unsure bool          // no dry run could tell what becomes of the change
 }
 
-// DoubtRivals marks as unsure what can't be known because several parents would create the same object: those
-// creations, of which one succeeds, and the deletions in the object's namespace for the same parents, which a creation
-// that is refused holds back. Each parent is planned as if it were alone.
+// DoubtRivals marks as unsure what can't be known because several parents would make the same object their child:
+// what they would do with it, in which one succeeds, and the deletions in its namespace for the same parents, which a
+// write that is refused holds back. Each parent is planned as if it were alone.
 func DoubtRivals(changes []Change) {
-	type object struct {
+	type child struct {
 		of   resource.Type
 		name types.NamespacedName
 	}
@@ -41,34 +41,29 @@ func DoubtRivals(changes []Change) {
 		parent    types.NamespacedName
 		namespace string
 	}
-	makers := map[object]types.NamespacedName{}
-	rivals := map[object]struct{}{}
-	for i := range changes {
-		c := &changes[i]
-		if c.Verb != string(VerbCreate) {
+	parents := map[child]types.NamespacedName{} // the last one that was seen
+	rivals := map[child]struct{}{}
+	deletes := string(VerbDelete)
+	for _, c := range changes {
+		this := child{c.Type, c.Object}
+		if c.Verb == deletes {
 			continue
 		}
-		o := object{c.Type, c.Object}
-		if maker, ok := makers[o]; ok && maker != c.Parent {
-			rivals[o] = struct{}{}
+		if other, ok := parents[this]; ok && other != c.Parent {
+			rivals[this] = struct{}{}
 		}
-		makers[o] = c.Parent
-	}
-	if len(rivals) == 0 {
-		return
+		parents[this] = c.Parent
 	}
 	held := map[deletions]struct{}{}
-	for i := range changes {
-		c := &changes[i]
-		if _, ok := rivals[object{c.Type, c.Object}]; ok && c.Verb == string(VerbCreate) {
-			c.Unsure = true
+	for i, c := range changes {
+		if _, ok := rivals[child{c.Type, c.Object}]; ok && c.Verb != deletes {
+			changes[i].Unsure = true
 			held[deletions{c.Parent, c.Object.Namespace}] = struct{}{}
 		}
 	}
-	for i := range changes {
-		c := &changes[i]
-		if _, ok := held[deletions{c.Parent, c.Object.Namespace}]; ok && c.Verb == string(VerbDelete) {
-			c.Unsure = true
+	for i, c := range changes {
+		if _, ok := held[deletions{c.Parent, c.Object.Namespace}]; ok && c.Verb == deletes {
+			changes[i].Unsure = true
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/roperator/roperator/handler"
@@ -119,7 +120,8 @@ func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(conte
 			*a = answer[R]{err: &HandlerError{Method: name, Err: fmt.Errorf("panic: %v", v), Stack: stack}}
 		}
 	}()
-	req := *p.req // the handler may set fields of its own
+	req := *p.req // the handler may change what is its own
+	req.LastErrors = slices.Clone(req.LastErrors)
 	resp, err := do(ctx, &req)
 	switch {
 	case err != nil:

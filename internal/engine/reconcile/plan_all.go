@@ -41,7 +41,7 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 
 // PlanEach is PlanAll for who doesn't wait for the last parent: found is called for each parent once it is
 // planned, one at a time and in no order, with what its pass would change or why it would fail. parents is
-// how many there are. If ctx ends, the parents that are left aren't planned, and the error is the context's.
+// how many there are. What becomes of an object that several parents want isn't marked as unsure: see plan.DoubtRivals. If ctx ends, the parents that are left aren't planned, and the error is the context's.
 func (e *Engine) PlanEach(ctx context.Context, found func(parent types.NamespacedName, changes []plan.Change, err error, parents int)) error {
 	parents, err := e.parentsToPlan(ctx)
 	if err != nil {

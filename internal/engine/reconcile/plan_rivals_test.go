@@ -72,3 +72,31 @@ func TestPlan_Rivals(t *testing.T) {
 		require.Len(t, kept, 1, "that of the parent whose creation was refused")
 	})
 }
+
+// TestPlan_RivalsAdopt: the same for an object that is there already, and that each of several parents would adopt.
+func TestPlan_RivalsAdopt(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, cfg := rig.Server(), rig.Config()
+		cfg.Children[0].Adopt = true
+		h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			value, _ := req.Parent.Field("spec", "value")
+			return &handler.SyncResponse{Children: []any{rig.Copied(fmt.Sprint(value), "1")}}, nil
+		})
+		free := rig.Copied("shared", "0")
+		metaOf(free)["namespace"] = "ns"
+		_, err := server.Create(free)
+		require.NoError(t, err)
+		for name, value := range map[string]string{"p1": "shared", "p2": "shared", "p3": "alone"} {
+			rig.CreateParent(t, server, name, value)
+		}
+		changes, err := rig.Plan(server, cfg, h)
+		require.NoError(t, err)
+		unsure := map[string]bool{}
+		for _, c := range changes {
+			if c.Type == k8s.ConfigMap {
+				unsure[c.Parent.Name+": "+c.Verb+" "+c.Object.Name] = c.Unsure
+			}
+		}
+		require.Equal(t, map[string]bool{"p1: update shared": true, "p2: update shared": true, "p3: create alone": false}, unsure)
+	})
+}
