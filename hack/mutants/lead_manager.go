@@ -4,6 +4,12 @@ package main
 // catalog, and of what is told.
 func inLeadAndManager() []mutant {
 	return []mutant{
+		unit("a right to the Lease that is gone for a moment ends nobody", "lead", "lead/rights.go",
+			"	if r.given[request] {\n", "	if false {\n"),
+		unit("a right to the Lease that was never given ends the process", "lead", "lead/rights.go",
+			" || again && r.allowed > before.allowed\n", "\n"),
+		unit("all rights may be gone when the Lease would be taken", "lead", "lead/rights.go",
+			"r.allowed == 0 || again && r.allowed > before.allowed\n", "true\n"),
 		unit("a lease counts from when its request began", "lead", "lead/lease.go",
 			"l.mu.renewed, l.mu.ever = begin, true", "l.mu.renewed, l.mu.ever = time.Now(), true"),
 		unit("the lease isn't held while something still runs", "manager", "lead/election.go",

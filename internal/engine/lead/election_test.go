@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/transport"
 
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -119,6 +120,76 @@ func TestRun_Forbidden(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, fatal, "Lease ns/op: get: leases \"op\" is forbidden")
 	})
+}
+
+// A right that a waiting replica had, or may have, and that is gone for a moment doesn't end
+// it. One that it was never given does.
+func TestRun_RightsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		forbid func() func(verb string, at time.Duration) bool // whether a request of the replica is forbidden; the holder ends after a minute
+		fatal  string
+	}{
+		"Waiting": {"it has read the Lease before, each time", func() func(string, time.Duration) bool {
+			return func(_ string, at time.Duration) bool {
+				return at > 10*time.Second && at < 20*time.Second || at > 30*time.Second && at < 40*time.Second
+			}
+		}, ""},
+		"Taking": {"all rights are gone just when it would take the Lease", func() func(string, time.Duration) bool {
+			var gone time.Duration
+			return func(verb string, at time.Duration) bool {
+				if verb == "update" && gone == 0 {
+					gone = at
+				}
+				return gone > 0 && at < gone+10*time.Second
+			}
+		}, ""},
+		"Never": {"it may read the Lease, but never take it", func() func(string, time.Duration) bool {
+			return func(verb string, _ time.Duration) bool { return verb == "update" }
+		}, `Lease ns/op: update: leases.coordination.k8s.io "op" is forbidden`},
+		"From the start": {"there is nothing to wait for", func() func(string, time.Duration) bool {
+			return func(_ string, at time.Duration) bool { return at < time.Second }
+		}, `Lease ns/op: get: leases.coordination.k8s.io "op" is forbidden`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, forbid, start := fakeapi.New(fakeapi.Leases()), tc.forbid(), time.Now()
+				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+				defer stop()
+				holder := make(chan error, 1)
+				go func() { holder <- Run(ctx, nil, newTestLease(t, server, "one"), untilStopped) }()
+				synctest.Wait()
+				server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+					if r.UserAgent == "two" && forbid(r.Verb, time.Since(start)) {
+						return apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "op", errors.New("no"))
+					}
+					return nil
+				}})
+				httpClient := &http.Client{Transport: transport.NewUserAgentRoundTripper("two", server)}
+				waiting, err := NewLease(Config{Namespace: "ns", Identity: "two"}.WithDefaults("op"), server.RESTConfig(), httpClient, sample.DiscardLog())
+				require.NoError(t, err)
+				var fatal error
+				led := time.Duration(0)
+				limited, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				err = Run(limited, func(err error) { fatal = err }, waiting, func(context.Context, context.Context) error {
+					led = time.Since(start)
+					return nil
+				})
+				require.NoError(t, err)
+				if tc.fatal != "" {
+					require.ErrorContains(t, fatal, tc.fatal, tc.reason)
+					require.Less(t, time.Since(start), 70*time.Second)
+				} else {
+					require.NoError(t, fatal, tc.reason)
+					require.Greater(t, led, time.Minute)
+					require.Less(t, led, 80*time.Second)
+				}
+				stop()
+				require.NoError(t, <-holder)
+			})
+		})
+	}
 }
 
 func TestRun_WithoutALease(t *testing.T) {

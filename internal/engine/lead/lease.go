@@ -43,6 +43,7 @@ type Lease struct {
 		running error     // says what still runs of the work, though the lease was given up; nil: nothing does
 		leaving bool      // the lease was given up, and this process may still tell so: by releasing it
 		failure string    // the text of the last request's error; empty: it succeeded
+		rights  rights    // to the verbs of requests
 		holder  string    // who was last seen to hold the lease; empty: nobody was
 
 		yielding bool // another process has asked for the lease while this one held it
@@ -274,8 +275,8 @@ func (l *Lease) request(verb string) apierror.Request {
 }
 
 // noteFailure notes the result of a request. It logs an error unless the last request
-// failed with the same one. If RBAC forbids the request and this process has never
-// held the lease, it passes the error on to Run.
+// failed with the same one. If RBAC has never allowed the request, and this process has
+// never held the lease, it passes the error on to Run.
 func (l *Lease) noteFailure(ctx context.Context, verb string, err error) {
 	if ctx.Err() != nil && err != nil {
 		return
@@ -285,14 +286,19 @@ func (l *Lease) noteFailure(ctx context.Context, verb string, err error) {
 		text = err.Error()
 	}
 	l.mu.Lock()
-	news, ever := text != l.mu.failure, l.mu.ever
+	news, never := text != l.mu.failure, false
+	switch {
+	case err == nil:
+		l.mu.rights.allow(verb)
+	case apierrors.IsForbidden(err) && !l.mu.ever:
+		never = l.mu.rights.deny(verb)
+	}
 	l.mu.failure = text
 	l.mu.Unlock()
 	switch {
-	case err == nil || !news:
-	case apierrors.IsForbidden(err) && !ever:
+	case never:
 		l.refuse(fmt.Errorf("Lease %s: %s: %w", l.Describe(), verb, apierror.WithRule(err, l.request(verb))))
-	default:
+	case err != nil && news:
 		l.log.WarnContext(ctx, "lease request failed, retrying", "verb", verb, "error", apierror.WithRule(err, l.request(verb)))
 	}
 }

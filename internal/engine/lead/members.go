@@ -56,7 +56,7 @@ type Members struct {
 		looked   time.Time         // when the request began that last read it
 		failure  error             // of the last round of renewals; nil: it succeeded
 		failures map[string]string // the last error's text by request; empty: it succeeded
-		worked   map[string]bool   // requests that have succeeded
+		rights   rights            // to requests by verb and name, and to shards
 		errs     []error           // of work
 	}
 	kicked  chan struct{} // wakes the keeper
@@ -82,7 +82,7 @@ func NewMembers(config Config, shards int, rc *rest.Config, httpClient func() *h
 		rc: rc, httpClient: httpClient, log: base.log.With("shards", shards), plainLog: log, leases: base.leases,
 		kicked: make(chan struct{}, 1), failed: make(chan struct{}, 1), refused: make(chan error, 1),
 	}
-	m.mu.runs, m.mu.failures, m.mu.worked = map[int]*shardRun{}, map[string]string{}, map[string]bool{}
+	m.mu.runs, m.mu.failures = map[int]*shardRun{}, map[string]string{}
 	return m, nil
 }
 
@@ -103,8 +103,8 @@ func (m *Members) api() coordinationv1.LeaseInterface { return m.leases.Leases(m
 // If this process loses a shard, or the fleet's Lease, the contexts of the work end, and the
 // process takes part anew once the work has returned. An error of work itself says
 // that something of it still runs: Run ends all work then, and returns that error. If RBAC
-// forbids the requests before this process ever held a shard, Run calls fatal with that
-// error, ends, and returns nil. work that returns nil by itself is called anew later.
+// has never allowed one of the requests, and this process has never held a shard, Run calls
+// fatal with that error, ends, and returns nil. work that returns nil by itself is called anew later.
 //
 // Run must be called once. The goroutines that it starts end before it returns.
 func (m *Members) Run(ctx context.Context, fatal func(error), work ShardWork) error {

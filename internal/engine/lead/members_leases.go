@@ -284,7 +284,7 @@ func (m *Members) note(ctx context.Context, verb, name string, err error) error 
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.mu.failures[what] = ""
-		m.mu.worked[what] = true
+		m.mu.rights.allow(what)
 		return nil
 	}
 	subject := "Lease " + m.config.Namespace + "/" + name
@@ -297,14 +297,14 @@ func (m *Members) note(ctx context.Context, verb, name string, err error) error 
 		return told
 	}
 	m.mu.Lock()
-	news, fatal := m.mu.failures[what] != err.Error(), !m.mu.ever && !m.mu.worked[what]
+	news := m.mu.failures[what] != err.Error()
+	never := apierrors.IsForbidden(err) && verb != "delete" && !m.mu.ever && m.mu.rights.deny(what)
 	m.mu.failures[what] = err.Error()
 	m.mu.Unlock()
 	switch {
-	case !news:
-	case apierrors.IsForbidden(err) && fatal && verb != "delete":
+	case never:
 		m.refuse(told)
-	default:
+	case news:
 		m.log.WarnContext(ctx, "lease request failed, retrying", "request", what, "error", rule)
 	}
 	return told

@@ -213,11 +213,12 @@ func (m *Members) run(ctx, over context.Context, shard int, r *shardRun, work Sh
 // forbidden notes that RBAC, or a missing namespace, keeps this process from a shard's Lease.
 func (m *Members) forbidden(ctx context.Context, err error) {
 	m.mu.Lock()
-	ever, news := m.mu.ever, m.mu.failures["shards"] != err.Error()
+	news := m.mu.failures["shards"] != err.Error()
+	never := !m.mu.ever && m.mu.rights.deny("shards")
 	m.mu.failures["shards"] = err.Error()
 	m.mu.Unlock()
 	switch {
-	case !ever:
+	case never:
 		m.refuse(err)
 	case news:
 		m.log.WarnContext(ctx, "a shard can't be taken, retrying", "error", err)

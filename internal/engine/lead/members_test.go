@@ -510,6 +510,48 @@ func TestMembers_Forbidden(t *testing.T) {
 	}
 }
 
+// A member that holds no shard yet isn't ended by rights that are gone for a moment, also not just
+// when it would take its first shard.
+func TestMembers_RightsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		begins func(r fakeapi.Request) bool // whether rights are gone from this request on
+	}{
+		"Waiting": {"it has listed the Leases before", func(r fakeapi.Request) bool { return r.Verb == "list" }},
+		"Shards":  {"it has asked for no shard's Lease before", func(r fakeapi.Request) bool { return strings.HasPrefix(r.Key.Name, "op-shard-") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				one := f.join("one", 2)
+				f.elapse(20*time.Second, have(map[*runningMember]int{one: 2}))
+				two, three := f.join("two", 2), f.join("three", 2) // one of them gets none
+				f.elapse(20*time.Second, func() bool {
+					return len(one.Members.Held()) == 1 && len(two.Members.Held())+len(three.Members.Held()) == 1
+				})
+				one.stop()
+				require.NoError(t, <-one.ended)
+				var gone atomic.Pointer[time.Time]
+				f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+					if gone.Load() == nil && tc.begins(r) {
+						now := time.Now()
+						gone.Store(&now)
+					}
+					if since := gone.Load(); since != nil && time.Since(*since) < 10*time.Second {
+						return apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, r.Key.Name, errors.New("no"))
+					}
+					return nil
+				}})
+				f.elapse(time.Minute, have(map[*runningMember]int{two: 1, three: 1}))
+				require.NotNil(t, gone.Load())
+				require.Empty(t, three.fatal, tc.reason)
+				require.Empty(t, two.fatal)
+				f.end(two, three)
+			})
+		})
+	}
+}
+
 func TestMembers_NoNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
