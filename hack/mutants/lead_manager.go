@@ -81,6 +81,12 @@ func inLeadAndManager() []mutant {
 		unit("writes are under the lease", "manager", "manager/manager.go",
 			"		guarded = l.Under(lock)\n", ""),
 
+	}
+}
+
+// inRights returns the mutants of what is looked at before work begins.
+func inRights() []mutant {
+	return []mutant{
 		unit("a right that is required and missing ends the start", "manager", "manager/rights.go",
 			"{ return l.required }", "{ return false }"),
 		unit("a right that is only sometimes needed doesn't end the start", "manager", "manager/rights.go",

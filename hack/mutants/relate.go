@@ -122,7 +122,7 @@ func inCircles() []mutant {
 		unit("a related object may be of another operator", "reconcile", "plan/lineage.go",
 			"	s.parents[0] = s.uid\n", "	s.parents[0] = 0\n"),
 		unit("a status in a circle counts", "reconcile", "reconcile/conflicts.go",
-			"	if prompted && p.prompt != plan.ByCircle {\n", "	if prompted {\n"),
+			"(stepped || prompted) && p.prompt != plan.ByCircle {\n", "(stepped || prompted) {\n"),
 		unit("a status in a circle counts in a failed pass", "reconcile", "reconcile/status.go",
 			"	if p.lineages != nil && p.inputs == (plan.Inputs{}) {\n", "	if false {\n"),
 		unit("children in a circle count together", "reconcile", "reconcile/conflicts.go",

@@ -38,7 +38,15 @@ func inRollouts() []mutant {
 		unit("a need that has its turn is not ready", "plan", "plan/roll.go",
 			"			unsettled[a.Ref] = struct{}{}\n", "			_ = unsettled\n"),
 		unit("the steps of a rollout are no conflict loop", "reconcile", "reconcile/conflicts.go",
-			"	if p.rolled() {\n", "	if p.rolled() && false {\n"),
+			"	if p.rolled() || p.steps {\n", "	if false {\n"),
+		unit("a status that tells of a step is no loop", "reconcile", "reconcile/conflicts.go",
+			"(stepped || prompted)", "(stepped && false || prompted)"),
+		unit("a child whose gate has opened is no new one", "reconcile", "reconcile/conflicts.go",
+			"	case p.rewanted:\n		return key, innocent // something else had to come first\n", ""),
+		unit("steps come to an end", "reconcile", "plan/memory_steps.go",
+			" || p.steps.left == 0 {\n", " {\n"),
+		unit("what the handler wants anew each time isn't reached by steps", "reconcile", "plan/memory_steps.go",
+			"= p.steps.wish == wish, wish", "= true, wish"),
 		unit("a rollout waits", "reconcile", "reconcile/failures.go",
 			"	others = append(others, p.rollTexts(planned)...)\n", ""),
 		unit("readiness of an old generation doesn't count", "reconcile", "plan/gates.go",
@@ -55,6 +63,12 @@ func inRollouts() []mutant {
 			"	if out, err = p.work(ctx); err != nil {\n		return p.tellStanding(ctx, out, err)\n", "	if out, err = p.work(ctx); err != nil {\n		return out, err\n"),
 		unit("a parent that is being deleted says so", "reconcile", "reconcile/pass.go",
 			"		out, err = p.finalize(ctx)\n		return p.tellStanding(ctx, out, err)\n", "		return p.finalize(ctx)\n"),
+	}
+}
+
+// inGates returns the mutants of gates, and of what they have in common with rollouts.
+func inGates() []mutant {
+	return []mutant{
 		unit("a child that may have lost its labels is sought", "reconcile", "plan/gates.go",
 			"			if in.Memory.mayBeThere(a.Ref) {\n", "			if false {\n"),
 		unit("a parent that was there before may have children", "reconcile", "reconcile/engine.go",

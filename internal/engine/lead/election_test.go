@@ -157,7 +157,8 @@ func TestRun_RightsGone(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 				defer stop()
 				holder := make(chan error, 1)
-				go func() { holder <- Run(ctx, nil, newTestLease(t, server, "one"), untilStopped) }()
+				one := newTestLease(t, server, "one")
+				go func() { holder <- Run(ctx, nil, one, untilStopped) }()
 				synctest.Wait()
 				server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
 					if r.UserAgent == "two" && forbid(r.Verb, time.Since(start)) {

@@ -111,6 +111,7 @@ type ParentMemory struct {
 	// statusDeferred: the last pass changed children, and left the status to the
 	// next pass.
 	statusDeferred bool
+	steps          stepMemory
 	// followUps is how many more passes count as prompted: see the constant. Below
 	// zero, none does.
 	followUps int8
