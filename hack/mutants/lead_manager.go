@@ -80,7 +80,6 @@ func inLeadAndManager() []mutant {
 			"			e.Standby()\n", ""),
 		unit("writes are under the lease", "manager", "manager/manager.go",
 			"		guarded = l.Under(lock)\n", ""),
-
 	}
 }
 
