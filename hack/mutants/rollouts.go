@@ -45,8 +45,6 @@ func inRollouts() []mutant {
 			"	case p.rewanted:\n		return key, innocent // something else had to come first\n", ""),
 		unit("steps come to an end", "reconcile", "plan/memory_steps.go",
 			" || p.steps.left == 0 {\n", " {\n"),
-		unit("what the handler wants anew each time isn't reached by steps", "reconcile", "plan/memory_steps.go",
-			"= p.steps.wish == wish, wish", "= true, wish"),
 		unit("a rollout waits", "reconcile", "reconcile/failures.go",
 			"	others = append(others, p.rollTexts(planned)...)\n", ""),
 		unit("readiness of an old generation doesn't count", "reconcile", "plan/gates.go",
