@@ -2,7 +2,7 @@ package lead
 
 import "time"
 
-// passing is how long the rights of an operator may be gone while their objects are replaced.
+// passing is how soon a request must be forbidden again for both refusals to have one cause.
 const passing = time.Minute
 
 // rights tells a right that was never given from one that is gone for a moment, as while RBAC's

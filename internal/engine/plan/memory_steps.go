@@ -2,7 +2,6 @@ package plan
 
 import (
 	"crypto/subtle"
-	"math"
 	"time"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
@@ -24,38 +23,36 @@ const (
 // A stepMemory remembers what a handler wanted last, and whether the last pass made a step of it.
 type stepMemory struct {
 	wish jsonvalue.Digest // of all desired children
-	left int32            // how many more steps there may be
+	left int              // how many more steps there may be
 	last int64            // when children were last written, in nanoseconds since 1970
 	made bool             // and no status has followed from it yet
 }
 
-// Wants notes what a handler wants, and says whether it wanted the same at the last pass.
-func (p *ParentMemory) Wants(desired []*Desired) (again bool) {
+// MayStep says whether the writes of a pass may be a step: the handler wanted the same children at
+// the last pass, and there weren't too many steps yet. It is called once a pass, and remembers what
+// is desired. writes says whether the pass has written children: only then may it be a step.
+func (p *ParentMemory) MayStep(desired []*Desired, writes bool, now time.Time) bool {
 	wish := jsonvalue.Digest{}
 	for _, d := range desired { // in whatever order
 		subtle.XORBytes(wish[:], wish[:], d.hash[:])
 	}
-	again, p.steps.wish = p.steps.wish == wish, wish
-	return again
-}
-
-// MayStep says whether the pass, which writes children, may be a step to what Wants has noted.
-// again is what Wants has said. of is how many children are desired.
-func (p *ParentMemory) MayStep(again bool, now time.Time, of int) bool {
-	at := now.UnixNano()
-	if !again || at-p.steps.last > int64(stepsAnew) {
-		p.steps.left = int32(min(of, math.MaxInt32/stepsPerChild) * stepsPerChild)
+	m, at := &p.steps, now.UnixNano()
+	again := m.wish == wish
+	if m.wish = wish; !again || writes && at-m.last > int64(stepsAnew) {
+		m.left = stepsPerChild * len(desired)
 	}
-	p.steps.last = at
-	if !again || p.steps.left == 0 {
+	if !writes {
 		return false
 	}
-	p.steps.left--
+	m.last = at
+	if !again || m.left == 0 {
+		return false
+	}
+	m.left--
 	return true
 }
 
-// Stepped notes whether the pass has made a step: it has written children of which the handler
-// wanted the same at the last pass, and undone nothing that others did.
+// Stepped notes whether the pass has made a step, and undone nothing that others did.
 func (p *ParentMemory) Stepped(made bool) { p.steps.made = made }
 
 // TakeStep says whether the last pass made a step that no status has followed from yet. The

@@ -154,7 +154,7 @@ const (
 // parent is in a conflict loop.
 func (p *pass) suspect(r *apply.Result) bool {
 	key, s := p.suspicionOf(r)
-	p.steps = p.steps && s == innocent
+	p.stepped = p.stepped && s == innocent
 	if s == innocent || s == possible && !p.loops.Answered(time.Now(), key) {
 		return false
 	}
@@ -179,8 +179,6 @@ func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 	switch {
 	case a.Verb == plan.VerbDelete && !p.memory.Made(a.Live):
 		return ofType, suspected // somebody else makes it a child, perhaps again and again
-	case a.Verb == plan.VerbDelete && p.rewanted:
-		return ofType, innocent // something else had to come first
 	case a.Verb == plan.VerbDelete:
 		return ofType, suspicionBy(p.prompt)
 	case a.Verb != plan.VerbCreate:
@@ -189,7 +187,7 @@ func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 			return key, suspected
 		case p.prompt == plan.ByCircle: // which may write another child in each round
 			return ofType, suspected
-		case p.rewanted && a.Rolls():
+		case p.mayStep && a.Rolls():
 			return key, innocent // its turn has come
 		}
 		return key, suspicionBy(p.prompt)
@@ -197,7 +195,7 @@ func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
 		return key, suspected // someone takes the labels off, or deletes the child
 	case p.prompt == plan.ByOthers, p.memory.Ended(a.Ref):
 		return key, innocent // it is new, or recreated
-	case p.rewanted:
+	case p.mayStep:
 		return key, innocent // something else had to come first
 	}
 	return ofType, possible // its name is new, and perhaps always is
@@ -239,8 +237,8 @@ func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
 }
 
 // suspectStatus counts a write of the status if it is suspicious. It says whether the
-// parent is in a conflict loop. prompted is as in childrenState; it excuses all but a circle,
-// as does a step of the last pass, which the status may tell of.
+// parent is in a conflict loop. prompted is as in childrenState. It excuses all but a circle, as
+// does a step of the last pass, which the status may tell of.
 func (p *pass) suspectStatus(want, live any, prompted bool) bool {
 	if stepped := p.memory.TakeStep(); (stepped || prompted) && p.prompt != plan.ByCircle {
 		return false
@@ -263,8 +261,8 @@ func (p *pass) countUndeleted(ref object.Ref) bool {
 // be followed by yet another one. It says whether that is a conflict loop: what the passes
 // do comes to nothing, for a cause that nothing else has found.
 func (p *pass) restless(d schedule.Due) bool {
-	if p.rolled() || p.steps {
-		return false // one pass for each step of a rollout, or for each child behind the gate of another
+	if p.stepped {
+		return false // one pass for each child of a rollout, or behind the gate of another
 	}
 	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: types.NamespacedName{Namespace: p.parent.Namespace()}}
 	if d.Trigger == schedule.TriggerThrottled && !p.loops.Looping(time.Now(), key) {

@@ -22,9 +22,10 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	for _, a := range planned.Settled {
 		p.memory.Carry(a.Want, a.Live)
 	}
-	if slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote }) {
-		p.rewanted = p.memory.MayStep(p.rewanted, time.Now(), len(desired))
-		p.steps = p.rewanted
+	if !keptAll {
+		wrote := slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote })
+		p.mayStep = p.memory.MayStep(desired, wrote, time.Now())
+		p.stepped = p.mayStep
 	}
 	for i := range p.results {
 		out = out.Merge(p.learnOne(&p.results[i]))

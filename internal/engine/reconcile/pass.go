@@ -57,8 +57,8 @@ type pass struct {
 	inputs    plan.Inputs     // what the handler was shown; the zero Inputs before findPrompt
 	prompt    plan.Prompt     // what has set off the pass
 	suspected []resource.Type // the types of which creates or deletes have counted for a conflict loop
-	rewanted  bool            // the handler wants the same children as in the last pass, and this one may be a step to them
-	steps     bool            // the pass has written children, and all of these writes were steps: see plan.ParentMemory.Stepped
+	mayStep   bool            // what the pass writes may be a step: see plan.ParentMemory.MayStep
+	stepped   bool            // and all of its writes were
 
 	call     string               // the handler's method that was called; empty: none was
 	callTook time.Duration        // how long it took
@@ -211,7 +211,6 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 		}
 	}
 	if !resp.KeepChildren {
-		p.rewanted = p.memory.Wants(desired)
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
 	p.findRivals(ctx, &planned)
@@ -235,7 +234,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	changed, prompted := out.Again || p.failuresOver, p.prompt != plan.ByOwnWrites
 	standing, expires := p.stand(outlook{planned: &planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: changed, err: err})
 	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0, prompted: prompted, standing: standing})
-	p.memory.Stepped(p.steps)
+	p.memory.Stepped(p.stepped)
 	out = out.Merge(statusOut)
 	out.Resync = schedule.Soonest(out.Resync, expires)
 	out.Again = out.Again || p.failuresOver

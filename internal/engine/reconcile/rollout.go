@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
 )
@@ -64,9 +63,4 @@ func noted(set map[object.Ref]struct{}, child object.Ref) map[object.Ref]struct{
 	}
 	set[child] = struct{}{}
 	return set
-}
-
-// rolled says whether the pass has made a step of a rollout.
-func (p *pass) rolled() bool {
-	return slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote && r.Action.Rolls() })
 }
