@@ -51,6 +51,8 @@ func inServing() []mutant {
 			"		if !created[c.parent] && kept[c.parent] == nil {", "		if !created[c.parent] && (true || kept[c.parent] == nil) {"),
 		unit("what others have made of a former type stays", "reconcile", "reconcile/former.go",
 			"		if e.Shard.Owns(parent) && res.IsControlledBy(e.Config.Parent.GroupVersionKind().GroupKind(), parent) && !res.IsDeleting() {", "		if true {"),
+		unit("what a parent has of former types is known when it comes back", "reconcile", "reconcile/pass.go",
+			"	e.journal.Forget(uid)\n", "	e.journal.Forget(uid)\n	e.former.take(uid)\n"),
 		unit("what was orphaned of a former type stays", "reconcile", "reconcile/former.go",
 			"!apply.IsChild(p.Settings, p.parent, live)", "false"),
 		unit("what earlier builds have made is deleted once more if that failed", "reconcile", "reconcile/former.go",

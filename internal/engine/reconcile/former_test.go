@@ -229,3 +229,23 @@ func TestFormer_UnservedOrForbidden(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// They go as well if the parent isn't selected at first, and comes back after something of it has changed meanwhile.
+func TestFormer_ParentComesBack(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := afterFormerBuild(t, "p")
+		cfg := withFormer()
+		cfg.ParentSelector = "!not"
+		_, err := server.Change(sample.ParentType(), rig.Key("p"), func(o map[string]any) { metaOf(o)["labels"] = map[string]any{"not": "ours"} })
+		require.NoError(t, err)
+		r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
+		rig.Elapse(time.Minute)
+		r.Change(k8s.ConfigMap, "p", func(o map[string]any) { metaOf(o)["annotations"] = map[string]any{"touched": "by somebody"} })
+		rig.Elapse(time.Minute)
+		require.NotNil(t, r.Get(widgetType(), "p"), "its parent isn't the operator's")
+		r.Change(sample.ParentType(), "p", func(o map[string]any) { delete(metaOf(o), "labels") })
+		rig.Elapse(time.Minute)
+		require.Nil(t, r.Get(widgetType(), "p"))
+		r.Stop()
+	})
+}

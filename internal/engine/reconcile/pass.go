@@ -363,14 +363,14 @@ func (p *pass) wrote(what string) {
 	}
 }
 
-// forget drops what is remembered of a parent that is gone.
+// forget drops what is remembered of a parent that the store doesn't hold any more. What it has of former
+// types stays known: it may come back, if it has merely left the ParentSelector.
 func (e *Engine) forget(uid types.UID) {
 	e.memory.Forget(uid)
 	e.metrics.ForgetParent(uid)
 	e.loops.Forget(uid)
 	e.serving.forget(uid)
 	e.journal.Forget(uid)
-	e.former.take(uid)
 	if e.related != nil {
 		e.related.Forget(uid)
 	}

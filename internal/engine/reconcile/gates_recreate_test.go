@@ -1,0 +1,134 @@
+package reconcile_test
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/internal/testing/rig"
+	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource/k8s"
+)
+
+// openOrClosed returns a Deployment with the first word of the parent's value, behind a gate that is closed if that is
+// the second word.
+func openOrClosed(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+	value, _ := req.Parent.Field("spec", "value")
+	text, _ := value.(string)
+	wanted, gate, _ := strings.Cut(text, " ")
+	return &handler.SyncResponse{Children: []any{handler.When(deployment("d", wanted), gate != "closed")}}, nil
+}
+
+// A child that Recreate has deleted is created anew whatever its gate says, though the operator is restarted while the child
+// takes its time to end. One that somebody else has deleted waits.
+func TestGate_RecreateRestart(t *testing.T) {
+	set := func(value string) func(r *rig.Rig) { return func(r *rig.Rig) { r.SetSpec("a", value) } }
+	remove := func(r *rig.Rig) { r.Server.Delete(k8s.Deployment, rig.Key("d")) }
+	for name, tc := range map[string]struct {
+		strategy config.UpdateStrategy // empty: Replace with RecreateImmutable
+		do       []func(r *rig.Rig)    // before the restarts
+		restarts int
+		want     bool // that it is created anew
+	}{
+		"deleted by Recreate":                                   {config.Recreate, []func(*rig.Rig){set("2 closed")}, 1, true},
+		"more than one restart":                                 {config.Recreate, []func(*rig.Rig){set("2 closed")}, 3, true},
+		"no restart":                                            {config.Recreate, []func(*rig.Rig){set("2 closed")}, 0, true},
+		"another state while it ends":                           {config.Recreate, []func(*rig.Rig){set("2 closed"), set("3 closed")}, 1, true},
+		"deleted by somebody":                                   {config.Recreate, []func(*rig.Rig){set("1 closed"), remove}, 1, false},
+		"deleted by somebody, updated in place":                 {config.Replace, []func(*rig.Rig){set("2 closed"), remove}, 1, false},
+		"deleted by somebody, to be updated later":              {config.Replace, []func(*rig.Rig){set("1 closed"), remove, set("2 closed")}, 1, false},
+		"deleted by somebody, to be updated, without a restart": {config.Recreate, []func(*rig.Rig){set("1 closed"), remove, set("2 closed")}, 0, false},
+		"deleted for an immutable field":                        {"", []func(*rig.Rig){set("2 closed")}, 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				kind := fakeapi.KindOf(k8s.Deployment) // whose selector is immutable
+				kind.Plural = "deployments"
+				if tc.strategy != "" {
+					kind = fakeapi.Custom(k8s.Deployment, "deployments")
+				}
+				server, cfg := fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), kind), rig.Config()
+				cfg.Children = []config.Child{{Type: k8s.Deployment, Strategy: cmp.Or(tc.strategy, config.Replace), RecreateImmutable: tc.strategy == ""}}
+				r := rig.Start(t, server, cfg, handler.SyncFunc(openOrClosed))
+				r.Create("a", "1")
+				rig.Elapse(time.Second)
+				finalizer := func(set []any) {
+					r.Change(k8s.Deployment, "d", func(o map[string]any) { metaOf(o)["finalizers"] = set })
+				}
+				finalizer([]any{"example.com/grace"})
+				for _, do := range tc.do {
+					do(r)
+					rig.Elapse(time.Second)
+				}
+				require.True(t, r.Get(k8s.Deployment, "d").IsDeleting())
+				for range tc.restarts {
+					r.Stop()
+					r = rig.Start(t, server, cfg, handler.SyncFunc(openOrClosed))
+					rig.Elapse(time.Second)
+				}
+				finalizer(nil)
+				rig.Elapse(time.Hour)
+				require.Equal(t, tc.want, r.Get(k8s.Deployment, "d") != nil, "%v", r.Manager.Engine().Waits(rig.Key("a")))
+				r.Stop()
+			})
+		})
+	}
+}
+
+// A rollout counts a child that Recreate has deleted, whatever its gate says, though the operator is restarted while the child
+// takes its time to end.
+func TestGate_RecreateRestartRoll(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, cfg := serverOfDeployments(), rolling(config.Roll{}, config.Recreate)
+		h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			value, _ := req.Parent.Field("spec", "value")
+			text, _ := value.(string)
+			out := &handler.SyncResponse{}
+			for i := range fleetSize {
+				out.Children = append(out.Children, handler.When(deployment(shipName(i), text), text == "1"))
+			}
+			return out, nil
+		})
+		r := rig.Start(t, server, cfg, h)
+		launch(t, r, "1")
+		for i := range fleetSize {
+			r.Change(k8s.Deployment, shipName(i), func(o map[string]any) { metaOf(o)["finalizers"] = []any{"example.com/grace"} })
+		}
+		r.SetSpec("a", "2")
+		for range 3 {
+			rig.Elapse(time.Minute)
+			r.Stop()
+			r = rig.Start(t, server, cfg, h)
+			rig.Elapse(time.Minute)
+			ending := 0
+			for i := range fleetSize {
+				if d := r.Get(k8s.Deployment, shipName(i)); d.IsDeleting() {
+					ending++
+					r.Change(k8s.Deployment, shipName(i), func(o map[string]any) { delete(metaOf(o), "finalizers") })
+				}
+			}
+			require.Equal(t, 1, ending, "the step of the rollout")
+			rig.Elapse(time.Minute)
+			down := 0
+			for i := range fleetSize {
+				d := r.Get(k8s.Deployment, shipName(i))
+				if require.NotNil(t, d, shipName(i)); d.IsDeleting() || plan.ReadinessOf(d).State != readiness.Current {
+					down++
+					require.False(t, d.IsDeleting(), "%s was to be created anew", shipName(i))
+					setReady(t, server, shipName(i), true)
+				}
+			}
+			require.Equal(t, 1, down)
+		}
+		r.Stop()
+	})
+}
