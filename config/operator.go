@@ -67,8 +67,8 @@ type Operator struct {
 	// MaxErrorBackoff is the longest time between two tries of a failing
 	// parent. Default: 10 minutes.
 	MaxErrorBackoff time.Duration
-	// MaxConcurrentSyncs is how many parents are synced at the same time.
-	// Default: 16.
+	// MaxConcurrentSyncs is how many parents are synced at the same time, at most
+	// 10,000. Default: 16.
 	MaxConcurrentSyncs int
 	// HandlerTimeout ends the context of each call of the handler; a call that
 	// doesn't heed its context goes on all the same. Default: none, since only

@@ -16,6 +16,9 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
+// maxConcurrentSyncs bounds how many parents are synced at the same time: each takes a goroutine.
+const maxConcurrentSyncs = 10_000
+
 // Validate joins every mistake into one error (errors.Join), in the order of
 // the fields. Each names the field and says what to do. It asks no API server,
 // so kinds that don't exist are not found here.
@@ -38,6 +41,9 @@ func (o *Operator) Validate() error {
 	}
 	if o.MaxConcurrentSyncs < 0 {
 		v.add("MaxConcurrentSyncs", "negative (%d); leave it 0 for 16", o.MaxConcurrentSyncs)
+	}
+	if o.MaxConcurrentSyncs > maxConcurrentSyncs {
+		v.add("MaxConcurrentSyncs", "more than %d (%d); leave it 0 for 16", maxConcurrentSyncs, o.MaxConcurrentSyncs)
 	}
 	if o.HandlerTimeout < 0 {
 		v.add("HandlerTimeout", "negative (%s); leave it 0 for no timeout", o.HandlerTimeout)

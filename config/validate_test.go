@@ -219,6 +219,10 @@ func TestValidateFinds(t *testing.T) {
 			"no time runs backwards", func(o *Operator) { o.MaxErrorBackoff, o.MaxConcurrentSyncs, o.HandlerTimeout = -1, -2, -3 },
 			[]string{"MaxErrorBackoff: negative (-1ns)", "MaxConcurrentSyncs: negative (-2)", "HandlerTimeout: negative (-3ns)"},
 		},
+		"TooMany": {
+			"each takes a goroutine", func(o *Operator) { o.MaxConcurrentSyncs = 10_001 },
+			[]string{"MaxConcurrentSyncs: more than 10000 (10001); leave it 0 for 16"},
+		},
 		"Mappings": {
 			"mappings are complete and unique", func(o *Operator) {
 				o.Mappings = append(o.Mappings, o.Mappings[0], resource.Mapping{Type: resource.Type{Kind: "A"}},

@@ -58,9 +58,11 @@ const (
 	EventWarning = corev1.EventTypeWarning
 )
 
-// An Event is recorded on the parent as a Kubernetes Event.
+// An Event is recorded on the parent as a Kubernetes Event. A mistake in its Type or Reason
+// is logged once, and loses no message: an unknown Type means EventWarning, and an
+// empty Reason "Unspecified".
 type Event struct {
 	Type    string // EventNormal or EventWarning; empty means EventNormal
-	Reason  string // short, in CamelCase, for machines
-	Message string // for people; must hold nothing secret
+	Reason  string // short, in CamelCase, for machines; at most 128 bytes are recorded
+	Message string // for people; must hold nothing secret; at most 1,024 bytes are recorded
 }

@@ -3,6 +3,16 @@ package main
 // inReconcile returns the mutants of one pass.
 func inReconcile() []mutant {
 	return []mutant{
+		unit("an Event's type may be in lower case", "reconcile", "reconcile/events.go",
+			"	case !strings.EqualFold(e.Type, observe.Warning):\n", "	case e.Type != observe.Warning:\n"),
+		unit("an Event of an unknown type is a warning", "reconcile", "reconcile/events.go",
+			"	case e.Type == \"\", strings.EqualFold(e.Type, observe.Normal):\n", "	case !strings.EqualFold(e.Type, observe.Warning):\n"),
+		unit("an Event without a reason is recorded", "reconcile", "reconcile/events.go",
+			"			reason = unnamedEvent\n", ""),
+		unit("the handler's Events aren't limited as writes are", "reconcile", "reconcile/events.go",
+			"p.events.Relay(", "p.events.Tell("),
+		unit("what is no UTF-8 in an Event is replaced before its length is bounded", "reconcile", "observe/events.go",
+			"Shorten(utf8Only(note), MaxEventNote)", "Shorten(note, MaxEventNote)"),
 		unit("a child that is still to be deleted was ours", "manager", "reconcile/learn.go",
 			"		p.memory.Doom(p.undeleted(planned))\n", ""),
 		unit("what repeats a failed pass was prompted as that was", "plan", "plan/memory_prompts.go",

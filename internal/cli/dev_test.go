@@ -86,12 +86,13 @@ func TestUninstall_Asks(t *testing.T) {
 		code                 int
 		says                 string
 	}{
-		"Yes":       {"that is the word", "", "yes\n", true, 0, "Remove next"},
-		"No":        {"it isn't", "", "y\n", false, 1, "nothing was done"},
-		"End":       {"nobody answers", "", "", false, 1, "nothing was done"},
-		"Flag":      {"nobody is asked", "--yes", "", true, 0, "Remove next"},
-		"Dry run":   {"it only looks, whatever is answered", "--dry-run --yes", "yes\n", false, 0, "deletes"},
-		"Something": {"that is an error", "--yes --keep-children", "", true, 1, "something is left; run it again to go on"},
+		"Yes":        {"that is the word", "", "yes\n", true, 0, "Remove next"},
+		"No":         {"it isn't", "", "y\n", false, 1, "nothing was done"},
+		"End":        {"nobody answers", "", "", false, 1, "nothing was done: there was no answer; use --yes"},
+		"No newline": {"the answer is the same", "", "yes", true, 0, "Remove next"},
+		"Flag":       {"nobody is asked", "--yes", "", true, 0, "Remove next"},
+		"Dry run":    {"it only looks, whatever is answered", "--dry-run --yes", "yes\n", false, 0, "deletes"},
+		"Something":  {"that is an error", "--yes --keep-children", "", true, 1, "something is left; run it again to go on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			agreed := false

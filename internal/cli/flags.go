@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/shard"
 )
@@ -56,6 +58,11 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("--max-concurrent-syncs: %d is negative", f.maxConcurrentSyncs)
 	case f.parentMetrics < 0:
 		return fmt.Errorf("--parent-metrics: %d is negative", f.parentMetrics)
+	}
+	if f.namespace != "" {
+		if err := complaint(validation.IsDNS1123Label(f.namespace)); err != nil {
+			return fmt.Errorf("--namespace: %q: %w", f.namespace, err)
+		}
 	}
 	if f.shards != 0 {
 		if err := shard.Validate(f.shards); err != nil {

@@ -20,8 +20,13 @@ const (
 
 // Main is the main function of an operator's program: it does what the command
 // line says, and ends the process. SIGTERM and SIGINT end the context of the
-// subcommand; a second signal ends the process at once.
+// subcommand; a second signal ends the process at once. A subcommand that works in the
+// cluster goes on when nobody reads its output any more, as under "| head": see
+// subcommand.outlasts.
 func (p *Program) Main() {
+	if chosen, _, _, err := choose(os.Args[1:]); err == nil && chosen.outlasts {
+		signal.Ignore(syscall.SIGPIPE)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	go func() { // ends with the process; after the first signal, the next one ends it
 		<-ctx.Done()
@@ -32,7 +37,7 @@ func (p *Program) Main() {
 
 // runSubcommand returns the subcommand that runs the operators.
 func runSubcommand() subcommand {
-	return subcommand{name: "run", summary: "run the operator (what is done without a subcommand)", prepare: func(fs *flag.FlagSet, f *flags) carryOut {
+	return subcommand{name: "run", outlasts: true, summary: "run the operator (what is done without a subcommand)", prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		fs.IntVar(&f.maxConcurrentSyncs, "max-concurrent-syncs", 0, "how many parents are synced at once (default: as configured)")
 		fs.BoolVar(&f.dryRun, "dry-run", false, "write nothing, log what would be written")
 		fs.StringVar(&f.metricsAddress, "metrics-bind-address", f.defaults.metricsAddress(), "where /metrics is served; 0: nowhere")

@@ -32,7 +32,13 @@ func (m *manifestsFlags) register(fs *flag.FlagSet) {
 		m.Namespace = value
 		return complaint(validation.IsDNS1123Label(value))
 	})
-	fs.StringVar(&m.Image, "image", "", "image of the operator (default: its name with :latest)")
+	fs.Func("image", "image of the operator (default: its name with :latest)", func(value string) error {
+		if value == "" || strings.ContainsFunc(value, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+			return errors.New("not an image such as registry.example.com/shop/operator:v1")
+		}
+		m.Image = value
+		return nil
+	})
 	fs.Func("replicas", "how many Pods, of which one leads (default 1)", func(value string) error {
 		n, err := strconv.ParseInt(value, 10, 32)
 		if err != nil || n < 0 {
@@ -184,7 +190,7 @@ func complaint(messages []string) error {
 // check returns what is wrong with the flags together.
 func (m *manifestsFlags) check() error {
 	if m.output != "yaml" && m.dir == "" {
-		return fmt.Errorf("manifests: -o %s: it makes several files; say by --output-dir where", m.output)
+		return fmt.Errorf("-o %s: it makes several files; say by --output-dir where", m.output)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ get and update customresourcedefinitions/status.`
 
 // migrateSubcommand returns the subcommand that has objects stored in the storage version.
 func migrateSubcommand() subcommand {
-	return subcommand{name: "migrate-storage", summary: "store every object in the storage version of its CustomResourceDefinition", details: migrateDetails, prepare: func(fs *flag.FlagSet, _ *flags) carryOut {
+	return subcommand{name: "migrate-storage", outlasts: true, summary: "store every object in the storage version of its CustomResourceDefinition", details: migrateDetails, prepare: func(fs *flag.FlagSet, _ *flags) carryOut {
 		dryRun := false
 		fs.BoolVar(&dryRun, "dry-run", false, "only say what would be rewritten")
 		return func(ctx context.Context, c *command) int {

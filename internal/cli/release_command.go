@@ -15,7 +15,7 @@ again. Finalize isn't called: what it would have cleaned up stays.`
 
 // releaseSubcommand returns the subcommand that releases every parent.
 func releaseSubcommand() subcommand {
-	return subcommand{name: "release-finalizers", summary: "take the operator's finalizers off every parent", details: releaseDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
+	return subcommand{name: "release-finalizers", outlasts: true, summary: "take the operator's finalizers off every parent", details: releaseDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		fs.BoolVar(&f.dryRun, "dry-run", false, "only say which would be taken off")
 		return func(ctx context.Context, c *command) int {
 			operators, opts, err := c.reach()

@@ -17,6 +17,9 @@ type subcommand struct {
 	name, summary string
 	argument      string // what stands beside the flags, as its help calls it; empty: nothing
 	details       string // printed in its help, after the summary
+	// outlasts: it goes on when nobody reads its output any more. Otherwise its next line would end the process
+	// with SIGPIPE, in the middle of what it does in the cluster and with its Lease held.
+	outlasts bool
 	// prepare registers the flags that only this subcommand has, and returns what
 	// is to be done once the flags were read.
 	prepare func(fs *flag.FlagSet, f *flags) carryOut

@@ -29,7 +29,7 @@ Exit code: 0 if nothing is left that was to go, else 1.`
 
 // uninstallSubcommand returns the subcommand that takes the operators out of a cluster.
 func uninstallSubcommand() subcommand {
-	return subcommand{name: "uninstall", summary: "delete or release the parents, wait for their end, and say what is left", details: uninstallDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
+	return subcommand{name: "uninstall", outlasts: true, summary: "delete or release the parents, wait for their end, and say what is left", details: uninstallDetails, prepare: func(fs *flag.FlagSet, f *flags) carryOut {
 		how, yes := leave.How{}, false
 		fs.DurationVar(&how.Drain, "drain", 5*time.Minute, "how long to wait for the end of parents and children")
 		fs.BoolVar(&how.KeepChildren, "keep-children", false, "let the children stay, as nobody's: without the operator's labels and owner references")
@@ -95,15 +95,21 @@ func (c *command) confirm(ctx context.Context) (bool, error) {
 	fmt.Fprint(c.stdout, `Go on? Type "yes": `)
 	answers := make(chan string, 1)
 	go func() { // ends with the answer, or with the process
-		line, _ := bufio.NewReader(in).ReadString('\n')
-		answers <- strings.TrimSpace(line)
+		defer close(answers)
+		if line, err := bufio.NewReader(in).ReadString('\n'); err == nil || line != "" {
+			answers <- strings.TrimSpace(line)
+		}
 	}()
 	select {
-	case answer := <-answers:
-		if answer != "yes" {
-			return false, errors.New("nothing was done")
+	case answer, some := <-answers:
+		switch {
+		case answer == "yes":
+			return true, nil
+		case !some: // such as /dev/null, or a terminal's Control-D
+			fmt.Fprintln(c.stdout)
+			return false, errors.New("nothing was done: there was no answer; use --yes where nobody can give one")
 		}
-		return true, nil
+		return false, errors.New("nothing was done")
 	case <-ctx.Done():
 		return false, fmt.Errorf("nothing was done: %w", context.Cause(ctx))
 	}

@@ -197,10 +197,10 @@ func Rights(operators []Operator, how How) []catalog.Right {
 func Check(operators []Operator, how How) error {
 	var errs []error
 	if how.Drain < 0 {
-		errs = append(errs, fmt.Errorf("uninstall: --drain: %v is negative", how.Drain))
+		errs = append(errs, fmt.Errorf("--drain: %v is negative", how.Drain))
 	}
 	if how.Finalize && how.KeepParents {
-		errs = append(errs, errors.New("uninstall: --finalize and --keep-parents contradict each other: parents that stay aren't finalized"))
+		errs = append(errs, errors.New("--finalize and --keep-parents contradict each other: parents that stay aren't finalized"))
 	}
 	for _, o := range operators {
 		if !how.KeepParents && !o.ownsParents() {

@@ -1,6 +1,9 @@
 package observe
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +65,11 @@ func (s *EventSink) Tell(on *resource.Resource, kind, reason, note string) {
 	}
 }
 
+// Relay is Tell for an Event of a handler, which is recorded whatever its reason is.
+func (s *EventSink) Relay(on *resource.Resource, kind, reason, note string) {
+	s.record(newEvent(on, kind, reason, note))
+}
+
 // TellState is Tell for a state in which an object is, such as that it is paused. An Event
 // that another process has recorded about the state counts for this one, unless the object
 // has come into it again since.
@@ -83,6 +91,9 @@ func newEvent(on *resource.Resource, kind, reason, note string) *eventsv1.Event 
 			APIVersion: on.Type().APIVersion, Kind: on.Type().Kind,
 			Namespace: on.Namespace(), Name: on.Name(), UID: on.UID(), ResourceVersion: on.ResourceVersion(),
 		},
-		Type: kind, Reason: Shorten(reason, maxEventField), Action: "Sync", Note: Shorten(note, MaxEventNote),
+		Type: kind, Reason: Shorten(utf8Only(reason), maxEventField), Action: "Sync", Note: Shorten(utf8Only(note), MaxEventNote),
 	}
 }
+
+// utf8Only returns a text as it can be sent: what is no UTF-8 would otherwise become longer on the way.
+func utf8Only(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }

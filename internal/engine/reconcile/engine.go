@@ -98,7 +98,9 @@ type Engine struct {
 	standby  atomic.Bool   // no pass is made: see Standby
 	dropped  atomic.Bool   // it was told that the API server drops conditions: see noteDropped
 	stuck    stuckCalls
-	passes   passesUnderWay
+	// eventMistakes are those of the handler's Events.
+	eventMistakes eventMistakes
+	passes        passesUnderWay
 	// histories counts how often a type has started over with a new history of
 	// resourceVersions.
 	histories atomic.Uint64

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/roperator/roperator/handler"
@@ -24,15 +25,42 @@ func (e *Engine) event(on *resource.Resource, kind, reason, note string) {
 	e.events.Tell(on, kind, reason, note)
 }
 
-// emit records the handler's own Events.
+// unnamedEvent is the reason of an Event of the handler that says none. The API server refuses an Event without.
+const unnamedEvent = "Unspecified"
+
+// eventMistakes are the mistakes in a handler's Events that were told of, each once.
+type eventMistakes struct{ reason, kind sync.Once }
+
+// emit records the handler's own Events. One that no Event may be like is recorded all the same: its
+// message may matter.
 func (p *pass) emit(list []handler.Event) {
-	for _, e := range list {
-		kind := e.Type
-		if kind != observe.Warning {
-			kind = observe.Normal
-		}
-		p.event(p.parent, kind, e.Reason, e.Message)
+	if p.events == nil || p.Config.DryRun {
+		return
 	}
+	for i, e := range list {
+		kind, reason := p.kindOf(i, e), e.Reason
+		if reason == "" {
+			reason = unnamedEvent
+			p.eventMistakes.reason.Do(func() {
+				p.Logger().Warn("the handler's response has an Event without a Reason, which is recorded with another one", "event", i, "reason", reason)
+			})
+		}
+		p.journal.Tell(time.Now(), p.parent.UID(), kind, reason, e.Message)
+		p.events.Relay(p.parent, kind, reason, e.Message)
+	}
+}
+
+// kindOf returns the type of the handler's Event at position i.
+func (p *pass) kindOf(i int, e handler.Event) string {
+	switch {
+	case e.Type == "", strings.EqualFold(e.Type, observe.Normal):
+		return observe.Normal
+	case !strings.EqualFold(e.Type, observe.Warning):
+		p.eventMistakes.kind.Do(func() {
+			p.Logger().Warn("the handler's response has an Event of a Type that there isn't, which is recorded as a Warning", "event", i, "type", e.Type)
+		})
+	}
+	return observe.Warning
 }
 
 // reasonOf returns the reason of the Event about an error. deleting says whether

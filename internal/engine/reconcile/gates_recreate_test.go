@@ -32,7 +32,7 @@ func openOrClosed(_ context.Context, req *handler.SyncRequest) (*handler.SyncRes
 // takes its time to end. One that somebody else has deleted waits.
 func TestGate_RecreateRestart(t *testing.T) {
 	set := func(value string) func(r *rig.Rig) { return func(r *rig.Rig) { r.SetSpec("a", value) } }
-	remove := func(r *rig.Rig) { r.Server.Delete(k8s.Deployment, rig.Key("d")) }
+	remove := func(r *rig.Rig) { require.NoError(t, r.Server.Delete(k8s.Deployment, rig.Key("d"))) }
 	for name, tc := range map[string]struct {
 		strategy config.UpdateStrategy // empty: Replace with RecreateImmutable
 		do       []func(r *rig.Rig)    // before the restarts

@@ -204,6 +204,9 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	if err := k.Schema.check(k, name, object); err != nil {
 		return nil, err
 	}
+	if err := k.checkEvent(name, object); err != nil {
+		return nil, err
+	}
 	return s.putLocked(k, key, k.noted(nil, object, w.by), w.dryRun), nil
 }
 

@@ -1,0 +1,45 @@
+package fakeapi
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// eventLimits are the fields that every new Event must have, and how many bytes they may have. That is how the API server
+// validates those of events.k8s.io/v1.
+var eventLimits = []struct {
+	name string
+	max  int
+}{{"reportingController", 316}, {"reportingInstance", 128}, {"action", 128}, {"reason", 128}}
+
+// maxNote is how many bytes the note of an Event may have.
+const maxNote = 1024
+
+// checkEvent says what is wrong with a new Event. It says nothing of objects of other kinds.
+func (k *Kind) checkEvent(name string, object map[string]any) error {
+	if k.Type != Events().Type {
+		return nil
+	}
+	var list field.ErrorList
+	for _, limit := range eventLimits {
+		switch value := text(object, limit.name); {
+		case value == "":
+			list = append(list, field.Required(field.NewPath(limit.name), ""))
+		case len(value) > limit.max:
+			list = append(list, field.Invalid(field.NewPath(limit.name), "", fmt.Sprintf("can have at most %d characters", limit.max)))
+		}
+	}
+	if len(text(object, "note")) > maxNote {
+		list = append(list, field.Invalid(field.NewPath("message"), "", fmt.Sprintf("can have at most %d characters", maxNote)))
+	}
+	if kind := text(object, "type"); kind != corev1.EventTypeNormal && kind != corev1.EventTypeWarning {
+		list = append(list, field.Invalid(field.NewPath("type"), "", "has invalid value: "+kind))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(k.Type.GroupVersionKind().GroupKind(), name, list)
+}
