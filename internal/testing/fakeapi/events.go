@@ -8,23 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// eventLimits are the fields that every new Event must have, and how many bytes they may have. That is how the API server
-// validates those of events.k8s.io/v1.
-var eventLimits = []struct {
-	name string
-	max  int
-}{{"reportingController", 316}, {"reportingInstance", 128}, {"action", 128}, {"reason", 128}}
-
 // maxNote is how many bytes the note of an Event may have.
 const maxNote = 1024
 
-// checkEvent says what is wrong with a new Event. It says nothing of objects of other kinds.
+// checkEvent says what is wrong with a new Event, as the API server does of those of events.k8s.io/v1. It says nothing
+// of objects of other kinds.
 func (k *Kind) checkEvent(name string, object map[string]any) error {
 	if k.Type != Events().Type {
 		return nil
 	}
 	var list field.ErrorList
-	for _, limit := range eventLimits {
+	for _, limit := range []struct {
+		name string
+		max  int
+	}{{"reportingController", 316}, {"reportingInstance", 128}, {"action", 128}, {"reason", 128}} {
 		switch value := text(object, limit.name); {
 		case value == "":
 			list = append(list, field.Required(field.NewPath(limit.name), ""))
