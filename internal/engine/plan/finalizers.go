@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/object"
@@ -36,9 +35,6 @@ func (w Wait) String() string {
 // considerDeleting returns the action that a child needs which is desired and being
 // deleted, false if it needs none. A child that is held is noted in Waits.
 func (p *Plan) considerDeleting(s *catalog.Settings, in Input, d *Desired, live *resource.Resource) (Action, bool) {
-	if in.wasRecreated(s, d, live) {
-		p.Recreated = append(p.Recreated, d)
-	}
 	held := live.Finalizers()
 	if len(held) == 0 {
 		return Action{}, false
@@ -56,16 +52,6 @@ func (p *Plan) considerDeleting(s *catalog.Settings, in Input, d *Desired, live 
 		Verb: VerbRelease, Kind: d.kind, Ref: d.ref, Live: live, Want: d,
 		Diffs: []merge.Difference{{Path: finalizersPath, Live: anyList(held), Desired: anyList(rest)}},
 	})
-}
-
-// wasRecreated says whether an earlier process seems to have deleted a child to create it anew: the child's type
-// is one of which that is done, and the mark is that of another desired state. No gate holds up such a child.
-func (in *Input) wasRecreated(s *catalog.Settings, d *Desired, live *resource.Resource) bool {
-	if d.gate == nil || d.kind.Child.Strategy != config.Recreate && !d.kind.Child.RecreateImmutable || in.Memory.remembered(d).of(live) != nil {
-		return false
-	}
-	mark := readMark(s, live)
-	return mark.applied != nil && mark.gave(d, nil) == givenOther
 }
 
 // finalizersPath is the path of the finalizers in every object.

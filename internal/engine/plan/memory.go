@@ -142,6 +142,11 @@ type ParentMemory struct {
 	// recreating are the children that the operator has deleted to create them anew, until
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
+	// ending are the children that were being deleted before this process had a plan for the parent, with the
+	// hashes of what they were given: see FindEnding. Nil: there were none.
+	ending map[object.Ref]jsonvalue.Digest
+	// planned: a pass of this process has had a plan for the children.
+	planned bool
 	// inherited: the parent was there when this process began, so that it may have children
 	// that nothing is remembered of.
 	inherited bool
@@ -258,6 +263,7 @@ func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.
 func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference, at time.Time) {
 	p.Accept(d, live, rest)
 	delete(p.recreating, d.ref)
+	delete(p.ending, d.ref)
 	c := p.children.of(d.ref)
 	c.wrote, c.depth = tickOf(at), p.depth
 }

@@ -3,7 +3,11 @@ package plan
 import (
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
 )
 
 // What is remembered of children that a pass isn't shown: those that are to be created anew, and
@@ -19,6 +23,14 @@ func (m *Memory) Inherit(parents []types.UID) {
 // KeepOnly drops what is remembered of all children that aren't among desired, and
 // takes over the order of desired.
 func (p *ParentMemory) KeepOnly(desired []*Desired) {
+	if len(p.ending) > 0 {
+		for _, d := range desired {
+			if p.recreates(d) {
+				p.Recreate(d)
+			}
+		}
+	}
+	p.planned, p.ending = true, nil
 	p.children.keepOnly(desired)
 	p.recreating, p.absent = only(desired, p.recreating), only(desired, p.absent)
 }
@@ -45,10 +57,34 @@ func (p *ParentMemory) Recreate(d *Desired) {
 	p.recreating[d.ref] = struct{}{}
 }
 
+// FindEnding remembers the children that are being deleted and that are recreated where they differ, until there was a
+// plan. An earlier process may have deleted them to create them anew: it has, if they had another state than
+// the desired one.
+func (p *ParentMemory) FindEnding(s *catalog.Settings, children []*resource.Resource) {
+	if p.planned {
+		return
+	}
+	for _, child := range children {
+		k := s.Types.Of(child.Type())
+		if !child.IsDeleting() || k == nil || k.Child.Strategy != config.Recreate && !k.Child.RecreateImmutable {
+			continue
+		}
+		if m := readMark(s, child); m.applied != nil {
+			if p.ending == nil {
+				p.ending = map[object.Ref]jsonvalue.Digest{}
+			}
+			p.ending[object.RefOf(child).Detached()] = m.hash
+		}
+	}
+}
+
 // recreates says whether a child was deleted to be created anew.
-func (p *ParentMemory) recreates(ref object.Ref) bool {
-	_, ok := p.recreating[ref]
-	return ok
+func (p *ParentMemory) recreates(d *Desired) bool {
+	if _, ok := p.recreating[d.ref]; ok {
+		return true
+	}
+	had, ended := p.ending[d.ref]
+	return ended && (mark{hash: had}).gave(d, nil) == givenOther
 }
 
 // Absent remembers that a child behind a gate was sought, and isn't there.

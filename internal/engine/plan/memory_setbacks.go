@@ -98,6 +98,20 @@ func (p *ParentMemory) Tries(a *Action) int {
 	return 0
 }
 
+// Unanswered returns the children whose write came to nothing in the last pass, as far as it has been answered. Some of them
+// may have been created all the same.
+func (p *ParentMemory) Unanswered() (children []object.Ref) {
+	for _, e := range p.LastErrors() {
+		children = append(children, object.Ref{Type: e.Type, Key: e.Key})
+	}
+	for ref, s := range p.setbacks {
+		if s.failure.Err == nil { // a newer state is awaited
+			children = append(children, ref)
+		}
+	}
+	return children
+}
+
 // overdueRetry is when a refused write is tried again that was due in the last pass, and
 // for which something stood in the way.
 const overdueRetry = 100 * time.Millisecond

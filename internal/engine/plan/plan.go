@@ -27,8 +27,7 @@ type Input struct {
 }
 
 // A Plan is what one pass does to the children of one parent. Each child is in
-// one of the lists at most, but that those of Sought are among Gated, and those of
-// Recreated may be among Waits.
+// one of the lists at most, but that those of Sought are among Gated.
 type Plan struct {
 	Writes  []Action  // of desired children and of those to be adopted, by the order of their types (catalog.Kind.Order)
 	Deletes []Action  // of children that are no longer desired: see SplitDeletes
@@ -37,9 +36,6 @@ type Plan struct {
 	Waits   []Wait    // children that are being deleted and that finalizers hold
 	Gated   []Gated   // desired children that aren't created before others are ready
 	Sought  []Action  // of Gated: those that may be there, and have lost their labels
-	// Recreated are the desired children behind gates that are being deleted, and that an earlier process
-	// seems to have deleted to create them anew.
-	Recreated []*Desired
 	// Unserved are the desired children whose type the API server doesn't serve. Those of
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
@@ -162,7 +158,7 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 	case a.Verb == VerbNone:
 		p.Settled = append(p.Settled, a)
 		return Action{}, false
-	case a.Verb == VerbCreate && d.gate != nil && !in.Memory.recreates(d.ref):
+	case a.Verb == VerbCreate && d.gate != nil && !in.Memory.recreates(d):
 		p.behindGates = append(p.behindGates, a)
 		return Action{}, false
 	case a.Rolls():

@@ -211,7 +211,7 @@ func (in *Input) isDown(d *Desired, unsettled map[object.Ref]struct{}) bool {
 	if i, ok := find(in.Children, d.ref, 0); ok {
 		return ReadinessOf(in.Children[i]).State != readiness.Current
 	}
-	if d.gate == nil || in.Memory.recreates(d.ref) {
+	if d.gate == nil || in.Memory.recreates(d) {
 		return true
 	}
 	return !d.gate.closed && !slices.ContainsFunc(d.gate.needs, func(n need) bool { return !in.isSettled(n, unsettled) })

@@ -71,6 +71,7 @@ type Engine struct {
 	current  atomic.Pointer[catalog.Settings]
 	keeper   schemaKeeper
 	former   formerChildren
+	owned    ownedLists
 	serving  servedTypes
 	watching watching
 	handler  handler.Handler

@@ -96,18 +96,18 @@ func (p *pass) deleteFormer(ctx context.Context) error {
 	if len(children) == 0 {
 		return nil
 	}
-	gone, errs := make([]bool, len(children)), make([]error, len(children))
-	p.each(len(children), func(i int) { gone[i], errs[i] = p.deleteFormerChild(ctx, children[i]) })
+	ends, errs := make([]formerEnd, len(children)), make([]error, len(children))
+	p.each(len(children), func(i int) { ends[i], errs[i] = p.deleteFormerChild(ctx, children[i]) })
 	var names []string
 	for i, child := range children {
 		switch {
-		case p.Config.DryRun && !gone[i] && errs[i] == nil:
+		case ends[i] == formerForeseen:
 			p.foreseen = append(p.foreseen, plan.Change{Parent: p.parent.Key(), Object: child.ref.Key, Type: child.ref.Type, Verb: string(plan.VerbDelete)})
 			p.former.note(p.parent.UID(), child)
 		case errs[i] != nil:
 			p.metrics.Wrote(child.ref.Type, string(plan.VerbDelete), observe.WriteError)
 			p.former.note(p.parent.UID(), child)
-		case gone[i]:
+		case ends[i] == formerDeleted:
 			p.metrics.Wrote(child.ref.Type, string(plan.VerbDelete), observe.WriteSuccess)
 			p.wrote(string(plan.VerbDelete) + " " + child.ref.String())
 			names = append(names, p.nameOf(child.ref))
@@ -119,21 +119,32 @@ func (p *pass) deleteFormer(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// deleteFormerChild deletes one child, and says whether it has. It doesn't if the object is
-// no child of the parent any more, nor in a dry run.
-func (p *pass) deleteFormerChild(ctx context.Context, child formerChild) (deleted bool, err error) {
+// A formerEnd is what became of a child of a type that an earlier build had.
+type formerEnd uint8
+
+const (
+	formerLeft     formerEnd = iota // it is no child of the parent any more, or it couldn't be deleted
+	formerDeleted                   // by this pass
+	formerForeseen                  // would be deleted, in a dry run
+)
+
+// deleteFormerChild deletes one child, unless the object is no child of the parent any more.
+func (p *pass) deleteFormerChild(ctx context.Context, child formerChild) (formerEnd, error) {
 	live, err := p.client.Get(ctx, child.kind, child.ref.Key)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && (live.UID() != child.uid || !apply.IsChild(p.Settings, p.parent, live) || live.IsDeleting()):
-		return true, nil
+		return formerLeft, nil
 	case err != nil:
-		return false, fmt.Errorf("%s: read: %w", child.ref, catalog.Forbidden(child.kind, "get", err))
+		return formerLeft, fmt.Errorf("%s: read: %w", child.ref, catalog.Forbidden(child.kind, "get", err))
 	case p.Config.DryRun:
-		return false, nil
+		return formerForeseen, nil
 	}
 	_, err = apply.DeleteChild(ctx, p.client, p.Settings, child.kind, p.parent, live)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("%s: delete: %w", child.ref, catalog.Forbidden(child.kind, "delete", err))
+	switch {
+	case apierrors.IsNotFound(err):
+		return formerLeft, nil
+	case err != nil:
+		return formerLeft, fmt.Errorf("%s: delete: %w", child.ref, catalog.Forbidden(child.kind, "delete", err))
 	}
-	return true, nil
+	return formerDeleted, nil
 }

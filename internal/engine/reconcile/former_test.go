@@ -249,3 +249,24 @@ func TestFormer_ParentComesBack(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// Of what is no child any more nobody says that it was deleted.
+func TestFormer_OrphanedMeanwhile(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := afterFormerBuild(t, "a")
+		r := rig.Start(t, server, withFormer(), handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			if value, _ := req.Parent.Field("spec", "value"); value == "1" {
+				return nil, errors.New("not yet")
+			}
+			return rig.Copier(ctx, req)
+		}))
+		rig.Elapse(time.Second)
+		r.Change(widgetType(), "a", func(o map[string]any) { delete(metaOf(o), "ownerReferences"); delete(metaOf(o), "labels") })
+		r.SetSpec("a", "2")
+		rig.Elapse(time.Minute)
+		require.NotNil(t, r.Get(widgetType(), "a"))
+		require.Empty(t, said(server, "deleted Widget a: an earlier version of the operator had made them"))
+		require.NotContains(t, r.Logs.String(), "delete Widget ns/a")
+		r.Stop()
+	})
+}

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -20,11 +21,17 @@ import (
 )
 
 // openOrClosed returns a Deployment with the first word of the parent's value, behind a gate that is closed if that is
-// the second word.
+// the second word. With other second words it says nothing of children.
 func openOrClosed(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 	value, _ := req.Parent.Field("spec", "value")
 	text, _ := value.(string)
 	wanted, gate, _ := strings.Cut(text, " ")
+	switch gate {
+	case "failing":
+		return nil, errors.New("not now")
+	case "keeping":
+		return &handler.SyncResponse{KeepChildren: true}, nil
+	}
 	return &handler.SyncResponse{Children: []any{handler.When(deployment("d", wanted), gate != "closed")}}, nil
 }
 
@@ -32,22 +39,33 @@ func openOrClosed(_ context.Context, req *handler.SyncRequest) (*handler.SyncRes
 // takes its time to end. One that somebody else has deleted waits.
 func TestGate_RecreateRestart(t *testing.T) {
 	set := func(value string) func(r *rig.Rig) { return func(r *rig.Rig) { r.SetSpec("a", value) } }
+	paused := func(value string) func(r *rig.Rig) {
+		return func(r *rig.Rig) {
+			r.Change(sample.ParentType(), "a", func(o map[string]any) { metaOf(o)["annotations"] = map[string]any{"roperator.com/paused": value} })
+		}
+	}
 	remove := func(r *rig.Rig) { require.NoError(t, r.Server.Delete(k8s.Deployment, rig.Key("d"))) }
 	for name, tc := range map[string]struct {
 		strategy config.UpdateStrategy // empty: Replace with RecreateImmutable
 		do       []func(r *rig.Rig)    // before the restarts
 		restarts int
-		want     bool // that it is created anew
+		want     bool               // that it is created anew
+		then     []func(r *rig.Rig) // after the restarts, while the child still ends, which it does before the last of them
 	}{
-		"deleted by Recreate":                                   {config.Recreate, []func(*rig.Rig){set("2 closed")}, 1, true},
-		"more than one restart":                                 {config.Recreate, []func(*rig.Rig){set("2 closed")}, 3, true},
-		"no restart":                                            {config.Recreate, []func(*rig.Rig){set("2 closed")}, 0, true},
-		"another state while it ends":                           {config.Recreate, []func(*rig.Rig){set("2 closed"), set("3 closed")}, 1, true},
-		"deleted by somebody":                                   {config.Recreate, []func(*rig.Rig){set("1 closed"), remove}, 1, false},
-		"deleted by somebody, updated in place":                 {config.Replace, []func(*rig.Rig){set("2 closed"), remove}, 1, false},
-		"deleted by somebody, to be updated later":              {config.Replace, []func(*rig.Rig){set("1 closed"), remove, set("2 closed")}, 1, false},
-		"deleted by somebody, to be updated, without a restart": {config.Recreate, []func(*rig.Rig){set("1 closed"), remove, set("2 closed")}, 0, false},
-		"deleted for an immutable field":                        {"", []func(*rig.Rig){set("2 closed")}, 1, true},
+		"deleted by Recreate":                                            {config.Recreate, []func(*rig.Rig){set("2 closed")}, 1, true, nil},
+		"more than one restart":                                          {config.Recreate, []func(*rig.Rig){set("2 closed")}, 3, true, nil},
+		"no restart":                                                     {config.Recreate, []func(*rig.Rig){set("2 closed")}, 0, true, nil},
+		"another state while it ends":                                    {config.Recreate, []func(*rig.Rig){set("2 closed"), set("3 closed")}, 1, true, nil},
+		"deleted by somebody":                                            {config.Recreate, []func(*rig.Rig){set("1 closed"), remove}, 1, false, nil},
+		"deleted by somebody, updated in place":                          {config.Replace, []func(*rig.Rig){set("2 closed"), remove}, 1, false, nil},
+		"deleted by somebody, to be updated later":                       {config.Replace, []func(*rig.Rig){set("1 closed"), remove, set("2 closed")}, 1, false, nil},
+		"deleted by somebody, to be updated, without a restart":          {config.Recreate, []func(*rig.Rig){set("1 closed"), remove, set("2 closed")}, 0, false, nil},
+		"deleted for an immutable field":                                 {"", []func(*rig.Rig){set("2 closed")}, 1, true, nil},
+		"then the handler fails":                                         {config.Recreate, []func(*rig.Rig){set("2 closed"), set("2 failing")}, 1, true, []func(*rig.Rig){set("2 closed")}},
+		"then the children are kept":                                     {config.Recreate, []func(*rig.Rig){set("2 closed"), set("2 keeping")}, 1, true, []func(*rig.Rig){set("2 closed")}},
+		"then the parent is paused":                                      {config.Recreate, []func(*rig.Rig){set("2 closed"), paused("true")}, 1, true, []func(*rig.Rig){paused("false")}},
+		"deleted by somebody, then paused":                               {config.Recreate, []func(*rig.Rig){set("1 closed"), remove, paused("true")}, 1, false, []func(*rig.Rig){paused("false")}},
+		"deleted by somebody before the restart, to be updated after it": {config.Recreate, []func(*rig.Rig){set("1 closed"), remove}, 1, false, []func(*rig.Rig){set("2 closed")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
@@ -75,7 +93,17 @@ func TestGate_RecreateRestart(t *testing.T) {
 					r = rig.Start(t, server, cfg, handler.SyncFunc(openOrClosed))
 					rig.Elapse(time.Second)
 				}
-				finalizer(nil)
+				for i, then := range tc.then {
+					if i == len(tc.then)-1 {
+						finalizer(nil)
+						rig.Elapse(time.Minute)
+					}
+					then(r)
+					rig.Elapse(time.Minute)
+				}
+				if len(tc.then) == 0 {
+					finalizer(nil)
+				}
 				rig.Elapse(time.Hour)
 				require.Equal(t, tc.want, r.Get(k8s.Deployment, "d") != nil, "%v", r.Manager.Engine().Waits(rig.Key("a")))
 				r.Stop()

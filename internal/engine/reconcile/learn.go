@@ -22,9 +22,6 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	for _, a := range planned.Settled {
 		p.memory.Carry(a.Want, a.Live)
 	}
-	for _, d := range planned.Recreated {
-		p.memory.Recreate(d)
-	}
 	if !keptAll {
 		wrote := slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote })
 		p.mayStep = p.memory.MayStep(desired, wrote, time.Now())

@@ -155,6 +155,7 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 
 // work is run for a parent that isn't being deleted.
 func (p *pass) work(ctx context.Context) (schedule.Outcome, error) {
+	p.memory.FindEnding(p.Settings, p.children)
 	if p.edited = p.memory.Edited(p.parent); p.edited {
 		p.loops.Excuse(p.parent.UID())
 	}

@@ -6,11 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -20,15 +24,20 @@ import (
 // tearDown does what is left to do with the children, and lets the parent go once that is
 // nothing. The handler has finalized the parent before, or has nothing to finalize.
 func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
+	if p.Config.Teardown == config.TeardownOrdered && !plan.Orphans(p.parent) {
+		if found, err := p.findUnanswered(ctx); found || err != nil {
+			return schedule.Outcome{Again: found, Err: err != nil}, err
+		}
+	}
 	in := p.input()
 	t := plan.TearDown(p.Settings, in)
 	if t.Retains() && !plan.Orphans(p.parent) {
-		stripped, err := p.strippedOfLabels(ctx)
+		unseen, err := p.retainedUnseen(ctx)
 		if err != nil {
 			return schedule.Outcome{Err: true}, err
 		}
-		if len(stripped) > 0 {
-			in.Children = slices.Concat(in.Children, stripped)
+		if len(unseen) > 0 {
+			in.Children = slices.Concat(in.Children, unseen)
 			t = plan.TearDown(p.Settings, in)
 		}
 	}
@@ -47,37 +56,27 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 	return p.goOn(ctx)
 }
 
-// strippedOfLabels returns, by their metadata, the children to be retained from which somebody has
-// taken labels, so that no watch delivers them. They would go with the parent. A pass over a
-// parent that lives finds such a child when it would create it.
-func (p *pass) strippedOfLabels(ctx context.Context) (found []*resource.Resource, err error) {
-	known := map[types.UID]struct{}{}
-	for _, child := range p.children {
-		known[child.UID()] = struct{}{}
-	}
-	note := func(res *resource.Resource) {
-		if _, twice := known[res.UID()]; !twice && !res.IsDeleting() && plan.LacksLabels(p.Settings, p.parent, res) {
-			known[res.UID()] = struct{}{}
-			found = append(found, res)
+// findUnanswered reads the children that the last pass may have created though the answer was lost. found says that the
+// store has learned of one, so that this pass is outdated.
+func (p *pass) findUnanswered(ctx context.Context) (found bool, err error) {
+	refs := slices.DeleteFunc(p.memory.Unanswered(), func(ref object.Ref) bool {
+		k := p.Types.Of(ref.Type)
+		return k == nil || k.Unserved || slices.ContainsFunc(p.children, func(child *resource.Resource) bool { return object.RefOf(child) == ref })
+	})
+	live, errs := make([]*resource.Resource, len(refs)), make([]error, len(refs))
+	p.each(len(refs), func(i int) { live[i], errs[i] = p.client.Get(ctx, p.Types.Of(refs[i].Type), refs[i].Key) })
+	for i, ref := range refs {
+		switch {
+		case apierrors.IsNotFound(errs[i]):
+			errs[i] = nil
+		case errs[i] != nil:
+			errs[i] = fmt.Errorf("%s: read: %w", ref, errs[i])
+		case apply.IsChild(p.Settings, p.parent, live[i]):
+			found = true
+			p.Displaced(p.store.Wrote(live[i]), ref)
 		}
 	}
-	for _, k := range p.Types.Children {
-		if !k.Child.Retain || k.Unserved {
-			continue
-		}
-		lists := p.listsOf(k)
-		if p.Types.Parent.Namespaced { // owner references don't cross namespaces
-			lists = []listOf{{k, p.parent.Namespace()}}
-		}
-		for _, l := range lists {
-			for _, label := range []string{p.Config.TrackingLabel, p.Config.OwnershipLabel} {
-				if err := p.client.EachMetadata(ctx, k, l.namespace, "!"+label, note); err != nil {
-					return nil, fmt.Errorf("%s: list: %w", k.Type, err)
-				}
-			}
-		}
-	}
-	return found, nil
+	return found, apierror.Join(errs)
 }
 
 // foreseeEnd notes, in a dry run, that the parent goes once what is left to do with the children is done.
