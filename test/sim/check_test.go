@@ -269,8 +269,12 @@ func (p *process) checkLease(x *faults.Exchange) {
 
 // checkShard holds the start of a write against the lease of the parent's shard.
 func (p *process) checkShard(x *faults.Exchange) {
+	parents := p.parentsOf(x)
+	if len(parents) == 0 && x.Method != http.MethodPost {
+		return // it has gone, of which the watch hasn't told yet: the write comes to nothing
+	}
 	var holders []any
-	for _, parent := range p.parentsOf(x) {
+	for _, parent := range parents {
 		at := shard.Bucket(parent) * shards / shard.Buckets
 		lease := p.server.Get(fakeapi.Leases().Type, inNamespace(fmt.Sprint("lease-shard-", at)))
 		if lease == nil {
