@@ -42,7 +42,7 @@ func inReadiness() []mutant {
 		unit("what was deleted as it was desired waits from the first plan on", "reconcile", "plan/memory_gone.go",
 			"	p.planned, p.ending = true, nil\n", "	p.planned = true\n"),
 		unit("what was deleted of a type that is updated in place waits", "reconcile", "plan/memory_gone.go",
-			" || k.Child.Strategy != config.Recreate && !k.Child.RecreateImmutable {", " {"),
+			"k == nil || k.Child.Strategy != config.Recreate && !k.Child.RecreateImmutable {", "k == nil {"),
 		unit("what is deleted for an immutable field is remembered", "reconcile", "plan/memory_gone.go",
 			" && !k.Child.RecreateImmutable {", " {"),
 		unit("what this process hasn't deleted waits", "reconcile", "plan/memory_gone.go",

@@ -65,8 +65,11 @@ func (p *ParentMemory) FindEnding(s *catalog.Settings, children []*resource.Reso
 		return
 	}
 	for _, child := range children {
+		if !child.IsDeleting() {
+			continue
+		}
 		k := s.Types.Of(child.Type())
-		if !child.IsDeleting() || k == nil || k.Child.Strategy != config.Recreate && !k.Child.RecreateImmutable {
+		if k == nil || k.Child.Strategy != config.Recreate && !k.Child.RecreateImmutable {
 			continue
 		}
 		if m := readMark(s, child); m.applied != nil {
