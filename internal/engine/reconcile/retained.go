@@ -73,7 +73,7 @@ func (p *pass) nothingOf(ctx context.Context, k *catalog.Kind) error {
 	case err != nil:
 		return fmt.Errorf("%s: list: %w", k.Type, err)
 	case len(owned) > 0:
-		return fmt.Errorf("%s: its children stay, but the API server doesn't tell of their type yet: %w", object.RefOf(p.parent), k.NotServed())
+		return fmt.Errorf("%s: it isn't let go, since %s is to be retained: %w", object.RefOf(p.parent), object.RefOf(owned[0]), k.NotServed())
 	}
 	return nil
 }
