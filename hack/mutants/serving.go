@@ -55,8 +55,6 @@ func inServing() []mutant {
 			"	e.journal.Forget(uid)\n", "	e.journal.Forget(uid)\n	e.former.take(uid)\n"),
 		unit("nobody says of an orphan that it was deleted", "reconcile", "reconcile/former.go",
 			"live.IsDeleting()):\n		return formerLeft, nil\n", "live.IsDeleting()):\n		return formerDeleted, nil\n"),
-		unit("a build that has nothing to finalize looks for departed parents", "reconcile", "reconcile/departed.go",
-			"(e.Config.Finalizer != config.FinalizerNever || ", "(e.Holds || "),
 		unit("what was orphaned of a former type stays", "reconcile", "reconcile/former.go",
 			"!apply.IsChild(p.Settings, p.parent, live)", "false"),
 		unit("what earlier builds have made is deleted once more if that failed", "reconcile", "reconcile/former.go",

@@ -67,16 +67,31 @@ func keptAt(name string) int {
 	return -1
 }
 
-// CheckKeepsConditions says why SetStanding can't write to a handler's status, nil if it can.
+// CheckKeepsConditions says why SetStanding can't write to a handler's status, or doesn't understand what it says of the
+// same conditions; nil if it can and does. What can't be read would be taken for nothing.
 func CheckKeepsConditions(status any) error {
 	fields, ok := status.(map[string]any)
 	if !ok {
 		return errors.New("is no object, so ReadyCondition has nowhere to keep its conditions")
 	}
-	if list, has := fields["conditions"]; has {
-		if _, ok := list.([]any); !ok {
-			return errors.New("conditions: is no list, so ReadyCondition has nowhere to keep its conditions")
+	list, ok := fields["conditions"].([]any)
+	if !ok && fields["conditions"] != nil {
+		return errors.New("conditions: is no list, so ReadyCondition has nowhere to keep its conditions")
+	}
+	var seen [keptConditions]bool
+	for n, item := range list {
+		i := keptIndex(item)
+		if i < 0 {
+			continue
 		}
+		condition, _ := item.(map[string]any)
+		if _, isText := condition["status"].(string); !isText {
+			return fmt.Errorf("conditions[%d]: %s: status: must be one of the texts True, False and Unknown", n, condition["type"])
+		}
+		if seen[i] {
+			return fmt.Errorf("conditions[%d]: %s: there is another condition of this type", n, condition["type"])
+		}
+		seen[i] = true
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -27,9 +26,9 @@ import (
 const maxFindDelay = time.Minute
 
 // holdsDeparted says whether a parent that has left the ParentSelector may have a
-// finalizer of the operator. A build that has nothing to finalize may come after one that had.
+// finalizer of the operator.
 func (e *Engine) holdsDeparted() bool {
-	return e.Config.ParentSelector != "" && (e.Config.Finalizer != config.FinalizerNever || len(e.Config.FormerFinalizers) > 0)
+	return e.Config.ParentSelector != "" && (e.Holds || len(e.Config.FormerFinalizers) > 0)
 }
 
 // findDepartedAgain is findDeparted at the start and after each lookAgain, until ctx ends.
