@@ -127,13 +127,18 @@ func builtIn(t resource.Type) func(o map[string]any) {
 				map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
 			}})
 		}
-	case k8s.StatefulSet, k8s.ReplicaSet:
+	case k8s.StatefulSet:
 		return func(o map[string]any) {
 			n := replicas(o)
 			workload(o, map[string]any{
-				"replicas": n, "updatedReplicas": n, "currentReplicas": n, "readyReplicas": n, "availableReplicas": n, "fullyLabeledReplicas": n,
+				"replicas": n, "updatedReplicas": n, "currentReplicas": n, "readyReplicas": n, "availableReplicas": n,
 				"currentRevision": "one", "updateRevision": "one",
 			})
+		}
+	case k8s.ReplicaSet:
+		return func(o map[string]any) {
+			n := replicas(o)
+			workload(o, map[string]any{"replicas": n, "fullyLabeledReplicas": n, "readyReplicas": n, "availableReplicas": n})
 		}
 	case k8s.DaemonSet:
 		return func(o map[string]any) {
