@@ -10,7 +10,7 @@ func inReconcile() []mutant {
 		unit("an Event without a reason is recorded", "reconcile", "reconcile/events.go",
 			"			reason = unnamedEvent\n", ""),
 		unit("the handler's Events aren't limited as writes are", "reconcile", "reconcile/events.go",
-			"p.events.Relay(", "p.events.Tell("),
+			"p.record((*observe.EventSink).Relay", "p.record((*observe.EventSink).Tell"),
 		unit("what is no UTF-8 in an Event is replaced before its length is bounded", "reconcile", "observe/events.go",
 			"Shorten(utf8Only(note), MaxEventNote)", "Shorten(note, MaxEventNote)"),
 		unit("a child that is still to be deleted was ours", "manager", "reconcile/learn.go",

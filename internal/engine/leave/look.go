@@ -127,7 +127,7 @@ func (o Operator) stripped(ctx context.Context, parents []*resource.Resource) ([
 		}
 		err := o.each(ctx, k, []string{"!" + o.Settings.Config.TrackingLabel, "!" + o.Settings.Config.OwnershipLabel}, func(res *resource.Resource) {
 			controller := object.ControllerOf(res)
-			if controller != nil && of[controller.UID] != nil && plan.LacksLabels(o.Settings, of[controller.UID], res) {
+			if controller != nil && of[controller.UID] != nil && plan.IsMadeFor(o.Settings, of[controller.UID], res) {
 				out = append(out, child{k, res, controller.UID})
 			}
 		})

@@ -200,16 +200,6 @@ func OperatorsElsewhere(s *catalog.Settings, live *resource.Resource) []string {
 	return names
 }
 
-// LacksLabels says whether an object is a child of the parent from which somebody has taken labels, as far as
-// its metadata tell: it carries the operator's mark or ownership label, and nobody else's.
-func LacksLabels(s *catalog.Settings, parent, res *resource.Resource) bool {
-	tracked, _ := res.Label(s.Config.TrackingLabel)
-	owned, _ := res.Label(s.Config.OwnershipLabel)
-	_, foreign := ForeignMark(s, res)
-	return object.Controls(parent, res) && !foreign && len(OperatorsElsewhere(s, res)) == 0 &&
-		(tracked == "" || tracked == string(parent.UID())) && (owned == s.Config.Name || owned == "" && Marked(s, res))
-}
-
 // IsMadeFor says whether an object is a child of the parent whatever its labels say, as far as its metadata tell: the parent
 // is its controller, and the operator's mark or ownership label is on it, and nobody else's.
 func IsMadeFor(s *catalog.Settings, parent, res *resource.Resource) bool {

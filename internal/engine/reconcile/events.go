@@ -18,11 +18,16 @@ import (
 
 // event records an Event on a parent. A dry run records none.
 func (e *Engine) event(on *resource.Resource, kind, reason, note string) {
+	e.record((*observe.EventSink).Tell, on, kind, reason, note)
+}
+
+// record is event by either method of the EventSink.
+func (e *Engine) record(by func(s *observe.EventSink, on *resource.Resource, kind, reason, note string), on *resource.Resource, kind, reason, note string) {
 	if e.events == nil || e.Config.DryRun {
 		return
 	}
 	e.journal.Tell(time.Now(), on.UID(), kind, reason, note)
-	e.events.Tell(on, kind, reason, note)
+	by(e.events, on, kind, reason, note)
 }
 
 // unnamedEvent is the reason of an Event of the handler that says none. The API server refuses an Event without.
@@ -34,24 +39,20 @@ type eventMistakes struct{ reason, kind sync.Once }
 // emit records the handler's own Events. One that no Event may be like is recorded all the same: its
 // message may matter.
 func (p *pass) emit(list []handler.Event) {
-	if p.events == nil || p.Config.DryRun {
-		return
-	}
 	for i, e := range list {
-		kind, reason := p.kindOf(i, e), e.Reason
+		reason := e.Reason
 		if reason == "" {
 			reason = unnamedEvent
 			p.eventMistakes.reason.Do(func() {
 				p.Logger().Warn("the handler's response has an Event without a Reason, which is recorded with another one", "event", i, "reason", reason)
 			})
 		}
-		p.journal.Tell(time.Now(), p.parent.UID(), kind, reason, e.Message)
-		p.events.Relay(p.parent, kind, reason, e.Message)
+		p.record((*observe.EventSink).Relay, p.parent, p.eventType(i, e), reason, e.Message)
 	}
 }
 
-// kindOf returns the type of the handler's Event at position i.
-func (p *pass) kindOf(i int, e handler.Event) string {
+// eventType returns the type of the handler's Event at position i.
+func (p *pass) eventType(i int, e handler.Event) string {
 	switch {
 	case e.Type == "", strings.EqualFold(e.Type, observe.Normal):
 		return observe.Normal

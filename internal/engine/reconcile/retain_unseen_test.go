@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
@@ -25,6 +24,11 @@ func outlives(t *testing.T, r *rig.Rig) bool {
 	r.Server.CollectGarbage()
 	rig.Elapse(time.Second)
 	return r.Get(k8s.ConfigMap, "one") != nil
+}
+
+// ownedByOne returns owner references by which the parent "one" controls an object.
+func ownedByOne(uid string) []any {
+	return []any{map[string]any{"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "name": "one", "uid": uid, "controller": true}}
 }
 
 // TestRetainUnseen: a child that is to be retained survives its parent also if no watch has told of it.
@@ -96,7 +100,7 @@ func TestRetainUnseen_Others(t *testing.T) {
 			other := rig.Copied(name, "v")
 			meta := metaOf(other)
 			meta["namespace"] = "ns"
-			meta["ownerReferences"] = []any{map[string]any{"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "name": "one", "uid": uid, "controller": true}}
+			meta["ownerReferences"] = ownedByOne(uid)
 			if mark != nil { // as an operator with another name makes it
 				meta["annotations"] = map[string]any{"roperator.com/applied": "v2:other" + fmt.Sprint(mark)[len("v2:op"):]}
 			}
@@ -111,7 +115,7 @@ func TestRetainUnseen_Others(t *testing.T) {
 }
 
 // TestRetainUnseen_Unserved: while the API server doesn't tell of an optional type, nobody knows what there is of it, so the
-// parent waits. Of a type that it has never served there is nothing.
+// parent waits.
 func TestRetainUnseen_Unserved(t *testing.T) {
 	for name, hide := range map[string]func(s *fakeapi.Server, hidden bool){
 		"not told of": func(s *fakeapi.Server, hidden bool) { s.Hide(widgetType(), hidden) },
@@ -160,18 +164,32 @@ func TestRetainUnseen_Unserved(t *testing.T) {
 			})
 		}
 	}
-	rig.Bubble(t, func(t *testing.T) {
-		cfg := optionalWidgets(true)
-		for i := range cfg.Children {
-			cfg.Children[i].Retain = true
-		}
-		r := rig.Start(t, serverOfWidgets(false), cfg, handler.SyncFunc(rig.Copier))
-		r.Create("one", "v")
-		rig.Elapse(time.Minute)
-		require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
-		require.True(t, outlives(t, r))
-		r.Stop()
-	})
+}
+
+// TestRetainUnseen_NothingThere: a parent doesn't wait for a type that isn't served if it has no child of it.
+func TestRetainUnseen_NothingThere(t *testing.T) {
+	for name, hidden := range map[string]bool{"it has never been served": false, "what there is has somebody else made": true} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				s, cfg := serverOfWidgets(hidden), optionalWidgets(true)
+				for i := range cfg.Children {
+					cfg.Children[i].Retain = true
+				}
+				s.Hide(widgetType(), hidden)
+				r := rig.Start(t, s, cfg, handler.SyncFunc(rig.Copier))
+				uid := string(r.Create("one", "v").UID())
+				if hidden {
+					other := widget("other", "v")
+					other["metadata"] = map[string]any{"name": "other", "namespace": "ns", "ownerReferences": ownedByOne(uid)}
+					create(t, s, other)
+				}
+				rig.Elapse(time.Minute)
+				require.NoError(t, s.Delete(sample.ParentType(), rig.Key("one")))
+				require.True(t, outlives(t, r))
+				r.Stop()
+			})
+		})
+	}
 }
 
 // TestRetainUnseen_Lists: parents that are deleted at once share the lists in which their children are looked for.
@@ -204,45 +222,4 @@ func TestRetainUnseen_Lists(t *testing.T) {
 		require.Len(t, r.Server.List(k8s.ConfigMap), parents)
 		r.Stop()
 	})
-}
-
-// A parent that is torn down in an order doesn't go before a child whose creation nobody has told of.
-func TestTeardown_CreationUnanswered(t *testing.T) {
-	for _, answered := range []bool{false, true} {
-		t.Run(fmt.Sprint("the read is answered: ", answered), func(t *testing.T) {
-			rig.Bubble(t, func(t *testing.T) {
-				cfg := rig.Config()
-				cfg.Teardown = config.TeardownOrdered
-				s := rig.Server()
-				var lost, read atomic.Int64
-				s.SetHooks(fakeapi.Hooks{
-					Before: func(r fakeapi.Request) error {
-						if r.Verb == "get" && r.Type == k8s.ConfigMap && read.Add(1) == 1 && !answered {
-							return errors.New("connection refused")
-						}
-						return nil
-					},
-					After: func(r fakeapi.Request) error {
-						if r.Verb == "create" && r.Type == k8s.ConfigMap && lost.Add(1) == 1 {
-							return errors.New("connection reset")
-						}
-						return nil
-					},
-				})
-				r := rig.Start(t, s, cfg, handler.SyncFunc(rig.Copier))
-				s.Hold(k8s.ConfigMap)
-				r.Create("one", "v")
-				rig.Elapse(50 * time.Millisecond)
-				require.NotNil(t, r.Get(k8s.ConfigMap, "one"))
-				require.NoError(t, s.Delete(sample.ParentType(), rig.Key("one")))
-				rig.Elapse(10 * time.Second)
-				require.True(t, r.Get(sample.ParentType(), "one") != nil || r.Get(k8s.ConfigMap, "one") == nil, "the child goes first")
-				s.Release()
-				rig.Elapse(time.Minute)
-				require.Nil(t, r.Get(k8s.ConfigMap, "one"))
-				require.Nil(t, r.Get(sample.ParentType(), "one"))
-				r.Stop()
-			})
-		})
-	}
 }

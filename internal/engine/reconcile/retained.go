@@ -20,7 +20,8 @@ import (
 // API server is asked for them by their owner before.
 
 // retainedUnseen returns, by their metadata, the children to be retained that the pass doesn't know of. A pass over a
-// parent that lives finds such a child when it would create it.
+// parent that lives finds such a child when it would create it. The error of a type that isn't served says that there is one
+// all the same, or that nobody knows.
 func (p *pass) retainedUnseen(ctx context.Context) (found []*resource.Resource, err error) {
 	known := make(map[types.UID]struct{}, len(p.children))
 	for _, child := range p.children {
@@ -30,52 +31,58 @@ func (p *pass) retainedUnseen(ctx context.Context) (found []*resource.Resource, 
 		if !k.Child.Retain {
 			continue
 		}
-		if k.Unserved {
-			if err := p.nothingOf(ctx, k); err != nil {
-				return nil, err
-			}
-			continue
+		unseen, err := p.ownedUnseen(ctx, k, known)
+		switch {
+		case err != nil:
+			return nil, err
+		case k.Unserved && len(unseen) > 0:
+			return nil, fmt.Errorf("%s: it isn't let go, since %s is to be retained: %w", object.RefOf(p.parent), object.RefOf(unseen[0]), k.NotServed())
 		}
-		lists := p.listsOf(k)
-		if p.Types.Parent.Namespaced { // owner references don't cross namespaces
-			lists = []listOf{{k, p.parent.Namespace()}}
-		}
-		for _, l := range lists {
-			owned, err := p.owned.of(ctx, p.parent.UID(), l, p.client.EachMetadata)
-			if err != nil {
-				return nil, fmt.Errorf("%s: list: %w", k.Type, err)
-			}
-			for _, res := range owned {
-				if _, twice := known[res.UID()]; !twice && !res.IsDeleting() && plan.IsMadeFor(p.Settings, p.parent, res) {
-					known[res.UID()] = struct{}{}
-					found = append(found, res)
-				}
-			}
-		}
+		found = append(found, unseen...)
 	}
 	return found, nil
 }
 
-// nothingOf returns an error if there may be objects of a type of which the discovery doesn't tell. It doesn't tell of a type
-// either while the API server that serves it starts, or its definition is being replaced.
-func (p *pass) nothingOf(ctx context.Context, k *catalog.Kind) error {
-	guess := *k
-	guess.GVR, _ = meta.UnsafeGuessKindToResource(k.Type.GroupVersionKind())
-	for _, m := range p.Config.Mappings {
-		if m.Type == k.Type {
-			guess.GVR.Resource = m.Plural
+// ownedUnseen returns the children of a type that aren't among known, and adds them. It also asks for a type that isn't
+// served, since discovery doesn't tell of a type either while the API server that serves it starts.
+func (p *pass) ownedUnseen(ctx context.Context, k *catalog.Kind, known map[types.UID]struct{}) (unseen []*resource.Resource, err error) {
+	asked := k
+	if k.Unserved {
+		asked = p.guess(k)
+	}
+	lists := p.listsOf(asked)
+	if p.Types.Parent.Namespaced { // owner references don't cross namespaces
+		lists = []listOf{{asked, p.parent.Namespace()}}
+	}
+	for _, l := range lists {
+		owned, err := p.owned.of(ctx, p.parent.UID(), l, p.client.EachMetadata)
+		switch {
+		case k.Unserved && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)):
+			continue // there is no such type, and so no right for it
+		case err != nil:
+			return nil, catalog.Forbidden(asked, "list", fmt.Errorf("%s: list: %w", k.Type, err))
+		}
+		for _, res := range owned {
+			if _, twice := known[res.UID()]; !twice && !res.IsDeleting() && plan.IsMadeFor(p.Settings, p.parent, res) {
+				known[res.UID()] = struct{}{}
+				unseen = append(unseen, res)
+			}
 		}
 	}
-	owned, err := p.owned.of(ctx, p.parent.UID(), listOf{&guess, p.parent.Namespace()}, p.client.EachMetadata)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // nobody may, of what isn't there
-		return nil
-	case err != nil:
-		return fmt.Errorf("%s: list: %w", k.Type, err)
-	case len(owned) > 0:
-		return fmt.Errorf("%s: it isn't let go, since %s is to be retained: %w", object.RefOf(p.parent), object.RefOf(owned[0]), k.NotServed())
+	return unseen, nil
+}
+
+// guess returns a type that isn't served as the API server probably serves it.
+func (p *pass) guess(k *catalog.Kind) *catalog.Kind {
+	guessed := *k
+	guessed.GVR, _ = meta.UnsafeGuessKindToResource(k.Type.GroupVersionKind())
+	guessed.Namespaced = true
+	for _, m := range p.Config.Mappings {
+		if m.Type == k.Type {
+			guessed.GVR.Resource, guessed.Namespaced = m.Plural, !m.ClusterScoped
+		}
 	}
-	return nil
+	return &guessed
 }
 
 // ownedLists are lists of the objects that parents own. Passes that ask for the same list at the same time share

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -25,8 +24,10 @@ import (
 // nothing. The handler has finalized the parent before, or has nothing to finalize.
 func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 	if p.Config.Teardown == config.TeardownOrdered && !plan.Orphans(p.parent) {
-		if found, err := p.findUnanswered(ctx); found || err != nil {
-			return schedule.Outcome{Again: found, Err: err != nil}, err
+		if found, err := p.findUnanswered(ctx); err != nil {
+			return schedule.Outcome{Err: true}, err
+		} else if found {
+			return schedule.Outcome{Resync: watchDelay}, nil
 		}
 	}
 	in := p.input()
@@ -61,16 +62,16 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 func (p *pass) findUnanswered(ctx context.Context) (found bool, err error) {
 	refs := slices.DeleteFunc(p.memory.Unanswered(), func(ref object.Ref) bool {
 		k := p.Types.Of(ref.Type)
-		return k == nil || k.Unserved || slices.ContainsFunc(p.children, func(child *resource.Resource) bool { return object.RefOf(child) == ref })
+		return k == nil || k.Unserved || plan.Live(p.children, ref, new(int)) != nil
 	})
 	live, errs := make([]*resource.Resource, len(refs)), make([]error, len(refs))
 	p.each(len(refs), func(i int) { live[i], errs[i] = p.client.Get(ctx, p.Types.Of(refs[i].Type), refs[i].Key) })
 	for i, ref := range refs {
 		switch {
-		case apierrors.IsNotFound(errs[i]):
+		case apierror.IsMissing(errs[i], ref.Key.Name):
 			errs[i] = nil
 		case errs[i] != nil:
-			errs[i] = fmt.Errorf("%s: read: %w", ref, errs[i])
+			errs[i] = catalog.Forbidden(p.Types.Of(ref.Type), "get", fmt.Errorf("%s: read: %w", ref, errs[i]))
 		case apply.IsChild(p.Settings, p.parent, live[i]):
 			found = true
 			p.Displaced(p.store.Wrote(live[i]), ref)

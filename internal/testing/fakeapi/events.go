@@ -11,6 +11,14 @@ import (
 // maxNote is how many bytes the note of an Event may have.
 const maxNote = 1024
 
+// checkNew says what is wrong with a new object.
+func (k *Kind) checkNew(name string, object map[string]any) error {
+	if err := k.Schema.check(k, name, object); err != nil {
+		return err
+	}
+	return k.checkEvent(name, object)
+}
+
 // checkEvent says what is wrong with a new Event, as the API server does of those of events.k8s.io/v1. It says nothing
 // of objects of other kinds.
 func (k *Kind) checkEvent(name string, object map[string]any) error {

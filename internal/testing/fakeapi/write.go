@@ -201,10 +201,7 @@ func (s *Server) createLocked(k *Kind, namespace string, object map[string]any, 
 	if err != nil {
 		return nil, err
 	}
-	if err := k.Schema.check(k, name, object); err != nil {
-		return nil, err
-	}
-	if err := k.checkEvent(name, object); err != nil {
+	if err := k.checkNew(name, object); err != nil {
 		return nil, err
 	}
 	return s.putLocked(k, key, k.noted(nil, object, w.by), w.dryRun), nil
