@@ -135,6 +135,15 @@ func (r *release) create(namespace, name string, served bool) {
 	}
 }
 
+// awaitCollector waits until the garbage collector collects children of mice. It looks for new types every 30 s, which a
+// drain may be too short for.
+func (r *release) awaitCollector() {
+	r.t.Helper()
+	r.create(r.namespace, "first", true)
+	require.NoError(r.t, r.dynamic.Resource(miceResource).Namespace(r.namespace).Delete(r.t.Context(), "first", metav1.DeleteOptions{}))
+	r.until("the garbage collector", func() bool { return r.child(r.namespace, "first") == nil })
+}
+
 // child returns a child, nil if it isn't there.
 func (r *release) child(namespace, name string) *corev1.ConfigMap {
 	r.t.Helper()
@@ -252,6 +261,7 @@ func TestLifecycle(t *testing.T) {
 func TestLifecycle_NoOperator(t *testing.T) {
 	r := newRelease(t, "idle")
 	r.install("")
+	r.awaitCollector()
 	r.create(r.namespace, "a", true)
 	r.upgrade("replicas: 0\ndrain: {timeout: 20s}")
 	r.until("the operator ends", func() bool { return r.ran("--leader-elect")[0].Ended() })
