@@ -29,12 +29,12 @@ func parentType() resource.Type {
 }
 
 // beOperator is the main function of an operator's process. A parent has a ConfigMap, and is
-// finalized unless it has the annotation "held". The program "both" has a second operator,
-// whose children are the first one's parents.
+// finalized unless it has the annotation "held". In the program "retains" the ConfigMaps outlive their parents. The
+// program "both" has a second operator, whose children are the first one's parents.
 func beOperator(name string) {
 	operatorproc.EndWithTest()
 	first := runner.Spec{
-		Config: config.Operator{Name: "leaver", Parent: parentType(), Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}}},
+		Config: config.Operator{Name: "leaver", Parent: parentType(), Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace, Retain: name == "retains"}}},
 		Handler: handler.Funcs{
 			SyncFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 				return &handler.SyncResponse{Children: []any{object("v1", "ConfigMap", req.Parent.Name())}}, nil

@@ -185,6 +185,36 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
+// What outlives its parent by its configuration stays, whoever finalizes, and isn't told of as something that goes.
+func TestUninstall_Retain(t *testing.T) {
+	for name, working := range map[string]bool{"by the operator": true, "by this process": false} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, "retains")
+			operator := s.run()
+			s.create("a", nil)
+			before := s.children("a")
+			args := []string{"--yes"}
+			if !working {
+				stop(t, operator)
+				args = append(args, "--finalize")
+			}
+			code, said := s.uninstall(args...)
+			require.Zero(t, code, said)
+			require.Contains(t, said, "  keeps, as nobody's, for their types have Retain, 1 child\n    1 ConfigMap: "+s.namespace+"/a\n")
+			require.NotContains(t, said, "with them go")
+			require.Contains(t, said, "leaver: nothing is left but children that were to stay, since their types have Retain.")
+			require.Empty(t, s.all())
+			left := s.children("a")
+			require.Len(t, left, 1)
+			require.Equal(t, before[0].UID, left[0].UID)
+			require.Empty(t, left[0].OwnerReferences)
+			if working {
+				stop(t, operator)
+			}
+		})
+	}
+}
+
 // Without an operator nobody finalizes: that is said, and --finalize mends it.
 func TestUninstall_NoOperator(t *testing.T) {
 	s := newStage(t, "leaver")

@@ -37,11 +37,34 @@ func PrintPlan(w io.Writer, d *leave.Departure, how leave.How) {
 		if held := len(slices.DeleteFunc(slices.Clone(s.Parents), func(r leave.Remnant) bool { return !r.Holds })); held > 0 {
 			fmt.Fprintf(w, "  %d of them have the operator's finalizer: %s\n", held, finalizersFate(d, how))
 		}
-		fmt.Fprintf(w, "  %s %s\n", childrenFate(how), counted(len(s.Children), "child", "children"))
-		for _, group := range byType(s.Children) {
-			fmt.Fprintf(w, "    %s\n", named(group, group[0].Ref.Type.Kind))
+		others, retained := split(s.Children, how)
+		if len(others) > 0 || len(retained) == 0 {
+			printChildren(w, childrenFate(how), others)
+		}
+		if len(retained) > 0 {
+			printChildren(w, "keeps, as nobody's, for their types have Retain,", retained)
 		}
 	}
+}
+
+// printChildren prints how many children share a fate, and their names.
+func printChildren(w io.Writer, fate string, children []leave.Remnant) {
+	fmt.Fprintf(w, "  %s %s\n", fate, counted(len(children), "child", "children"))
+	for _, group := range byType(children) {
+		fmt.Fprintf(w, "    %s\n", named(group, group[0].Ref.Type.Kind))
+	}
+}
+
+// split parts the children that outlive deleted parents because of Retain from the others.
+func split(children []leave.Remnant, how leave.How) (others, retained []leave.Remnant) {
+	for _, r := range children {
+		if r.Retained && !how.KeepParents && !how.KeepChildren {
+			retained = append(retained, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	return others, retained
 }
 
 // parentsFate says what becomes of parents.
@@ -85,7 +108,8 @@ func PrintLeft(w io.Writer, d *leave.Departure, how leave.How, in Installation) 
 	for i := range d.Left {
 		l := &d.Left[i]
 		if l.Nothing() {
-			fmt.Fprintf(w, "%s: nothing is left%s.\n", l.Operator, besides(how))
+			_, retained := split(d.Surveys[i].Children, how)
+			fmt.Fprintf(w, "%s: nothing is left%s.\n", l.Operator, besides(how, len(retained) > 0))
 			continue
 		}
 		done = false
@@ -105,8 +129,10 @@ func PrintLeft(w io.Writer, d *leave.Departure, how leave.How, in Installation) 
 }
 
 // besides names what is there on purpose.
-func besides(how leave.How) string {
+func besides(how leave.How, retained bool) string {
 	switch {
+	case retained:
+		return " but children that were to stay, since their types have Retain"
 	case how.KeepParents && how.KeepChildren:
 		return " but parents and children that were to stay"
 	case how.KeepParents:

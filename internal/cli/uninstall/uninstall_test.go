@@ -37,6 +37,15 @@ func departure(standing lead.Standing, holder string) *leave.Departure {
 	}}}
 }
 
+// retaining is a departure whose children have Retain, from the given one on.
+func retaining(from int) *leave.Departure {
+	d := departure(lead.Claimed, "one")
+	for i := from; i < len(d.Surveys[0].Children); i++ {
+		d.Surveys[0].Children[i].Retained = true
+	}
+	return d
+}
+
 func TestPrintPlan(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
@@ -55,6 +64,28 @@ func TestPrintPlan(t *testing.T) {
   keeps and releases 3 parents: ns/a, ns/b, ns/c
   1 of them have the operator's finalizer: it is taken off, and Finalize isn't called
   keeps, as nobody's, 3 children
+    2 ConfigMaps: ns/a, ns/b
+    1 Secret: ns/s
+`},
+		"Retained": {"what outlives its parent", retaining(2), leave.How{}, `op:
+  deletes 3 parents: ns/a, ns/b, ns/c
+  1 of them have the operator's finalizer: the operator in the cluster finalizes them, one
+  with them go 2 children
+    2 ConfigMaps: ns/a, ns/b
+  keeps, as nobody's, for their types have Retain, 1 child
+    1 Secret: ns/s
+`},
+		"All retained": {"none goes", retaining(0), leave.How{}, `op:
+  deletes 3 parents: ns/a, ns/b, ns/c
+  1 of them have the operator's finalizer: the operator in the cluster finalizes them, one
+  keeps, as nobody's, for their types have Retain, 3 children
+    2 ConfigMaps: ns/a, ns/b
+    1 Secret: ns/s
+`},
+		"Retained with parents": {"they stay their parents'", retaining(2), leave.How{KeepParents: true}, `op:
+  keeps and releases 3 parents: ns/a, ns/b, ns/c
+  1 of them have the operator's finalizer: it is taken off, and Finalize isn't called
+  keeps, with their parents, 3 children
     2 ConfigMaps: ns/a, ns/b
     1 Secret: ns/s
 `},
@@ -94,6 +125,9 @@ func TestPrintLeft(t *testing.T) {
 		"Kept parents": {"their definition stays", leave.Left{Operator: "op"}, func(d *leave.Departure) { d.Paused = true }, leave.How{KeepParents: true}, true, []string{
 			"op: nothing is left but parents that were to stay, and their children.\n", "stay paused, since an operator works: one. Remove its Deployment, and run this once more",
 		}, []string{"delete crd"}},
+		"Retained": {"what stays is told, and is no error", leave.Left{Operator: "op"}, func(d *leave.Departure) { d.Surveys = retaining(2).Surveys }, leave.How{}, true, []string{
+			"op: nothing is left but children that were to stay, since their types have Retain.\n", "kubectl delete crd",
+		}, nil},
 		"Held": {"each, and why", leave.Left{Operator: "op", Parents: held}, func(d *leave.Departure) { d.Stuck = true }, leave.How{}, false, []string{
 			"op: left are 2 parents: ns/a, ns/b", "Parent ns/a is being deleted; held by the finalizers x/y, roperator.com/op", "Parent ns/b isn't being deleted",
 			"Nobody holds the Lease op-system/op", "--finalize",

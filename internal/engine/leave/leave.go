@@ -103,6 +103,7 @@ type Remnant struct {
 	Holds      bool // a parent: one of the finalizers is the operator's
 	Paused     bool // a parent: it was paused by Prepare
 	New        bool // a parent: it was created since Look
+	Retained   bool // a child: its type has Retain, so that it outlives a parent that is deleted
 }
 
 // remnantOf returns what is told of an object.

@@ -42,7 +42,9 @@ func Look(ctx context.Context, operators []Operator) ([]Survey, error) {
 		kept := byUID(others)
 		for _, c := range children {
 			if kept[c.parent] == nil {
-				s.Children = append(s.Children, remnantOf(c.object))
+				r := remnantOf(c.object)
+				r.Retained = c.kind.Child.Retain
+				s.Children = append(s.Children, r)
 			}
 		}
 		out = append(out, s)
