@@ -3,6 +3,8 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -61,6 +63,36 @@ func TestSync_Gates(t *testing.T) {
 			require.NotContains(t, got, "hunter2")
 		})
 	}
+}
+
+// A child may wait for another one and for the handler's condition, and a test may ask for both. A golden plan has both.
+func TestSync_GatesOfBothKinds(t *testing.T) {
+	t.Parallel()
+	now := site(map[string]any{"text": "hello"})
+	both := func(ok bool) handler.Handler {
+		return handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Children: []any{pod("nginx"), handler.When(handler.After(page("index", "hello"), pod("nginx")), ok)}}, nil
+		})
+	}
+	wait := func(ok bool, obj any) string {
+		return fake(t, func(tb testing.TB) {
+			Sync(tb, sites(), both(ok), now).WantCreate(pod("nginx")).WantWait(obj, pod("nginx"))
+		}).failure()
+	}
+	require.Empty(t, wait(false, page("index", "hello")))
+	require.Empty(t, wait(true, page("index", "hello")))
+	require.Empty(t, wait(false, handler.When(page("index", "hello"), false)))
+	require.Contains(t, wait(true, handler.When(page("index", "hello"), false)), "want ConfigMap default/index to wait for Pod default/web, a condition of the handler")
+	Sync(t, sites(), both(false), now).WantCreate(pod("nginx")).WantWait(handler.After(page("index", "hello"), pod("nginx")))
+
+	path := filepath.Join(t.TempDir(), "plan.yaml")
+	write := fake(t, func(tb testing.TB) { Sync(tb, sites(), both(false), now).Golden(path) })
+	require.Contains(t, write.failure(), path+" doesn't exist")
+	text, err := Sync(t, sites(), both(false), now).WantCreate(pod("nginx")).WantWait(page("index", "hello"), pod("nginx")).golden()
+	require.NoError(t, err)
+	require.Contains(t, string(text), "  verb: create\n  waits: waits for Pod default/web, a condition of the handler\n")
+	require.NoError(t, os.WriteFile(path, text, 0o600))
+	require.Contains(t, fake(t, func(tb testing.TB) { Sync(tb, sites(), both(true), now).Golden(path) }).failure(), "\n+   waits: waits for Pod default/web")
 }
 
 // A recording says what each child waits for, so that a build which orders them in

@@ -27,6 +27,7 @@ type goldenPlan struct {
 
 type goldenAction struct {
 	Verb   string         `json:"verb"`
+	Waits  string         `json:"waits,omitempty"`
 	Object map[string]any `json:"object"`
 }
 
@@ -77,7 +78,7 @@ func (p *Plan) golden() ([]byte, error) {
 		if a.Verb == "delete" {
 			object = map[string]any{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": identity(object)}
 		}
-		g.Actions = append(g.Actions, goldenAction{Verb: a.Verb, Object: timeless(hidden(object, hide))})
+		g.Actions = append(g.Actions, goldenAction{Verb: a.Verb, Waits: a.Waits, Object: timeless(hidden(object, hide))})
 	}
 	return yaml.Marshal(g)
 }

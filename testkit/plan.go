@@ -14,6 +14,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -30,10 +31,11 @@ type Plan struct {
 
 	t       testing.TB
 	planned *reconcile.Planned
-	err     error // of the pass
+	err     error   // of the pass
+	reasons []error // the errors of which err is made: one for each child that would be refused
 
-	met       []bool // which of the actions were expected
-	errMet    bool
+	met       []bool  // which of the actions were expected
+	errs      []error // those of reasons that weren't expected
 	statusMet bool
 	goneMet   bool // that the parent is let go was expected
 }
@@ -75,17 +77,21 @@ func Sync(t testing.TB, cfg config.Operator, h handler.Handler, parent any, chil
 		status, _ := plan.parent.Field("status")
 		plan.planned = &reconcile.Planned{Status: status}
 	}
-	if err := plan.checkSchemas(); err != nil {
-		plan.err = errors.Join(plan.err, err)
+	plan.reasons = joinedErrors(plan.err)
+	if refused := plan.checkSchemas(); len(refused) > 0 {
+		plan.reasons = append(plan.reasons, refused...)
+		plan.err = errors.Join(plan.err, apierror.Join(refused))
 	}
 	plan.met = make([]bool, len(plan.planned.Actions))
+	plan.errs = slices.Clone(plan.reasons)
 	t.Cleanup(plan.nothingElse)
 	return plan
 }
 
 // WantCreate expects that a child is created that satisfies obj: the fields
 // that obj doesn't set are free, as in [Kit.Eventually]. Those of a typed object that have
-// their zero value aren't set; to want a zero, say so in a map.
+// their zero value aren't set; to want a zero, say so in a map. A status is left out of account,
+// since no child is desired to have one.
 func (p *Plan) WantCreate(obj any) *Plan {
 	p.t.Helper()
 	p.want(obj, "create")
@@ -94,14 +100,17 @@ func (p *Plan) WantCreate(obj any) *Plan {
 
 // WantWait expects that a child which satisfies obj isn't created before each of needs is there
 // and is ready, see [handler.After]. Without needs, it is a condition of the handler's own that isn't
-// met, see [handler.When]. WantCreate is for a child that is created now.
+// met, see [handler.When]. Where that may hold up the child beside needs, obj is handler.When(child, false)
+// to expect that it does. WantCreate is for a child that is created now.
 func (p *Plan) WantWait(obj any, needs ...any) *Plan {
 	p.t.Helper()
 	i := p.want(obj, "create, waiting")
 	if i < 0 {
 		return p
 	}
-	wanted := make([]string, 0, len(needs))
+	_, said := encode.Inner(obj)
+	needs = slices.Concat(needs, said.Needs)
+	wanted := make([]string, 0, len(needs)+1)
 	for _, need := range needs {
 		t, key, err := encode.Identity(need)
 		if err != nil {
@@ -112,14 +121,22 @@ func (p *Plan) WantWait(obj any, needs ...any) *Plan {
 		}
 		wanted = append(wanted, describe(t, key))
 	}
-	found := make([]string, 0, len(needs))
-	for _, ref := range p.planned.Actions[i].Needs {
+	a := p.planned.Actions[i]
+	found := make([]string, 0, len(a.Needs)+1)
+	for _, ref := range a.Needs {
 		found = append(found, describe(ref.Type, ref.Key))
 	}
 	slices.Sort(wanted)
 	slices.Sort(found)
+	const condition = "a condition of the handler"
+	if len(needs) == 0 || said.Closed {
+		wanted = append(wanted, condition)
+	}
+	if a.Closed && (len(a.Needs) == 0 || said.Closed) {
+		found = append(found, condition)
+	}
 	if !slices.Equal(wanted, found) {
-		p.fail("want %s to wait for %s", describe(p.planned.Actions[i].Type, keyOf(p.planned.Actions[i].Object)), cmp.Or(strings.Join(wanted, ", "), "a condition of the handler"))
+		p.fail("want %s to wait for %s", describe(a.Type, keyOf(a.Object)), strings.Join(wanted, ", "))
 	}
 	return p
 }
@@ -172,18 +189,47 @@ func (p *Plan) WantStatus(v any) *Plan {
 
 // WantError expects that the pass fails with an error whose text contains this
 // one: an error of the handler, what the engine finds wrong with its
-// response, or what an API server would refuse a child for by its schema. What the failed pass does all the same, such as writing the status
+// response, or what an API server would refuse a child for by its schema. A pass may fail for several
+// reasons, each of which is to be expected; what is wrong with one child is one reason. What the failed pass does all the same, such as writing the status
 // that the handler returned along with its error, is for the other methods.
 func (p *Plan) WantError(text string) *Plan {
 	p.t.Helper()
-	p.errMet = true
 	switch {
 	case p.err == nil:
 		p.fail("want an error with %q", text)
 	case !strings.Contains(p.err.Error(), text):
 		p.fail("want an error with %q, not %q", text, p.err)
+		p.errs = nil
+	default:
+		p.meet(text)
 	}
 	return p
+}
+
+// meet notes that the errors with this text were expected. A text that no single one has spans
+// several, so that all were.
+func (p *Plan) meet(text string) {
+	has := func(err error) bool { return strings.Contains(err.Error(), text) }
+	if slices.ContainsFunc(p.reasons, has) {
+		p.errs = slices.DeleteFunc(p.errs, has)
+	} else {
+		p.errs = nil
+	}
+}
+
+// joinedErrors returns the errors that were joined to err, or err itself.
+func joinedErrors(err error) (out []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+		return nil
+	case !ok:
+		return []error{err}
+	}
+	for _, each := range joined.Unwrap() {
+		out = append(out, joinedErrors(each)...)
+	}
+	return out
 }
 
 // WantNothing expects that nothing is written, no child, no status, and that
@@ -264,8 +310,8 @@ func (p *Plan) nothingElse() {
 // unmet lists what wasn't expected so far.
 func (p *Plan) unmet() []string {
 	var lines []string
-	if p.err != nil && !p.errMet {
-		lines = append(lines, formatError(p.err))
+	for _, err := range p.errs {
+		lines = append(lines, formatError(err))
 	}
 	for i, a := range p.planned.Actions {
 		if !p.met[i] {
@@ -285,15 +331,15 @@ func (p *Plan) expectAll() {
 	for i := range p.met {
 		p.met[i] = true
 	}
-	p.errMet, p.statusMet, p.goneMet = true, true, true
+	p.errs, p.statusMet, p.goneMet = nil, true, true
 }
 
 // String lists the whole plan, a line for each action; values of Secrets are
 // left out.
 func (p *Plan) String() string {
 	lines := []string{"the plan for " + describe(p.parent.Type(), p.parent.Key()) + ":"}
-	if p.err != nil {
-		lines = append(lines, formatError(p.err))
+	for _, err := range p.reasons {
+		lines = append(lines, formatError(err))
 	}
 	for _, a := range p.planned.Actions {
 		lines = append(lines, formatAction(a))

@@ -2,6 +2,9 @@ package testkit
 
 import (
 	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/apischema"
@@ -10,8 +13,8 @@ import (
 )
 
 // checkSchemas returns what a strict API server would refuse of the children, and of the
-// parent's status, by their schemas.
-func (p *Plan) checkSchemas() error {
+// parent's status, by their schemas: an error for each object.
+func (p *Plan) checkSchemas() []error {
 	p.t.Helper()
 	checker, err := apischema.New()
 	if err != nil {
@@ -29,24 +32,28 @@ func (p *Plan) checkSchemas() error {
 			unknown[t] = true
 			p.t.Logf("testkit: sync: no %s is checked by its schema: known are those of the kinds that are built into Kubernetes %s", t, checker.Version())
 		}
-		for _, problem := range checker.Check(child, creations[object.Ref{Type: t, Key: key}]) {
-			errs = append(errs, fmt.Errorf("%s: %s", describe(t, key), problem))
-		}
+		errs = append(errs, refusal(t, key, checker.Check(child, creations[object.Ref{Type: t, Key: key}])))
 	}
-	return apierror.Join(append(errs, p.checkStatus(checker)...))
+	errs = append(errs, p.checkStatus(checker))
+	return slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+}
+
+// refusal is the error about an object with these problems.
+func refusal(t resource.Type, key types.NamespacedName, problems []apischema.Problem) error {
+	errs := make([]error, 0, len(problems))
+	for _, problem := range problems {
+		errs = append(errs, fmt.Errorf("%s: %s", describe(t, key), problem))
+	}
+	return apierror.Join(errs)
 }
 
 // checkStatus returns what a strict API server would refuse of the parent's status.
-func (p *Plan) checkStatus(checker *apischema.Checker) []error {
+func (p *Plan) checkStatus(checker *apischema.Checker) error {
 	t, key := p.parent.Type(), p.parent.Key()
 	if p.planned.Returned == nil {
 		return nil
 	}
-	var errs []error
-	for _, problem := range checker.Check(map[string]any{
+	return refusal(t, key, checker.Check(map[string]any{
 		"apiVersion": t.APIVersion, "kind": t.Kind, "metadata": map[string]any{"name": key.Name}, "status": p.planned.Returned,
-	}, false) {
-		errs = append(errs, fmt.Errorf("%s: %s", describe(t, key), problem))
-	}
-	return errs
+	}, false))
 }

@@ -142,6 +142,27 @@ func TestSyncWantsAnInvalidChild(t *testing.T) {
 	require.Contains(t, failed.failure(), "spec.replica")
 }
 
+// TestSyncWantsEachError: an error that was expected doesn't hide another one.
+func TestSyncWantsEachError(t *testing.T) {
+	web, db := deployment(whole(map[string]any{"replica": 1, "image": "x"})), deployment(whole(map[string]any{"pod": "y"}))
+	db["metadata"] = map[string]any{"name": "db"}
+	expecting := func(texts ...string) string {
+		return fake(t, func(tb testing.TB) {
+			plan := Sync(tb, builders(config.Replace), returning(web, db), site(nil)).WantCreate(web).WantCreate(db)
+			for _, text := range texts {
+				plan.WantError(text)
+			}
+		}).failure()
+	}
+	require.Empty(t, expecting("spec.replica: unknown field", "spec.pod: unknown field"))
+	require.Empty(t, expecting("unknown field"), "each has the text")
+	require.Empty(t, expecting("(spec.replicas?)\nDeployment default/db"), "a text that spans both")
+	one := expecting("spec.replica: unknown field")
+	require.Contains(t, one, "not expected:\n  fail: Deployment default/db: spec.pod: unknown field")
+	require.NotContains(t, one, "spec.image", "what is wrong with one child is one reason")
+	require.Contains(t, expecting("spec.pods"), `want an error with "spec.pods", not "Deployment default/web`)
+}
+
 // TestSyncTellsWhatIsNotChecked: who wonders reads it in the log, once for each type.
 func TestSyncTellsWhatIsNotChecked(t *testing.T) {
 	widget := func(name string) map[string]any {

@@ -278,8 +278,11 @@ func (f *family) gated(g *plan.Gated) {
 	c := f.of(g.Ref())
 	c.State, c.Verb, c.WaitsFor = WaitsFor, string(plan.VerbCreate), objectsOf(g.Needs)
 	c.Reason = "it isn't created before these are there and ready"
-	if len(g.Needs) == 0 {
+	switch {
+	case len(g.Needs) == 0:
 		c.Reason = "the handler's own condition for it isn't met (When)"
+	case g.Closed():
+		c.Reason += ", and the handler's own condition for it isn't met (When)"
 	}
 }
 

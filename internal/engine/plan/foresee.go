@@ -20,8 +20,9 @@ type ForeseenAction struct {
 	// for those that the API server may undo: see foreseeable.
 	Fields []merge.Difference
 	// Waits says what has to come first, "waits for Deployment shop/db". Empty: nothing.
-	Waits string
-	Needs []object.Ref // the objects that have to come first
+	Waits  string
+	Needs  []object.Ref // the objects that have to come first
+	Closed bool         // a condition of the handler's own has to be met first
 }
 
 // foreseeable returns the differences of an action without those that the API
@@ -89,5 +90,5 @@ func Foresee(a *Action) (ForeseenAction, bool) {
 // Foresee returns the creation as a plan without an API server shows it.
 func (g *Gated) Foresee() ForeseenAction {
 	want, _ := jsonvalue.NullFree(g.Want.object).(map[string]any)
-	return ForeseenAction{Verb: string(VerbCreate), Type: g.Want.ref.Type, Object: want, Waits: g.String(), Needs: g.Needs}
+	return ForeseenAction{Verb: string(VerbCreate), Type: g.Want.ref.Type, Object: want, Waits: g.String(), Needs: g.Needs, Closed: g.Closed()}
 }

@@ -44,7 +44,7 @@ func newGate(w encode.Wishes) *gate {
 // A Gated is a desired child that isn't created yet.
 type Gated struct {
 	Want  *Desired
-	Needs []object.Ref // those that aren't there or aren't ready; none: the handler's own condition isn't met
+	Needs []object.Ref // those that aren't there or aren't ready; none: Closed
 	Taken bool         // the child was sought, and something else has its name
 }
 
@@ -56,12 +56,12 @@ func (g *Gated) Ref() object.Ref { return g.Want.ref }
 
 // String says what is waited for, "waits for Deployment shop/db".
 func (g *Gated) String() string {
-	if len(g.Needs) == 0 {
-		return "waits for a condition of the handler"
-	}
-	names := make([]string, 0, len(g.Needs))
+	names := make([]string, 0, len(g.Needs)+1)
 	for _, n := range g.Needs {
 		names = append(names, n.String())
+	}
+	if g.Closed() {
+		names = append(names, "a condition of the handler")
 	}
 	return "waits for " + strings.Join(names, ", ")
 }
