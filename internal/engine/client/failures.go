@@ -18,9 +18,9 @@ func asked(k *catalog.Kind, verb, name, subresource string, body []byte) apierro
 
 // failed makes the error of a request fit to be shown. Of a request about a Secret it
 // keeps nothing that the answer could tell of a value. If RBAC forbids the request, the
-// error names the missing rule. failed returns nil for nil.
+// error names the missing rule. What is wrong is told in the same order each time. failed returns nil for nil.
 func failed(k *catalog.Kind, r apierror.Request, err error) error {
-	return apierror.WithRule(redacted(k, r, err), r)
+	return apierror.WithRule(redacted(k, r, apierror.Ordered(err)), r)
 }
 
 // redacted is failed for an error that names no rule.
