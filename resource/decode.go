@@ -1,7 +1,7 @@
 package resource
 
 import (
-	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -29,10 +29,11 @@ func (r *Resource) Field(path ...string) (any, bool) {
 }
 
 // Decode decodes the object into a pointer, to a typed object for example.
-// Field names are case-sensitive and unknown fields ignored, as in client-go.
+// Field names are case-sensitive and unknown fields ignored, as in client-go. An error
+// names the object, and the field whose value doesn't fit.
 func (r *Resource) Decode(into any) error {
 	if err := kjson.Unmarshal([]byte(r.text), into); err != nil {
-		return fmt.Errorf("%s: decode into %T: %w", r, into, err)
+		return r.decodeError(err, reflect.TypeOf(into))
 	}
 	return nil
 }
