@@ -28,6 +28,7 @@ type Kind struct {
 	// Similar are, of a type that is Unserved, the types of its group that may be meant: see
 	// SimilarTo.
 	Similar []resource.Type
+	before  *Kind // of a type that is Unserved: as it was served last; nil: it isn't known
 
 	Everywhere bool // of a related type: parents may refer to objects in other namespaces than theirs
 

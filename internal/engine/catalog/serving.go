@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/resource"
 )
@@ -40,7 +42,29 @@ func (k *Kind) ServedAs(other *Kind) bool {
 // Gone returns the Kind of the type while the API server doesn't serve it. similar are the
 // types that it serves instead: see SimilarTo.
 func (k *Kind) Gone(similar []resource.Type) *Kind {
-	return &Kind{Type: k.Type, Child: k.Child, Order: k.Order, schema: k.schema, Unserved: true, Similar: similar}
+	before := k
+	if k.Unserved {
+		before = k.before
+	}
+	return &Kind{Type: k.Type, Child: k.Child, Order: k.Order, schema: k.schema, Unserved: true, Similar: similar, before: before}
+}
+
+// Presumed returns the Kind of a type that isn't served as the API server probably serves it: as it did before, or
+// as a mapping says, or by the rule for names.
+func (s *Settings) Presumed(k *Kind) *Kind {
+	presumed := *k
+	if k.before != nil {
+		presumed.GVR, presumed.Namespaced = k.before.GVR, k.before.Namespaced
+		return &presumed
+	}
+	presumed.GVR, _ = meta.UnsafeGuessKindToResource(k.Type.GroupVersionKind())
+	presumed.Namespaced = true
+	for _, m := range s.Config.Mappings {
+		if m.Type == k.Type {
+			presumed.GVR.Resource, presumed.Namespaced = m.Plural, !m.ClusterScoped
+		}
+	}
+	return &presumed
 }
 
 // With returns the settings with another Kind of a type of children.

@@ -4,7 +4,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -63,4 +65,32 @@ func TestSimilarTo(t *testing.T) {
 	require.Empty(t, similarOfGroup(resource.Type{APIVersion: "serving.example.com/v1", Kind: "Deployment"}, served), "it may come yet")
 	require.Equal(t, served[1:2], similarOfGroup(resource.Type{APIVersion: "apps/v2", Kind: "Deployment"}, served))
 	require.Empty(t, SimilarTo(served[1], served[1:2]), "a type isn't similar to itself")
+}
+
+// TestPresumed: how a type was served is known better than how it may be.
+func TestPresumed(t *testing.T) {
+	odd := resource.Type{APIVersion: "example.com/v1", Kind: "Chassis"}
+	served := &Kind{Type: odd, GVR: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "chassis"}}
+	settings := func(mappings ...resource.Mapping) *Settings {
+		return &Settings{Config: config.Operator{Mappings: mappings}}
+	}
+	for name, tc := range map[string]struct {
+		reason     string
+		of         *Kind
+		mappings   []resource.Mapping
+		plural     string
+		namespaced bool
+	}{
+		"never served": {"the rule for names", &Kind{Type: odd, Unserved: true}, nil, "chassises", true},
+		"mapped":       {"the user knows", &Kind{Type: odd, Unserved: true}, []resource.Mapping{{Type: odd, Plural: "frames", ClusterScoped: true}}, "frames", false},
+		"served once":  {"as it was", served.Gone(nil), nil, "chassis", false},
+		"gone twice":   {"as it was before both", served.Gone(nil).Gone(nil), []resource.Mapping{{Type: odd, Plural: "frames"}}, "chassis", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := settings(tc.mappings...).Presumed(tc.of)
+			require.Equal(t, schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: tc.plural}, k.GVR, tc.reason)
+			require.Equal(t, tc.namespaced, k.Namespaced, tc.reason)
+			require.Empty(t, tc.of.GVR, "what is given stays as it is")
+		})
+	}
 }

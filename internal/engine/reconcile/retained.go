@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -48,7 +47,7 @@ func (p *pass) retainedUnseen(ctx context.Context) (found []*resource.Resource, 
 func (p *pass) ownedUnseen(ctx context.Context, k *catalog.Kind, known map[types.UID]struct{}) (unseen []*resource.Resource, err error) {
 	asked := k
 	if k.Unserved {
-		asked = p.guess(k)
+		asked = p.Presumed(k)
 	}
 	lists := p.listsOf(asked)
 	if p.Types.Parent.Namespaced { // owner references don't cross namespaces
@@ -70,19 +69,6 @@ func (p *pass) ownedUnseen(ctx context.Context, k *catalog.Kind, known map[types
 		}
 	}
 	return unseen, nil
-}
-
-// guess returns a type that isn't served as the API server probably serves it.
-func (p *pass) guess(k *catalog.Kind) *catalog.Kind {
-	guessed := *k
-	guessed.GVR, _ = meta.UnsafeGuessKindToResource(k.Type.GroupVersionKind())
-	guessed.Namespaced = true
-	for _, m := range p.Config.Mappings {
-		if m.Type == k.Type {
-			guessed.GVR.Resource, guessed.Namespaced = m.Plural, !m.ClusterScoped
-		}
-	}
-	return &guessed
 }
 
 // ownedLists are lists of the objects that parents own. Passes that ask for the same list at the same time share
