@@ -6,6 +6,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/resource"
 )
 
 // CollectGarbage does once what the garbage collector does: objects whose
@@ -13,8 +15,8 @@ import (
 // background; of the others, references to such owners are taken off. Who has
 // waited for dependents, and has none left, is let go. It knows owners by their
 // UIDs, and leaves alone what is being deleted. Its work may leave more to
-// collect.
-func (s *Server) CollectGarbage() {
+// collect. It returns what it has deleted, as that was.
+func (s *Server) CollectGarbage() (deleted []*resource.Resource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lives, owns := map[string]bool{}, map[string]bool{} // UIDs
@@ -32,8 +34,14 @@ func (s *Server) CollectGarbage() {
 			_, _ = s.storeLocked(k, key, tree, writeAll, &writing{by: somebody}) // it is there, and nothing else can be wrong
 			return
 		}
-		s.collectLocked(k, key, object, lives)
+		if s.collectLocked(k, key, object, lives) {
+			res, err := object.resource()
+			if err == nil { // it was stored
+				deleted = append(deleted, res)
+			}
+		}
 	})
+	return deleted
 }
 
 // eachLocked calls do for every object there is, which it may change.
@@ -53,9 +61,10 @@ func (s *stored) awaitsDependents() bool {
 	return ok
 }
 
-func (s *Server) collectLocked(k *Kind, key types.NamespacedName, was *stored, lives map[string]bool) {
+// collectLocked says whether it has deleted the object.
+func (s *Server) collectLocked(k *Kind, key types.NamespacedName, was *stored, lives map[string]bool) bool {
 	if was.deleting || !slices.ContainsFunc(was.owners, func(uid string) bool { return !lives[uid] }) {
-		return
+		return false
 	}
 	object := was.tree()
 	refs, _ := metaOf(object)["ownerReferences"].([]any)
@@ -65,8 +74,9 @@ func (s *Server) collectLocked(k *Kind, key types.NamespacedName, was *stored, l
 	})
 	if len(left) == 0 {
 		_, _, _ = s.deleteLocked(k, key, deletion{}) // it is there, and nothing else can be wrong
-		return
+		return true
 	}
 	metaOf(object)["ownerReferences"] = left
 	_, _ = s.storeLocked(k, key, object, writeAll, &writing{by: somebody})
+	return false
 }

@@ -7,9 +7,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -76,6 +78,24 @@ func (w *world) checkOrphans() {
 			}
 		}
 	}
+}
+
+// collected finds fault with the end of an object that the garbage collector has deleted, if it was a child that is to outlive its parent.
+func (w *world) collected(r *resource.Resource) {
+	owner := object.ControllerOf(r)
+	if owner != nil && owner.Kind == w.operator.Parent.Kind && w.retains(r.Type()) {
+		w.violated("lost", "", "%s has gone with %s %s, though its type has Retain", named(r.Type(), r.Key()), owner.Kind, owner.Name)
+	}
+}
+
+// retains says whether children of a type outlive their parents.
+func (w *world) retains(t resource.Type) bool {
+	return slices.ContainsFunc(w.operator.Children, func(c config.Child) bool { return c.Type == t && c.Retain })
+}
+
+// hasOutlived says whether an object is, by all signs, a child that has outlived its parent.
+func (w *world) hasOutlived(r *resource.Resource) bool {
+	return w.retains(r.Type()) && object.ControllerOf(r) == nil && !w.inSteps(r)
 }
 
 // checkFailing notes which parents fail.

@@ -72,7 +72,9 @@ func (e *environment) run(ctx context.Context) {
 			e.look(one)
 		}
 		if len(all) > 0 {
-			e.world.server.CollectGarbage()
+			for _, r := range e.world.server.CollectGarbage() {
+				e.world.collected(r)
+			}
 		}
 	}
 }

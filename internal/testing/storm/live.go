@@ -263,10 +263,10 @@ func (s *liveServer) Delete(t resource.Type, key types.NamespacedName) error {
 	return s.of(t).Delete(ctx, key.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 }
 
-// CollectGarbage deletes objects whose owners are gone, unless the cluster does so.
-func (s *liveServer) CollectGarbage() {
+// CollectGarbage deletes objects whose owners are gone, unless the cluster does so. It returns them.
+func (s *liveServer) CollectGarbage() (deleted []*resource.Resource) {
 	if s.Managed {
-		return
+		return nil
 	}
 	lives := map[types.UID]bool{}
 	var all []*resource.Resource
@@ -278,9 +278,12 @@ func (s *liveServer) CollectGarbage() {
 	for _, r := range all {
 		owners := r.OwnerReferences()
 		if len(owners) > 0 && !r.IsDeleting() && !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return lives[o.UID] }) {
-			_ = s.Delete(r.Type(), r.Key())
+			if s.Delete(r.Type(), r.Key()) == nil {
+				deleted = append(deleted, r)
+			}
 		}
 	}
+	return deleted
 }
 
 func (s *liveServer) tell(touched func(t resource.Type, key types.NamespacedName)) {

@@ -103,12 +103,22 @@ func TestWhatIsRight(t *testing.T) {
 		"Fails": {"a parent that is meant to fail", Config{Handler: handler.SyncFunc(func(context.Context, *request) (*response, error) {
 			return nil, handler.Permanent(errors.New("no"))
 		}), Scenario: func(s *Scenario) { oneSite(s); s.Fails(siteWith("a", "")) }}},
+		"Retained": {"whether a child that outlives its parent was made, and how it was last, depends on the way", Config{
+			Operator: retaining(), Handler: handler.SyncFunc(syncSite), Seeds: 300, Scenario: func(s *Scenario) { oneSite(s); s.Delete(siteWith("a", "")) },
+		}},
 		"Others": {"a child that others delete again and again", Config{Handler: handler.SyncFunc(syncSite), Kinds: Kinds{Others: true}, Seeds: 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, run(t, tc.cfg).failed.String(), tc.reason)
 		})
 	}
+}
+
+// retaining is the operator sites, whose children outlive their parents.
+func retaining() config.Operator {
+	cfg := sites()
+	cfg.Children[0].Retain = true
+	return cfg
 }
 
 // laterScenario returns that of an operator which notes that an outside system fails, and looks again in

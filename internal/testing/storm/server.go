@@ -22,8 +22,8 @@ type server interface {
 	// Change changes all of an object that there is to change, its status too.
 	Change(t resource.Type, key types.NamespacedName, change func(object map[string]any)) (*resource.Resource, error)
 	Delete(t resource.Type, key types.NamespacedName) error
-	// CollectGarbage deletes objects whose owners are gone.
-	CollectGarbage()
+	// CollectGarbage deletes objects whose owners are gone, and returns them.
+	CollectGarbage() []*resource.Resource
 	// Compact, BreakWatches and Bookmark are what an API server does of its own accord.
 	Compact()
 	BreakWatches()

@@ -26,6 +26,9 @@ func (w *world) stateOf() state {
 			continue
 		}
 		for _, r := range w.server.List(k.Type) {
+			if w.hasOutlived(r) {
+				continue // it depends on the way whether it was made before its parent's end, and how it was last
+			}
 			objects[w.plainName(r)] = r
 		}
 	}
