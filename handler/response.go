@@ -24,7 +24,8 @@ type SyncResponse struct {
 	KeepChildren bool
 	// Resync is when to sync again although nothing changed; 0 means never,
 	// and beside an error the engine's backoff. It is dropped if another pass
-	// has run by then.
+	// has run by then. Less than a millisecond counts as one: a number without a unit
+	// is in nanoseconds.
 	Resync time.Duration
 	// Events are recorded on the parent.
 	Events []Event
@@ -45,7 +46,7 @@ type FinalizeResponse struct {
 	// children as they are. If Finalized, or beside an error, Children is ignored.
 	Children []any
 	// Retry is when to try again if not Finalized; 0 means the same backoff
-	// as after an error.
+	// as after an error. Less than a millisecond counts as one.
 	Retry time.Duration
 	// Events are recorded on the parent.
 	Events []Event

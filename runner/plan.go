@@ -41,8 +41,9 @@ type Change struct {
 	// engine adds is left out. A delete and a finalize have none.
 	Fields []FieldChange
 	// Waits says what has to come first: "waits for Deployment shop/db" of a child
-	// that isn't created before that is ready (see handler.After), and "waits for a
-	// condition of the handler" (see handler.When). Empty: nothing has to.
+	// that isn't created before that is ready (see handler.After), "waits for a
+	// condition of the handler" (see handler.When), and "waits for Deployment shop/db, a
+	// condition of the handler" of one that waits for both. Empty: nothing has to.
 	Waits string
 	// Unsure says that no dry run could tell what becomes of the change: with
 	// Options.ReadOnly none is sent, and some webhooks take none. So it is, too, of a creation

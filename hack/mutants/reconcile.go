@@ -3,6 +3,14 @@ package main
 // inReconcile returns the mutants of one pass.
 func inReconcile() []mutant {
 	return []mutant{
+		unit("a Sync that is due at once isn't called without end", "reconcile", "reconcile/call.go",
+			"	if resp != nil && isShort(resp.Resync) {\n", "	if false {\n"),
+		unit("a Finalize that is due at once isn't called without end", "reconcile", "reconcile/call.go",
+			"	if resp != nil && isShort(resp.Retry) {\n", "	if false {\n"),
+		unit("causes in another order are the same", "reconcile", "client/failures.go",
+			"apierror.Ordered(err)", "err"),
+		unit("a type that went is known as it was", "catalog", "catalog/serving.go",
+			"		before = k.before\n", "		before = nil\n"),
 		unit("an Event's type may be in lower case", "reconcile", "reconcile/events.go",
 			"	case !strings.EqualFold(e.Type, observe.Warning):\n", "	case e.Type != observe.Warning:\n"),
 		unit("an Event of an unknown type is a warning", "reconcile", "reconcile/events.go",

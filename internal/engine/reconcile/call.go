@@ -41,6 +41,11 @@ func (p *pass) callSync(ctx context.Context) (*handler.SyncResponse, error) {
 	if err == nil && resp.Resync < 0 {
 		return &handler.SyncResponse{Events: resp.Events}, &HandlerError{Method: "Sync", Err: fmt.Errorf("Resync: %s is negative", resp.Resync)}
 	}
+	if resp != nil && isShort(resp.Resync) {
+		slower := *resp
+		slower.Resync = p.slowDown("Resync", resp.Resync)
+		resp = &slower
+	}
 	return resp, err
 }
 
@@ -50,7 +55,27 @@ func (p *pass) callFinalize(ctx context.Context) (*handler.FinalizeResponse, err
 	if err == nil && resp.Retry < 0 {
 		return &handler.FinalizeResponse{Events: resp.Events}, &HandlerError{Method: "Finalize", Err: fmt.Errorf("Retry: %s is negative", resp.Retry)}
 	}
+	if resp != nil && isShort(resp.Retry) {
+		slower := *resp
+		slower.Retry = p.slowDown("Retry", resp.Retry)
+		resp = &slower
+	}
 	return resp, err
+}
+
+// shortest is the shortest delay after which the handler may ask for its next call. Otherwise one that says 30 and
+// means seconds would be called without end.
+const shortest = time.Millisecond
+
+// isShort says whether a handler asks for its next call too soon.
+func isShort(delay time.Duration) bool { return delay > 0 && delay < shortest }
+
+// slowDown returns the delay that is taken in the place of one that is too short, and tells the author once.
+func (p *pass) slowDown(field string, given time.Duration) time.Duration {
+	p.mistakes.delay.Do(func() {
+		p.Logger().Warn("the handler asks for its next call within less than a millisecond, and gets it after one; a time.Duration without a unit is in nanoseconds", "field", field, "delay", given)
+	})
+	return shortest
 }
 
 // call calls do, a method of the handler. method names it in metrics and spans,

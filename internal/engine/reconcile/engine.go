@@ -99,9 +99,8 @@ type Engine struct {
 	standby  atomic.Bool   // no pass is made: see Standby
 	dropped  atomic.Bool   // it was told that the API server drops conditions: see noteDropped
 	stuck    stuckCalls
-	// eventMistakes are those of the handler's Events.
-	eventMistakes eventMistakes
-	passes        passesUnderWay
+	mistakes handlerMistakes
+	passes   passesUnderWay
 	// histories counts how often a type has started over with a new history of
 	// resourceVersions.
 	histories atomic.Uint64

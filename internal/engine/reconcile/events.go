@@ -33,8 +33,9 @@ func (e *Engine) record(by func(s *observe.EventSink, on *resource.Resource, kin
 // unnamedEvent is the reason of an Event of the handler that says none. The API server refuses an Event without.
 const unnamedEvent = "Unspecified"
 
-// eventMistakes are the mistakes in a handler's Events that were told of, each once.
-type eventMistakes struct{ reason, kind sync.Once }
+// handlerMistakes are the mistakes in a handler's responses that were told of, each once: Events without a reason or of
+// an unknown type, and a delay that is too short.
+type handlerMistakes struct{ reason, kind, delay sync.Once }
 
 // emit records the handler's own Events. One that no Event may be like is recorded all the same: its
 // message may matter.
@@ -43,7 +44,7 @@ func (p *pass) emit(list []handler.Event) {
 		reason := e.Reason
 		if reason == "" {
 			reason = unnamedEvent
-			p.eventMistakes.reason.Do(func() {
+			p.mistakes.reason.Do(func() {
 				p.Logger().Warn("the handler's response has an Event without a Reason, which is recorded with another one", "event", i, "reason", reason)
 			})
 		}
@@ -57,7 +58,7 @@ func (p *pass) eventType(i int, e handler.Event) string {
 	case e.Type == "", strings.EqualFold(e.Type, observe.Normal):
 		return observe.Normal
 	case !strings.EqualFold(e.Type, observe.Warning):
-		p.eventMistakes.kind.Do(func() {
+		p.mistakes.kind.Do(func() {
 			p.Logger().Warn("the handler's response has an Event of a Type that there isn't, which is recorded as a Warning", "event", i, "type", e.Type)
 		})
 	}
