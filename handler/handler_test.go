@@ -203,6 +203,14 @@ func TestTyped(t *testing.T) {
 	require.ErrorContains(t, err, "Pod x/a: decode into")
 	var permanent interface{ Permanent() bool }
 	require.ErrorAs(t, err, &permanent)
+
+	h = Typed(nil, TypedFuncs[wrong]{ErrorFunc: func(_ context.Context, got *SyncRequest, err error) (any, time.Duration) {
+		require.Same(t, req, got)
+		return err.Error(), time.Hour
+	}, SyncFunc: func(context.Context, wrong, *SyncRequest) (*SyncResponse, error) { return want, nil }})
+	got, failed := h.Sync(t.Context(), req)
+	require.ErrorAs(t, failed, &permanent)
+	require.Equal(t, &SyncResponse{Status: err.Error(), Resync: time.Hour}, got, "what can't be decoded has a status")
 }
 
 func TestPermanent(t *testing.T) {

@@ -2,6 +2,7 @@ package handler
 
 import (
 	"context"
+	"time"
 
 	"github.com/roperator/roperator/resource"
 )
@@ -14,6 +15,9 @@ type TypedFuncs[P any] struct {
 	SyncFunc func(ctx context.Context, parent P, req *SyncRequest) (*SyncResponse, error)
 	// FinalizeFunc is Funcs.FinalizeFunc for the decoded parent.
 	FinalizeFunc func(ctx context.Context, parent P, req *SyncRequest) (*FinalizeResponse, error)
+	// ErrorFunc is Funcs.ErrorFunc. It is called for a parent that can't be decoded, too, and
+	// so gets the request alone.
+	ErrorFunc func(ctx context.Context, req *SyncRequest, err error) (status any, resync time.Duration)
 	// RelateFunc is Funcs.RelateFunc for the decoded parent.
 	RelateFunc func(parent P) ([]Ref, error)
 }
@@ -48,6 +52,9 @@ func Typed[P any](sync func(ctx context.Context, parent P, children Children) (*
 				}
 				return m.FinalizeFunc(ctx, parent, req)
 			}
+		}
+		if m.ErrorFunc != nil {
+			funcs.ErrorFunc = m.ErrorFunc
 		}
 		if m.RelateFunc != nil {
 			funcs.RelateFunc = func(res *resource.Resource) ([]Ref, error) {
