@@ -108,8 +108,7 @@ func PrintLeft(w io.Writer, d *leave.Departure, how leave.How, in Installation) 
 	for i := range d.Left {
 		l := &d.Left[i]
 		if l.Nothing() {
-			_, retained := split(d.Surveys[i].Children, how)
-			fmt.Fprintf(w, "%s: nothing is left%s.\n", l.Operator, besides(how, len(retained) > 0))
+			fmt.Fprintf(w, "%s: nothing is left%s.\n", l.Operator, besides(how, retains(d, l.Operator, how)))
 			continue
 		}
 		done = false
@@ -126,6 +125,14 @@ func PrintLeft(w io.Writer, d *leave.Departure, how leave.How, in Installation) 
 	}
 	printNext(w, d, how, in)
 	return true
+}
+
+// retains says whether an operator had children that outlive their deleted parents because of Retain.
+func retains(d *leave.Departure, operator string, how leave.How) bool {
+	return slices.ContainsFunc(d.Surveys, func(s leave.Survey) bool {
+		_, retained := split(s.Children, how)
+		return s.Operator == operator && len(retained) > 0
+	})
 }
 
 // besides names what is there on purpose.
