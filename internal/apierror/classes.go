@@ -76,15 +76,24 @@ func RefusesDryRun(err error) bool {
 }
 
 // IsNoApply says whether the API server can't take an object by server-side apply:
-// two items of a list have the same key, a field isn't in the schema, or the type
-// knows no applies. The same object can be sent as an update, which keeps such a list
-// and drops such a field. IsNoApply returns false for nil.
+// two items of a list have the same key, a field isn't in the schema, the type
+// knows no applies, or somebody has written the object in another version of the type, into which it
+// can't be converted with all its fields. The same object can be sent as an update, which keeps such a list
+// and drops such a field, and for which the API server needs no conversion. IsNoApply returns false for nil.
 func IsNoApply(err error) bool {
 	if err == nil {
 		return false
 	}
-	return apierrors.IsUnsupportedMediaType(err) || strings.Contains(statusMessage(err), "failed to create typed patch object") ||
-		strings.Contains(statusMessage(err), "failed to create typed live object")
+	text := statusMessage(err)
+	return apierrors.IsUnsupportedMediaType(err) || slices.ContainsFunc(noApply(), func(words string) bool { return strings.Contains(text, words) })
+}
+
+// noApply returns the words of Kubernetes' fieldmanager, and of structured-merge-diff, for an apply that can't be.
+func noApply() []string {
+	return []string{
+		"failed to create typed patch object", "failed to create typed live object",
+		"failed to merge config: ", "failed to prune fields: ", "failed to compare objects: ", "failed to convert old object: ", "failed to convert new object",
+	}
 }
 
 // ImmutableFields returns the paths of the fields that can't be changed, as a 422

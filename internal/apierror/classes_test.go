@@ -3,10 +3,12 @@ package apierror
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -93,4 +95,20 @@ func TestQuotaOf(t *testing.T) {
 	}
 	_, ok = QuotaOf(nil)
 	require.False(t, ok)
+}
+
+// TestIsNoApply: the words are the API server's, and those of a webhook are an answer to the update as well.
+func TestIsNoApply(t *testing.T) {
+	for text, want := range map[string]bool{
+		"failed to create typed patch object (ns/one; v1, Kind=Thing): .spec.x: field not declared in schema":              true,
+		"failed to create typed live object (ns/one; v1, Kind=Thing): .spec.list: duplicate entries":                       true,
+		"failed to convert new object: .spec.new: field not declared in schema":                                            true,
+		"failed to prune fields: failed to convert merged object at version example.com/v1: .spec.new: field not declared": true,
+		"etcdserver: request timed out": false,
+	} {
+		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: text}}
+		require.Equal(t, want, IsNoApply(err), text)
+		require.Equal(t, want, IsNoApply(Redacted(err, secretRequest())), "%s, of a Secret", text)
+	}
+	require.False(t, IsNoApply(nil))
 }

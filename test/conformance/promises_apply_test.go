@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
@@ -408,4 +409,51 @@ func TestC169_OneWrite(t *testing.T) {
 	}
 	s.silent()
 	s.restart()
+}
+
+func TestC138_ApplyAcrossVersions(t *testing.T) {
+	scenario(t, "C138", "a child that somebody has written in another version of its type, which lacks some fields, can't be applied, and is updated")
+	for name, writer := range map[string]string{"an earlier build": "", "somebody else": "somebody"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			group := "c138-" + strings.Fields(name)[0] + ".roperator.com"
+			crd := thingCRD(t, group, `{type: object, properties: {size: {type: integer}, new: {type: string}}}`, "v2", "v1")
+			versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+			require.NoError(t, err)
+			lacking := manifest(t, `{type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}, status: {type: object, x-kubernetes-preserve-unknown-fields: true}}}`)
+			require.NoError(t, unstructured.SetNestedMap(versions[1].(map[string]any), lacking, "schema", "openAPIV3Schema"))
+			require.NoError(t, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+			installCRD(t, group, crd)
+			of := func(version string) []config.Child {
+				return childrenBy(config.Apply, resource.Type{APIVersion: group + "/" + version, Kind: "Thing"})
+			}
+			thing := func(version, spec string) map[string]any {
+				return manifest(t, `{apiVersion: `+group+`/`+version+`, kind: Thing, metadata: {name: one}, spec: {`+spec+`}}`)
+			}
+			s := newStage(t, strings.TrimSuffix(group, ".roperator.com"), of(map[bool]string{true: "v1", false: "v2"}[writer == ""])...)
+			if writer == "" {
+				s.want(thing("v1", "size: 1"))
+				s.want(thing("v1", "size: 2")) // by an apply
+				s.rebuild(s.withChild(of("v2")[0]), nil, thing("v2", "size: 2, new: a"))
+			} else {
+				s.want(thing("v2", "size: 1"))
+				_, theirs := clients(t, writer)
+				noted := thing("v1", "")
+				require.NoError(t, unstructured.SetNestedField(noted, "theirs", "metadata", "annotations", "note"))
+				_, err := theirs.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "things"}).Namespace(s.Namespace).
+					Apply(t.Context(), "one", &unstructured.Unstructured{Object: noted}, metav1.ApplyOptions{FieldManager: writer})
+				require.NoError(t, err)
+				settle(t, s.Kit)
+			}
+			for _, spec := range []string{"size: 3, new: b", "new: c", "size: 4", "size: 5, new: d"} {
+				s.want(thing("v2", spec))
+				require.Equal(t, thing("v2", spec)["spec"], s.field(thing("v2", ""), "spec"), spec)
+			}
+			if writer != "" {
+				require.Equal(t, "theirs", s.field(thing("v2", ""), "metadata", "annotations", "note"))
+			}
+			s.silent()
+			s.restart()
+		})
+	}
 }
