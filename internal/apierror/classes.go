@@ -92,7 +92,7 @@ func IsNoApply(err error) bool {
 func noApply() []string {
 	return []string{
 		"failed to create typed patch object", "failed to create typed live object",
-		"failed to merge config: ", "failed to prune fields: ", "failed to compare objects: ", "failed to convert old object: ", "failed to convert new object",
+		"field not declared in schema", "failed to merge config: ", "failed to prune fields: ", "failed to compare objects: ", "failed to convert old object: ", "failed to convert new object",
 	}
 }
 

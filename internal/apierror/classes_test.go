@@ -104,6 +104,7 @@ func TestIsNoApply(t *testing.T) {
 		"failed to create typed live object (ns/one; v1, Kind=Thing): .spec.list: duplicate entries":                       true,
 		"failed to convert new object: .spec.new: field not declared in schema":                                            true,
 		"failed to prune fields: failed to convert merged object at version example.com/v1: .spec.new: field not declared": true,
+		".spec.onlyone: field not declared in schema":                                                                      true,
 		"etcdserver: request timed out": false,
 	} {
 		err := &apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusInternalServerError, Message: text}}
