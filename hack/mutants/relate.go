@@ -30,7 +30,7 @@ func inRelate() []mutant {
 		unit("what nobody refers to is dropped from a list", "relate", "relate/source.go",
 			"			res = nil // nobody has referred to it when the list was asked for\n", "			continue\n"),
 		unit("what nobody refers to isn't held", "relate", "relate/source.go",
-			"	if res != nil && s.of.all() && len(s.askedForLocked(res)) == 0 {\n		res = nil\n	}\n", ""),
+			"	case s.of.all() && len(s.askedForLocked(res)) == 0:\n		res = nil\n", ""),
 		unit("what nobody refers to any more isn't held", "relate", "relate/relations.go",
 			"			s.let(of)\n", ""),
 		unit("a source that nobody has asked for isn't used again", "relate", "relate/relations.go",

@@ -3,6 +3,10 @@ package main
 // inServing returns the mutants of types that come and go.
 func inServing() []mutant {
 	return []mutant{
+		unit("a related type that has namespaces now shows no other ones", "reconcile", "relate/source.go",
+			"	case s.clusterScoped && res.Namespace() != \"\":\n		res = nil\n", "	case s.clusterScoped && res.Namespace() != \"\":\n"),
+		unit("an object in a namespace that there can't be raises doubt", "reconcile", "relate/source.go",
+			"		res = nil\n		s.doubt()\n", "		res = nil\n"),
 		unit("a type that isn't served is asked for again", "reconcile", "reconcile/follow.go",
 			"			for t := range f.absent {\n				f.look(ctx, t)\n			}\n", ""),
 		unit("a type that the API server doesn't know is asked for", "reconcile", "reconcile/schemas.go",
@@ -38,7 +42,7 @@ func inServing() []mutant {
 		unit("what earlier builds have made is left alone with the children", "reconcile", "reconcile/pass.go",
 			"	if err == nil && !resp.KeepChildren {\n		err = p.deleteFormer(ctx)", "	if err == nil {\n		err = p.deleteFormer(ctx)"),
 		unit("a parent whose children couldn't be let go isn't deleted", "manager", "leave/delete.go",
-			"	if d.how.keeps() || ctx.Err() != nil {\n		return nil //", "	if d.how.KeepParents || ctx.Err() != nil {\n		return nil //"),
+			"	if d.how.Keeps() || ctx.Err() != nil {\n		return nil //", "	if d.how.KeepParents || ctx.Err() != nil {\n		return nil //"),
 		unit("a parent whose children aren't known isn't deleted", "manager", "leave/prepare.go",
 			"		if other.unknown {\n", "		if false {\n"),
 		unit("the children of every operator are let go before their parent is deleted", "manager", "leave/prepare.go",

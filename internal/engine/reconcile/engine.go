@@ -161,7 +161,7 @@ func New(c Config) *Engine {
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{
 			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, History: e.served, Log: c.Log, Metrics: c.Metrics, Changed: e.changed,
-			Gone: e.doubtServed,
+			Doubt: e.doubtServed,
 		})
 	}
 	return e

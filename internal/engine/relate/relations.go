@@ -35,9 +35,10 @@ type Config struct {
 	// Changed is called with the parents that are due: what they refer to has changed, or
 	// all of it is known by now. It may be called concurrently.
 	Changed func(store.Change, schedule.Priority, schedule.Trigger)
-	// Gone is called when the API server has answered that it doesn't serve a type, for as
-	// long as it does. It may be called concurrently. Nil: nobody wants to know.
-	Gone func(resource.Type)
+	// Doubt is called when the API server has answered that it doesn't serve a type, for as
+	// long as it does, and when it tells of an object in a namespace though the type has none. It may be called concurrently, and
+	// with a lock held: it must return at once, and call nothing of Relations. Nil: nobody wants to know.
+	Doubt func(resource.Type)
 }
 
 // Relations are what the parents of one operator refer to, and what there is of that. The

@@ -24,6 +24,9 @@ type source struct {
 	run     func() // the watcher, until stop
 	stop    context.CancelFunc
 	*Relations
+	// clusterScoped says that the type has no namespaces. If it is installed anew with some, what is
+	// watched are those of all namespaces, until that is found out.
+	clusterScoped bool
 
 	objects  map[types.NamespacedName]*resource.Resource
 	position string // the resourceVersion up to which everything has been delivered
@@ -138,10 +141,16 @@ func (s *source) concernsLocked(was, is *resource.Resource) []*query {
 }
 
 // setLocked replaces what is held of an object; a nil res is none. It returns the queries
-// that this concerns.
+// that this concerns. What is in a namespace though the type has none is never held: a query for a type
+// without namespaces names none, and would be one for those of others.
 func (s *source) setLocked(key types.NamespacedName, res *resource.Resource) []*query {
 	was := s.objects[key]
-	if res != nil && s.of.all() && len(s.askedForLocked(res)) == 0 {
+	switch {
+	case res == nil:
+	case s.clusterScoped && res.Namespace() != "":
+		res = nil
+		s.doubt()
+	case s.of.all() && len(s.askedForLocked(res)) == 0:
 		res = nil
 	}
 	if was == res || was != nil && res != nil && was.UID() == res.UID() && was.ResourceVersion() == res.ResourceVersion() {

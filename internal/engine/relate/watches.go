@@ -149,12 +149,13 @@ func (r *Relations) fewestLocked(queries []*query) []*query {
 
 // startLocked returns the source of a query, which is to be run.
 func (r *Relations) startLocked(ctx context.Context, q Query) *source {
-	s := &source{of: q, Relations: r, objects: map[types.NamespacedName]*resource.Resource{}, asked: r.mu.count}
+	k := r.mu.kinds[q.Type]
+	s := &source{of: q, Relations: r, clusterScoped: !k.Namespaced, objects: map[types.NamespacedName]*resource.Resource{}, asked: r.mu.count}
 	ctx, stop := context.WithCancel(ctx)
 	s.stop = stop
 	opts := q.Options()
 	s.watcher = watch.New(watch.Config{
-		Kind: r.mu.kinds[q.Type], Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
+		Kind: k, Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
 		Client: r.Client, Store: s, History: r.History, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
 		Fatal: s.refused, Established: s.established, Interrupted: s.interrupted,
 	})
@@ -211,8 +212,15 @@ func (s *source) interrupted(gone bool) {
 	if gone && !known {
 		s.refused(errors.New("the API server doesn't serve the type"))
 	}
-	if gone && s.Gone != nil {
-		s.Gone(s.of.Type)
+	if gone {
+		s.doubt()
+	}
+}
+
+// doubt says that the type may be served otherwise than before.
+func (s *source) doubt() {
+	if s.Doubt != nil {
+		s.Doubt(s.of.Type)
 	}
 }
 
