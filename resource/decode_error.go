@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"iter"
 	"reflect"
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
@@ -39,40 +40,47 @@ func misfit(value string, t reflect.Type) (fieldpath.Path, error) {
 	if gotype.DecodesItself(t) {
 		return nil, err
 	}
-	within := func(step fieldpath.Step, value string, t reflect.Type) fieldpath.Path {
-		path, inner := misfit(value, t)
-		if inner == nil {
-			return nil
-		}
-		err = inner
-		return append(fieldpath.Path{step}, path...)
-	}
-	switch t.Kind() {
-	case reflect.Struct:
-		fields := gotype.Fields(t)
-		for m := range members(value) {
-			name := unquote(m.key)
-			if field, known := fields[name]; known && name != "" {
-				if path := within(fieldpath.Field(name), m.value, field); path != nil {
-					return path, err
-				}
-			}
-		}
-	case reflect.Map:
-		for m := range members(value) {
-			name := unquote(m.key)
-			if path := within(fieldpath.Field(name), m.value, t.Elem()); path != nil && name != "" {
-				return path, err
-			}
-		}
-	case reflect.Slice, reflect.Array:
-		i := 0
-		for item := range items(value) {
-			if path := within(fieldpath.Step{Index: i}, item, t.Elem()); path != nil {
-				return path, err
-			}
-			i++
+	for step, in := range valuesIn(value, t) {
+		if path, why := misfit(in.value, in.into); why != nil {
+			return append(fieldpath.Path{step}, path...), why
 		}
 	}
 	return nil, err
+}
+
+// An inner is a value within another one, and the type that it is decoded into.
+type inner struct {
+	value string
+	into  reflect.Type
+}
+
+// valuesIn yields the values within a value that is decoded into type t, but for those of which no path can tell.
+func valuesIn(value string, t reflect.Type) iter.Seq2[fieldpath.Step, inner] {
+	return func(yield func(fieldpath.Step, inner) bool) {
+		switch t.Kind() {
+		case reflect.Struct, reflect.Map:
+			var fields map[string]reflect.Type
+			if t.Kind() == reflect.Struct {
+				fields = gotype.Fields(t)
+			}
+			for m := range members(value) {
+				name := unquote(m.key)
+				into := fields[name]
+				if t.Kind() == reflect.Map {
+					into = t.Elem()
+				}
+				if name != "" && into != nil && !yield(fieldpath.Field(name), inner{m.value, into}) {
+					return
+				}
+			}
+		case reflect.Slice, reflect.Array:
+			i := 0
+			for item := range items(value) {
+				if !yield(fieldpath.Step{Index: i}, inner{item, t.Elem()}) {
+					return
+				}
+				i++
+			}
+		}
+	}
 }

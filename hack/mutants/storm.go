@@ -30,7 +30,7 @@ func inStorm() []mutant {
 		bugs("children are deleted", "others.go", "			_ = w.server.Delete(child.Type(), child.Key())\n", ""),
 		bugs("outside systems fall silent", "external.go", "	if w.areSilent() {\n", "	if false {\n"),
 		room("what outlives its parent isn't collected", "check.go", "&& w.retains(r.Type()) {", "&& false {"),
-		room("what others own is theirs to lose", "check.go", "owner.Kind == w.operator.Parent.Kind && ", ""),
+		room("what others own is theirs to lose", "check.go", "r.IsControlledBy(w.operator.Parent.GroupVersionKind().GroupKind(), owner.UID) && ", ""),
 		room("the way decides of what has outlived its parent", "state.go", "			if w.hasOutlived(r) {\n", "			if false {\n"),
 		room("what a step is about is compared", "check.go", " && !w.inSteps(r)", ""),
 		room("silence is waited for", "world.go", "		if len(writes) == 0 && len(calls) == 0 && !w.isThrottled() {\n", "		if len(writes) >= 0 {\n"),

@@ -58,7 +58,7 @@ func printChildren(w io.Writer, fate string, children []leave.Remnant) {
 // split parts the children that outlive deleted parents because of Retain from the others.
 func split(children []leave.Remnant, how leave.How) (others, retained []leave.Remnant) {
 	for _, r := range children {
-		if r.Retained && !how.KeepParents && !how.KeepChildren {
+		if r.Retained && !how.Keeps() {
 			retained = append(retained, r)
 		} else {
 			others = append(others, r)

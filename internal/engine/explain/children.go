@@ -282,7 +282,7 @@ func (f *family) gated(g *plan.Gated) {
 	case len(g.Needs) == 0:
 		c.Reason = "the handler's own condition for it isn't met (When)"
 	case g.Closed():
-		c.Reason += ", and the handler's own condition for it isn't met (When)"
+		c.Reason = "the handler's own condition for it isn't met (When), and " + c.Reason
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/readiness"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
@@ -147,5 +148,30 @@ func TestWaitingReason(t *testing.T) {
 		}
 		got := waitingReason(c)
 		require.True(t, strings.HasSuffix(got, want), "%d: %s", n, got)
+	}
+}
+
+// A child behind a gate says what keeps the gate closed: what it needs, the handler's own condition, or both.
+func TestMake_Gated(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap}, config.Child{Type: k8s.Secret})
+	parent := newObject(t, sample.ParentType(), "p", `{}`)
+	child := newObject(t, k8s.ConfigMap, "c", `{}`).Unstructured().Object
+	child["metadata"] = map[string]any{"name": "c"}
+	need := object.Ref{Type: k8s.Secret, Key: types.NamespacedName{Namespace: "ns", Name: "s"}}
+	const needs, condition = "it isn't created before these are there and ready", "the handler's own condition for it isn't met (When)"
+	for want, tc := range map[string]struct {
+		wanted any
+		needs  []object.Ref
+	}{
+		needs:                        {handler.After(child, handler.Ref{Type: k8s.Secret, Name: "s"}), []object.Ref{need}},
+		condition:                    {handler.When(child, false), nil},
+		condition + ", and " + needs: {handler.When(handler.After(child, handler.Ref{Type: k8s.Secret, Name: "s"}), false), []object.Ref{need}},
+	} {
+		desired, err := plan.Desire(s, parent, []any{tc.wanted}, &plan.ParentMemory{})
+		require.NoError(t, err)
+		got := Make(Input{Settings: s, Parent: parent, Desired: desired, Planned: &plan.Plan{Gated: []plan.Gated{{Want: desired[0], Needs: tc.needs}}}}).Children
+		require.Len(t, got, 1)
+		require.Equal(t, want, got[0].Reason)
+		require.Len(t, got[0].WaitsFor, len(tc.needs))
 	}
 }

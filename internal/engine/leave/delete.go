@@ -71,7 +71,7 @@ type draining struct {
 // deleteParents deletes the parents of the survey that the operator serves, and takes its
 // finalizers off those that it doesn't serve any more.
 func (d *draining) deleteParents(ctx context.Context) error {
-	if d.how.keeps() || ctx.Err() != nil {
+	if d.how.Keeps() || ctx.Err() != nil {
 		return nil //nolint:nilerr // told to stop
 	}
 	parents, _, err := d.parents(ctx)
@@ -156,7 +156,7 @@ func (d *draining) left(ctx context.Context) (Left, error) {
 		}
 		out.Parents = append(out.Parents, r)
 	}
-	if old > 0 || d.how.keeps() {
+	if old > 0 || d.how.Keeps() {
 		out.Unknown = false
 		return out, nil
 	}

@@ -25,8 +25,8 @@ type How struct {
 	Finalize bool
 }
 
-// keeps says whether something is to stay, which is Prepare's work.
-func (h How) keeps() bool { return h.KeepParents || h.KeepChildren }
+// Keeps says whether something is to stay, which is Prepare's work.
+func (h How) Keeps() bool { return h.KeepParents || h.KeepChildren }
 
 // An Operator is one that leaves. It is immutable.
 type Operator struct {

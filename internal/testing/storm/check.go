@@ -83,7 +83,7 @@ func (w *world) checkOrphans() {
 // collected finds fault with the end of an object that the garbage collector has deleted, if it was a child that is to outlive its parent.
 func (w *world) collected(r *resource.Resource) {
 	owner := object.ControllerOf(r)
-	if owner != nil && owner.Kind == w.operator.Parent.Kind && w.retains(r.Type()) {
+	if owner != nil && r.IsControlledBy(w.operator.Parent.GroupVersionKind().GroupKind(), owner.UID) && w.retains(r.Type()) {
 		w.violated("lost", "", "%s has gone with %s %s, though its type has Retain", named(r.Type(), r.Key()), owner.Kind, owner.Name)
 	}
 }
