@@ -106,7 +106,9 @@ func run(s *script, d *dice) *report {
 		wg.Go(func() { w.observeParts(ctx) })
 	}
 	for _, a := range s.Actions {
-		<-time.After(time.Until(w.begin.Add(a.At)))
+		if d := time.Until(w.begin.Add(a.At)); d > 0 {
+			<-time.After(d)
+		}
 		w.Note("%s", strings.TrimPrefix(a.String(), fmt.Sprintf("at %v ", a.At)))
 		w.act(a)
 	}

@@ -247,7 +247,9 @@ func (s *ringScript) run(t *testing.T) {
 	h := func() *mutual {
 		m := &mutual{refs: s.refs}
 		m.sync = func(req *handler.SyncRequest) *handler.SyncResponse {
-			<-time.After(s.members[indexOf(req.Parent)].slow)
+			if slow := s.members[indexOf(req.Parent)].slow; slow > 0 {
+				<-time.After(slow)
+			}
 			mu.Lock()
 			shown[req.Parent.Name()] = amount(req.Parent, "spec", "value")
 			mu.Unlock()
