@@ -1,6 +1,7 @@
 package manager_test
 
 import (
+	"context"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
@@ -70,6 +72,53 @@ func TestRestored_OperatorStartsOver(t *testing.T) {
 				require.Len(t, server.Writes(), writes, "it settles")
 				require.Equal(t, 2, strings.Count(r.Logs.String(), "resourceVersions have gone back"))
 				r.Stop()
+			})
+		})
+	}
+}
+
+// A parent lives again after a restore, and is deleted once more: what Finalize has done in the
+// first deletion doesn't count in the second one.
+func TestRestored_FinalizedOnceMore(t *testing.T) {
+	for name, lives := range map[string]time.Duration{"Lives": 10 * time.Minute, "At once": 0} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, cfg := rig.Server(), rig.Config()
+				cfg.Teardown = config.TeardownOrdered
+				finalized := 0
+				r := rig.Start(t, server, cfg, handler.Funcs{
+					SyncFunc: rig.Copier,
+					FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+						finalized++
+						return &handler.FinalizeResponse{Finalized: true}, nil
+					},
+				})
+				hold := func(by ...any) {
+					r.Change(k8s.ConfigMap, "one", func(o map[string]any) {
+						o["metadata"].(map[string]any)["finalizers"] = by //nolint:forcetypeassert // it is there
+					})
+				}
+				r.Create("one", "v")
+				rig.Elapse(time.Minute)
+				hold("example.com/holds")
+				rig.Elapse(time.Minute)
+				restore := server.Backup()
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
+				rig.Elapse(time.Hour)
+				require.Equal(t, 1, finalized, "once in a deletion, however long it takes")
+
+				restore()
+				require.False(t, r.Get(sample.ParentType(), "one").IsDeleting())
+				rig.Elapse(lives)
+				require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
+				rig.Elapse(time.Hour)
+				require.Equal(t, 2, finalized)
+				hold()
+				rig.Elapse(time.Minute)
+				gone := r.Get(sample.ParentType(), "one") == nil
+				r.Stop()
+				require.True(t, gone)
+				require.Equal(t, 2, finalized)
 			})
 		})
 	}

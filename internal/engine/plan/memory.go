@@ -137,8 +137,9 @@ type ParentMemory struct {
 	// doomed are the children, by UID, that the operator has to delete, and hasn't yet: the
 	// API server has refused it, or something else comes first. It is nil if there are none.
 	doomed []types.UID
-	// finalized: the handler has finalized the parent, which is being deleted.
-	finalized bool
+	// finalized is the parent's deletionTimestamp when the handler had finalized it, in
+	// seconds since 1970; zero: the handler hasn't.
+	finalized int64
 	// recreating are the children that the operator has deleted to create them anew, until
 	// it has. Nil: there are none.
 	recreating map[object.Ref]struct{}
@@ -227,6 +228,7 @@ func (p *ParentMemory) Within(history uint64) {
 		c.unlearn()
 	}
 	p.status, p.parentVersion, p.inputs, p.ends = statusMemory{}, "", Inputs{}, ""
+	p.absent = nil // what was sought and not found may be there again
 }
 
 // remembered returns what is remembered of a desired child, nil if nothing is. The
@@ -284,11 +286,23 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 	c.kind, c.sum, c.hash, c.version, c.ended = d.kind, d.sum, d.hash, live.ResourceVersion(), false
 }
 
-// Finalize remembers that the handler has finalized the parent.
-func (p *ParentMemory) Finalize() { p.finalized = true }
+// Finalize remembers that the handler has finalized the parent, which is being deleted.
+func (p *ParentMemory) Finalize(parent *resource.Resource) { p.finalized = deletedAt(parent) }
 
-// Finalized says whether the handler has finalized the parent.
-func (p *ParentMemory) Finalized() bool { return p.finalized }
+// Finalized says whether the handler has finalized the parent, which is being deleted, in
+// this very deletion. A parent lives again after a restore of etcd.
+func (p *ParentMemory) Finalized(parent *resource.Resource) bool {
+	return p.finalized == deletedAt(parent)
+}
+
+// deletedAt returns the deletionTimestamp of an object in seconds since 1970, zero if
+// it has none.
+func deletedAt(res *resource.Resource) int64 {
+	if at := res.DeletionTimestamp(); at != nil {
+		return at.Unix()
+	}
+	return 0
+}
 
 // Pause remembers whether the parent is paused. It says whether that is news, and whether
 // the parent is known not to have been paused before.

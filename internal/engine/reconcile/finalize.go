@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -120,7 +121,7 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	case nothing:
 		return p.letGo(ctx) // an earlier build may have left a finalizer
 	}
-	calls := p.Finalizes && !p.memory.Finalized()
+	calls := p.Finalizes && !p.memory.Finalized(p.parent)
 	if calls { // else nobody is shown related objects, whatever is wrong with them
 		if known, err := p.refer(ctx); !known {
 			return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
@@ -146,33 +147,46 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		return p.fail(ctx, resp.Status, resp.Retry, err)
 	}
 	if resp.Finalized {
-		p.memory.Finalize()
+		p.memory.Finalize(p.parent)
 		return p.tearDown(ctx)
 	}
+	return p.goOnFinalizing(ctx, resp)
+}
+
+// goOnFinalizing does what the handler wants until it is called again: it has not
+// finalized the parent yet.
+func (p *pass) goOnFinalizing(ctx context.Context, resp *handler.FinalizeResponse) (schedule.Outcome, error) {
 	status, err := p.desireStatus(resp.Status)
 	if err != nil {
 		return schedule.Outcome{Err: true}, err
 	}
 	var deletes schedule.Outcome
+	standing := p.standWhileDeleting()
 	if resp.Children != nil {
-		if deletes, err = p.keepWhileFinalizing(ctx, resp.Children); err != nil {
-			return schedule.Outcome{Err: true}, err
+		kept, invalid := plan.Desire(p.Settings, p.parent, resp.Children, p.memory)
+		if invalid != nil {
+			return schedule.Outcome{Err: true}, invalid
+		}
+		if deletes, err = p.keepWhileFinalizing(ctx, kept); err != nil {
+			standing = p.standAfter(err)
 		}
 	}
-	out, err := p.settleStatus(ctx, status, childrenState{prompted: true, standing: p.standWhileDeleting()})
-	if err != nil {
-		return schedule.Outcome{Err: true}, err
-	}
-	out.Again = false                            // the status that Finalize wants is no reason to call it again
-	if out = out.Merge(deletes); deletes.Again { // but its deletes are: no watch tells of what an answer has told already
-		return out, nil
-	}
-	if resp.Retry > 0 {
+	out, statusErr := p.settleStatus(ctx, status, childrenState{failed: err != nil, prompted: true, standing: standing})
+	err = errors.Join(err, statusErr)
+	out.Again = false // the status that Finalize wants is no reason to call it again
+	out = out.Merge(deletes)
+	switch {
+	case statusErr == nil && deletes.RetryAfter > 0: // refused deletes wait, which Finalize needn't
+		out.Err, out.Permanent, out.RetryAfter = true, true, schedule.Soonest(deletes.RetryAfter, resp.Retry)
+	case err != nil:
+		out.Err = true
+	case deletes.Again: // but its deletes are: no watch tells of what an answer has told already
+	case resp.Retry > 0:
 		out.RetryAfter = resp.Retry
-		return out, nil
+	default:
+		out.Err = true // no failure to log or count, but retried by the same backoff
 	}
-	out.Err = true // no failure to log or count, but retried by the same backoff
-	return out, nil
+	return out, err
 }
 
 // letGo takes the operator's finalizers off the parent.

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/readiness"
 	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -44,10 +46,8 @@ func (p *pass) stand(o outlook) (*plan.Standing, time.Duration) {
 	switch {
 	case loop:
 		return standing(readiness.Failed, plan.ReasonConflictLoop, "somebody undoes what the operator writes; the Event ConflictLoop says which field"), expires
-	case o.err != nil && apierror.OnlyRefusals(o.err):
-		return standing(readiness.Failed, plan.ReasonWriteRefused, firstLine(o.err)), expires
 	case o.err != nil:
-		return standing(readiness.InProgress, plan.ReasonWriteFailed, firstLine(o.err)), expires
+		return standOfWrites(o.err), expires
 	case child != nil:
 		return child, expires
 	case len(o.waits) > 0:
@@ -119,25 +119,36 @@ func (p *pass) written() map[object.Ref]*resource.Resource {
 	return out
 }
 
-// standOf returns what is in the way of a parent whose pass has failed before its children were
-// looked at.
-func standOf(err error) *plan.Standing {
-	switch _, invalid := errors.AsType[*plan.InvalidResponseError](err); {
+// standOfWrites returns what is in the way of a parent of which a child couldn't be written.
+func standOfWrites(err error) *plan.Standing {
+	if apierror.OnlyRefusals(err) {
+		return standing(readiness.Failed, plan.ReasonWriteRefused, firstLine(err))
+	}
+	return standing(readiness.InProgress, plan.ReasonWriteFailed, firstLine(err))
+}
+
+// standOf returns what is in the way of a parent whose pass has failed: before its children
+// were looked at, or in the teardown of its children.
+func (p *pass) standOf(err error) *plan.Standing {
+	_, invalid := errors.AsType[*plan.InvalidResponseError](err)
+	switch {
 	case invalid:
 		return standing(readiness.Failed, plan.ReasonInvalidResponse, firstLine(err))
+	case !HandlerFailed(err) && (apierror.OnlyRefusals(err) || slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Err != nil })):
+		return standOfWrites(err)
 	case isPermanent(err), apierror.OnlyRefusals(err):
 		return standing(readiness.Failed, plan.ReasonHandlerFailed, firstLine(err))
 	}
 	return standing(readiness.InProgress, plan.ReasonHandlerFailed, firstLine(err))
 }
 
-// standAfter returns what is in the way of a parent after its handler has failed with err, nil
+// standAfter returns what is in the way of a parent after its pass has failed with err, nil
 // without config.Operator.ReadyCondition.
 func (p *pass) standAfter(err error) *plan.Standing {
 	if !p.Config.ReadyCondition {
 		return nil
 	}
-	return standOf(err)
+	return p.standOf(err)
 }
 
 // tellStanding writes what is in the way of a parent whose pass has failed, or that is being
@@ -149,7 +160,7 @@ func (p *pass) tellStanding(ctx context.Context, out schedule.Outcome, err error
 	state := childrenState{failed: err != nil, prompted: true}
 	switch {
 	case err != nil:
-		state.standing = standOf(err)
+		state.standing = p.standOf(err)
 	case p.parent.IsDeleting() && p.Holds && p.hasOurs(p.parent):
 		state.standing = p.standWhileDeleting()
 	default:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
@@ -24,12 +25,14 @@ func TestReadyWhileDeleting(t *testing.T) {
 	for name, tc := range map[string]struct {
 		h        handler.Handler
 		teardown config.TeardownPolicy
+		refuses  bool // a webhook refuses to delete children
 		reason   string
 	}{
-		"Status":    {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(&handler.FinalizeResponse{Retry: time.Minute, Status: map[string]any{}}, nil)}, "", "Deleting"},
-		"NilStatus": {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(&handler.FinalizeResponse{Retry: time.Minute}, nil)}, "", "Deleting"},
-		"Error":     {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(nil, errors.New("no"))}, "", "HandlerFailed"},
-		"Teardown":  {handler.SyncFunc(rig.Copier), config.TeardownOrdered, "Deleting"},
+		"Status":    {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(&handler.FinalizeResponse{Retry: time.Minute, Status: map[string]any{}}, nil)}, "", false, "Deleting"},
+		"NilStatus": {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(&handler.FinalizeResponse{Retry: time.Minute}, nil)}, "", false, "Deleting"},
+		"Error":     {handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: finalize(nil, errors.New("no"))}, "", false, "HandlerFailed"},
+		"Teardown":  {handler.SyncFunc(rig.Copier), config.TeardownOrdered, false, "Deleting"},
+		"Refused":   {handler.SyncFunc(rig.Copier), config.TeardownOrdered, true, "WriteRefused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
@@ -41,6 +44,12 @@ func TestReadyWhileDeleting(t *testing.T) {
 				r.Change(k8s.ConfigMap, "one", func(o map[string]any) {
 					o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/holds"}
 				})
+				r.Server.SetHooks(fakeapi.Hooks{Before: func(q fakeapi.Request) error {
+					if tc.refuses && q.Verb == "delete" && q.Type == k8s.ConfigMap {
+						return no()
+					}
+					return nil
+				}})
 				require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
 				rig.Elapse(time.Hour)
 				parent := r.Get(sample.ParentType(), "one")

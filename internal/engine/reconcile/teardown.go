@@ -125,6 +125,7 @@ func (p *pass) carryOutTeardown(ctx context.Context, planned *plan.Plan) (schedu
 	err := p.learnFailures(planned)
 	out.Err = err != nil
 	p.postpone(&out, err)
+	p.memory.Calm()
 	return out, err
 }
 
@@ -144,13 +145,9 @@ func (p *pass) teardownTexts(t *plan.Teardown) (texts []string) {
 }
 
 // keepWhileFinalizing deletes all children but those that the handler's Finalize wants to exist
-// meanwhile. The outcome says when Finalize is to be called again for these deletes. A child that
+// meanwhile: kept. The outcome says when Finalize is to be called again for these deletes. A child that
 // goes later makes the parent due.
-func (p *pass) keepWhileFinalizing(ctx context.Context, children []any) (schedule.Outcome, error) {
-	kept, err := plan.Desire(p.Settings, p.parent, children, p.memory)
-	if err != nil {
-		return schedule.Outcome{}, err
-	}
+func (p *pass) keepWhileFinalizing(ctx context.Context, kept []*plan.Desired) (schedule.Outcome, error) {
 	planned := plan.KeepWhileFinalizing(p.Settings, p.input(), kept)
 	return p.carryOutTeardown(ctx, &planned)
 }
