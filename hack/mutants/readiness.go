@@ -87,6 +87,8 @@ func inReadiness() []mutant {
 			"	return slices.Contains(parent.Finalizers(), metav1.FinalizerOrphanDependents)\n", "	return slices.Contains(parent.Finalizers()[:0], metav1.FinalizerOrphanDependents)\n"),
 		unit("Finalize isn't called again once it is done", "reconcile", "reconcile/finalize.go",
 			"p.Finalizes && !p.memory.Finalized(p.parent)", "p.Finalizes"),
+		unit("a finalizer of an earlier build is looked for", "reconcile", "reconcile/departed.go",
+			`{ return e.Config.ParentSelector != "" }`, `{ return e.Config.ParentSelector != "" && e.Holds }`),
 		unit("Finalize is called anew in another deletion", "manager", "plan/memory.go",
 			"	return p.finalized == deletedAt(parent)\n", "	return p.finalized != 0\n"),
 		unit("Finalize's status is written while a delete is refused", "reconcile", "reconcile/finalize.go",

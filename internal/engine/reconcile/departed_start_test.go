@@ -113,7 +113,7 @@ func TestDepartedBeforeTheStart_WhetherTheyAreLookedFor(t *testing.T) {
 		"SelectorAndFinalize": {"such a parent may have the finalizer", "mine=yes", nil, finalizing, false, 1},
 		"FormerFinalizers":    {"a build without Finalize may find that of an earlier one", "mine=yes", []string{ours}, handler.SyncFunc(rig.Copier), false, 1},
 		"NoSelector":          {"no parent can leave", "", []string{"example.com/former"}, finalizing, false, 0},
-		"NoFinalizer":         {"there is nothing to take off", "mine=yes", nil, handler.SyncFunc(rig.Copier), false, 0},
+		"FinalizeDropped":     {"an earlier build may have had something to finalize", "mine=yes", nil, handler.SyncFunc(rig.Copier), false, 1},
 		"DryRun":              {"nothing would be taken off", "mine=yes", nil, finalizing, true, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
