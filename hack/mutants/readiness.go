@@ -88,7 +88,7 @@ func inReadiness() []mutant {
 		unit("Finalize isn't called again once it is done", "reconcile", "reconcile/finalize.go",
 			"p.Finalizes && !p.memory.Finalized(p.parent)", "p.Finalizes"),
 		unit("a finalizer of an earlier build is looked for", "reconcile", "reconcile/departed.go",
-			`{ return e.Config.ParentSelector != "" }`, `{ return e.Config.ParentSelector != "" && e.Holds }`),
+			"	return e.Config.ParentSelector != \"\"\n", "	return e.Config.ParentSelector != \"\" && e.Holds\n"),
 		unit("Finalize is called anew in another deletion", "manager", "plan/memory.go",
 			"	return p.finalized == deletedAt(parent)\n", "	return p.finalized != 0\n"),
 		unit("Finalize's status is written while a delete is refused", "reconcile", "reconcile/finalize.go",

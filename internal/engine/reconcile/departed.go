@@ -28,7 +28,9 @@ const maxFindDelay = time.Minute
 // holdsDeparted says whether a parent that has left the ParentSelector may have a
 // finalizer of the operator. It may if this build has nothing to finalize, too: an
 // earlier one may have had.
-func (e *Engine) holdsDeparted() bool { return e.Config.ParentSelector != "" }
+func (e *Engine) holdsDeparted() bool {
+	return e.Config.ParentSelector != ""
+}
 
 // findDepartedAgain is findDeparted at the start and after each lookAgain, until ctx ends.
 func (e *Engine) findDepartedAgain(ctx context.Context) {
