@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -163,7 +164,7 @@ func validateRecreateImmutable(v *mistakes, field string, child Child) {
 	case OnDelete:
 		v.add(field, "set beside the strategy OnDelete, which changes nothing; remove it, or choose Replace or Apply")
 	}
-	if holdsData(child.Type) {
+	if object.HoldsData(child.Type) {
 		v.add(field, "a %s holds data, which would be lost; remove it", child.Type.Kind)
 	}
 }
@@ -190,15 +191,6 @@ func validateRoll(v *mistakes, field string, child Child) {
 	if text := child.Roll.Partition; text != "" {
 		validatePath(v, field+".Partition", text)
 	}
-}
-
-// holdsData says whether what an object of this type stands for is lost with the object.
-func holdsData(t resource.Type) bool {
-	switch t.GroupVersionKind().GroupKind().String() {
-	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition.apiextensions.k8s.io":
-		return true
-	}
-	return false
 }
 
 func validateIgnored(v *mistakes, field string, paths []string) {

@@ -9,6 +9,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/object"
 )
 
 // A NameTakenError says that a child can't be created, since an object that isn't
@@ -37,10 +38,17 @@ func (e *NameTakenError) Error() string {
 func describe(a *plan.Action, err error) error { return fmt.Errorf("%s: %s: %w", a.Ref, a.Verb, err) }
 
 // describeImmutable is describe for the refusal to change immutable fields. It says
-// which strategy could change them.
+// which configuration could change them.
 func describeImmutable(a *plan.Action, err error, fields []string) error {
-	return fmt.Errorf("%s: %s: strategy %s can't change the immutable field %s: %w; strategy Recreate would, and OnDelete would wait until the object is deleted",
-		a.Ref, a.Verb, a.Kind.Child.Strategy, strings.Join(fields, ", "), err)
+	more := ""
+	switch {
+	case object.HoldsData(a.Ref.Type):
+		more = " and lose the object's data"
+	case !a.Kind.Child.RecreateImmutable: // else a webhook has refused
+		more = ", RecreateImmutable would for such a field alone"
+	}
+	return fmt.Errorf("%s: %s: strategy %s can't change the immutable field %s: %w; strategy Recreate would%s, and OnDelete would wait until the object is deleted",
+		a.Ref, a.Verb, a.Kind.Child.Strategy, strings.Join(fields, ", "), err, more)
 }
 
 // immutableFields returns the fields for which the API server refuses by err to change a

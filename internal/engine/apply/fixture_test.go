@@ -54,7 +54,7 @@ func newFixture(t *testing.T, namespace string, dryRun bool, children ...config.
 	parents.ClusterScoped = namespace == ""
 	f := &fixture{
 		t: t, slots: make(chan struct{}, 100), lessons: &apply.Lessons{},
-		server: fakeapi.New(parents, fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Namespaces(), fakeapi.Custom(thing(), "things")),
+		server: fakeapi.New(parents, fakeapi.ConfigMaps(), fakeapi.Secrets(), fakeapi.Namespaces(), fakeapi.Custom(thing(), "things"), fakeapi.Custom(k8s.PersistentVolumeClaim, "persistentvolumeclaims")),
 	}
 	f.logger = slog.New(slog.NewTextHandler(&f.log, nil))
 	cfg := defaults.Apply(config.Operator{

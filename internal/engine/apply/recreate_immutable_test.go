@@ -76,3 +76,35 @@ func TestRecreateImmutable(t *testing.T) {
 		}
 	}
 }
+
+// The refusal to change an immutable field says what would help.
+func TestImmutable_Advice(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		child  config.Child
+		cause  string
+		want   string
+	}{
+		"Replace": {"one setting is for such fields alone", config.Child{Type: k8s.ConfigMap, Strategy: config.Replace}, "", "; strategy Recreate would, RecreateImmutable would for such a field alone, and OnDelete would wait until the object is deleted"},
+		"Apply":   {"one setting is for such fields alone", config.Child{Type: k8s.ConfigMap, Strategy: config.Apply}, "", "; strategy Recreate would, RecreateImmutable would for such a field alone, and OnDelete would wait until the object is deleted"},
+		"Data":    {"that setting isn't for what holds data", config.Child{Type: k8s.PersistentVolumeClaim, Strategy: config.Replace}, "", "; strategy Recreate would and lose the object's data, and OnDelete would wait until the object is deleted"},
+		"Denied":  {"a webhook's words are no reason for that setting", config.Child{Type: k8s.ConfigMap, Strategy: config.Replace, RecreateImmutable: true}, `admission webhook "w" denied the request: no`, "; strategy Recreate would, and OnDelete would wait until the object is deleted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, "ns", false, tc.child)
+			live := f.given(child(tc.child.Type, "c", map[string]any{"k": "v"}), func(map[string]any) {})
+			f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+				if r.Verb != "update" && r.Verb != "patch" && r.Verb != "apply" {
+					return nil
+				}
+				err := apierrors.NewInvalid(schema.GroupKind{Kind: tc.child.Type.Kind}, "c", nil)
+				err.ErrStatus.Message = tc.cause
+				err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeFieldValueInvalid, Field: "data", Message: "field is immutable"}}
+				return err
+			}})
+			got := f.run(t.Context(), f.plan([]*resource.Resource{live}, child(tc.child.Type, "c", map[string]any{"k": "new"}))).Results[0]
+			require.ErrorContains(t, got.Err, "can't change the immutable field data: ", tc.reason)
+			require.ErrorContains(t, got.Err, tc.want, tc.reason)
+		})
+	}
+}
