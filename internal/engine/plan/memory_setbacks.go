@@ -220,6 +220,14 @@ func (p *ParentMemory) AwaitsEnd(version string, least, most time.Duration) time
 	return p.endAwaited
 }
 
+// BesideStatus calls write, which writes another status than the desired one, and keeps what
+// is remembered of that: it was refused, and is tried again as it was.
+func (p *ParentMemory) BesideStatus(write func()) {
+	refusal, conditions := p.status.refusal, p.conditions
+	write()
+	p.status.refusal, p.conditions = refusal, conditions
+}
+
 // ForgetRefusal forgets that a status was refused: none has to be written, or that of a
 // newer parent is what counts.
 func (p *ParentMemory) ForgetRefusal() { p.status.refusal = nil }

@@ -68,7 +68,7 @@ func (p *pass) eventType(i int, e handler.Event) string {
 // reasonOf returns the reason of the Event about an error. deleting says whether
 // the parent is being deleted.
 func reasonOf(err error, deleting bool) string {
-	if _, ok := errors.AsType[*plan.InvalidResponseError](err); ok {
+	if isInvalid(err) {
 		return observe.ReasonInvalidResponse
 	}
 	if _, ok := errors.AsType[*apply.NameTakenError](err); ok {
@@ -78,6 +78,14 @@ func reasonOf(err error, deleting bool) string {
 		return observe.ReasonFinalizeFailed
 	}
 	return observe.ReasonSyncFailed
+}
+
+// isInvalid says whether a pass has failed since the handler's response is invalid. That of a
+// handler that has failed is none.
+func isInvalid(err error) bool {
+	_, failed := errors.AsType[*HandlerError](err)
+	_, invalid := errors.AsType[*plan.InvalidResponseError](err)
+	return invalid && !failed
 }
 
 // eventOf returns the reason of the Event about an action that was carried out,

@@ -130,9 +130,8 @@ func standOfWrites(err error) *plan.Standing {
 // standOf returns what is in the way of a parent whose pass has failed: before its children
 // were looked at, or in the teardown of its children.
 func (p *pass) standOf(err error) *plan.Standing {
-	_, invalid := errors.AsType[*plan.InvalidResponseError](err)
 	switch {
-	case invalid:
+	case isInvalid(err):
 		return standing(readiness.Failed, plan.ReasonInvalidResponse, firstLine(err))
 	case !HandlerFailed(err) && (apierror.OnlyRefusals(err) || slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Err != nil })):
 		return standOfWrites(err)

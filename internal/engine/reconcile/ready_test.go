@@ -417,8 +417,9 @@ func TestReady_NoPlace(t *testing.T) {
 		r.Create("a", "1")
 		rig.Elapse(time.Second)
 		require.ErrorContains(t, r.Errors("a")[0], "Parent ns/a: status: is no object, so ReadyCondition has nowhere to keep its conditions")
-		conditions, _, _ := stands(t, r, "a")
-		require.Equal(t, isReconciling, conditions)
+		conditions, reason, _ := stands(t, r, "a")
+		require.Equal(t, isStalled, conditions)
+		require.Equal(t, "InvalidResponse", reason)
 		r.Stop()
 	})
 }

@@ -3,12 +3,14 @@ package reconcile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/roperator/roperator/handler/readiness"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/client"
@@ -39,30 +41,30 @@ type desiredStatus struct {
 	kept  bool // it is the present one: the handler leaves it alone, but the engine may have conditions to write
 }
 
-// desireStatus reads the status that a handler has returned. The error says why it can't be
-// one.
+// desireStatus reads the status that a handler has returned. The error is a
+// plan.InvalidResponseError, which says why it can't be one.
 func (p *pass) desireStatus(status any) (*desiredStatus, error) {
 	if isNil(status) {
 		return nil, nil
 	}
 	raw, err := json.Marshal(status)
 	if err != nil {
-		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+		return nil, plan.InvalidStatus(p.parent, err)
 	}
 	wrapped, err := encode.Map(json.RawMessage(append(append([]byte(`{"status":`), raw...), '}')))
 	if err != nil {
-		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+		return nil, plan.InvalidStatus(p.parent, err)
 	}
 	want := &desiredStatus{value: jsonvalue.NullFree(wrapped["status"])}
 	if want.value == nil {
 		return nil, nil // it is null in JSON alone
 	}
 	if err := plan.CheckConditions(want.value); err != nil {
-		return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+		return nil, plan.InvalidStatus(p.parent, err)
 	}
 	if p.Config.ReadyCondition {
 		if err := plan.CheckKeepsConditions(want.value); err != nil {
-			return nil, fmt.Errorf("%s: status: %w", object.RefOf(p.parent), err)
+			return nil, plan.InvalidStatus(p.parent, err)
 		}
 	}
 	return want, nil
@@ -70,8 +72,29 @@ func (p *pass) desireStatus(status any) (*desiredStatus, error) {
 
 // settleStatus writes the parent's status if it differs from status, which is the
 // handler's. A pass that has changed children leaves the status to the next pass,
-// which follows at once and sees the new children, but not twice in a row.
+// which follows at once and sees the new children, but not twice in a row. If the API
+// server refuses the handler's status, the conditions that the engine keeps say so beside
+// the present one.
 func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children childrenState) (schedule.Outcome, error) {
+	out, err := p.settle(ctx, status, children)
+	if err == nil || status == nil || children.standing == nil || p.Config.DryRun || !apierror.OnlyRefusals(err) {
+		return out, err
+	}
+	standing := children.standing
+	if standing.State != readiness.Failed {
+		standing = standOfWrites(err)
+	}
+	p.memory.BesideStatus(func() {
+		_, told := p.settle(ctx, nil, childrenState{failed: true, prompted: true, standing: standing})
+		if told != nil && !apierror.OnlyRefusals(told) {
+			err = errors.Join(err, told)
+		}
+	})
+	return out, err
+}
+
+// settle is settleStatus for one status.
+func (p *pass) settle(ctx context.Context, status *desiredStatus, children childrenState) (schedule.Outcome, error) {
 	if children.standing != nil {
 		p.stood = true
 		status = p.orPresent(status)
