@@ -48,7 +48,7 @@ func inPlan() []mutant {
 		unit("a child has no other controller", "plan", "plan/validate.go",
 			"		if ref.Controller != nil && *ref.Controller && ref.UID != parent.UID() {", "		if false {"),
 		unit("a kept child is left alone", "plan", "plan/plan.go",
-			"	if d.keep {\n", "	if false {\n"),
+			"	if d.keep && (!in.adopts", "	if false && (!in.adopts"),
 		unit("a response that keeps all deletes nothing", "plan", "plan/plan.go",
 			"	if in.KeepAll {\n", "	if false {\n"),
 		unit("a refused write isn't repeated at once", "plan", "plan/plan.go",

@@ -74,7 +74,7 @@ func (c *command) uninstall(ctx context.Context, how leave.How, yes bool) error 
 		return err
 	}
 	in := uninstall.Installation{
-		Program: cmp.Or(c.program.Name, operators[0].Config.Name), Namespace: opts.LeaseNamespace, Lease: cmp.Or(c.program.Defaults.Lease.Name, operators[0].Config.Name),
+		Program: cmp.Or(c.program.Name, operators[0].Config.Name), Namespace: opts.LeaseNamespace, Lease: cmp.Or(c.program.Defaults.Lease.Name, operators[0].Config.Name), Within: c.flags.namespace,
 	}
 	if !uninstall.PrintLeft(c.stdout, d, how, in) {
 		err = errors.Join(err, errLeft)

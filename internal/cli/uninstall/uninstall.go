@@ -22,6 +22,7 @@ type Installation struct {
 	Program   string
 	Namespace string // of the Lease
 	Lease     string
+	Within    string // the only namespace that was looked at; empty: the flags don't restrict it
 }
 
 // PrintPlan prints what is about to be done, with counts and names.
@@ -183,6 +184,9 @@ func printRemnants(w io.Writer, l *leave.Left) {
 
 // printNext prints what is to be removed next.
 func printNext(w io.Writer, d *leave.Departure, how leave.How, in Installation) {
+	if in.Within != "" {
+		fmt.Fprintf(w, "\nOnly the namespace %s was looked at. Where there are parents in others, what follows is still needed: run this without --namespace first.\n", in.Within)
+	}
 	fmt.Fprintf(w, "\nRemove next, in this order:\n")
 	fmt.Fprintf(w, "  the Deployment and its rights, as they were installed: %s manifests … | kubectl delete -f -\n", in.Program)
 	if d.Standing != lead.Missing {

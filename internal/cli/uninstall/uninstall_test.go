@@ -119,9 +119,10 @@ func TestPrintLeft(t *testing.T) {
 		want   []string
 		not    []string
 	}{
+		"Within": {"other namespaces may need what is next", leave.Left{Operator: "op"}, nil, leave.How{}, true, []string{"nothing is left", "Only the namespace team was looked at", "Remove next"}, nil},
 		"Nothing": {"what is next", leave.Left{Operator: "op"}, nil, leave.How{}, true, []string{
 			"op: nothing is left.\n", "op manifests … | kubectl delete -f -", "kubectl delete lease op -n op-system", "kubectl delete crd parents.example.com",
-		}, nil},
+		}, []string{"was looked at"}},
 		"Kept parents": {"their definition stays", leave.Left{Operator: "op"}, func(d *leave.Departure) { d.Paused = true }, leave.How{KeepParents: true}, true, []string{
 			"op: nothing is left but parents that were to stay, and their children.\n", "stay paused, since an operator works: one. Remove its Deployment, and run this once more",
 		}, []string{"delete crd"}},
@@ -140,6 +141,10 @@ func TestPrintLeft(t *testing.T) {
 			d.Left = []leave.Left{tc.left}
 			if tc.change != nil {
 				tc.change(d)
+			}
+			in := in
+			if name == "Within" {
+				in.Within = "team"
 			}
 			var out strings.Builder
 			require.Equal(t, tc.done, PrintLeft(&out, d, tc.how, in), tc.reason)

@@ -70,7 +70,7 @@ func (Immutable) isFinding()  {}
 //   - after Disowned: the verb of a, on the child as it is now.
 //   - after Immutable: VerbRecreate.
 //   - after memorized: VerbMend if the owner reference or the label of the bucket isn't as it should be.
-//   - after Claimed: VerbDelete if the object isn't desired.
+//   - after Claimed: VerbDelete if the object isn't desired, and nothing if it is to stay as it is.
 //   - else after memorized, and after Normalized or Claimed: whatever a comparison
 //     of the child with the desired state asks for.
 //
@@ -106,6 +106,9 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		known.confirm(f.Confirmed)
 	case Claimed:
 		live = f.Live
+	}
+	if a.Want != nil && a.Want.keep { // it was adopted, and stays as it is otherwise
+		return Action{}, false
 	}
 	if a.Want == nil { // an object that isn't desired was adopted
 		return Action{Verb: VerbDelete, Kind: a.Kind, Ref: a.Ref, Live: live, Repeated: a.Repeated}, true

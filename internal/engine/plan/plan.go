@@ -126,8 +126,8 @@ func (in *Input) adopts(live *resource.Resource) bool {
 // needs none. A child that is as desired goes to Settled, and a write that was
 // refused a moment ago goes to Refused.
 func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resource.Resource) (Action, bool) {
-	if d.keep {
-		return Action{}, false
+	if d.keep && (!in.adopts(live) || !IsMadeFor(s, in.Parent, live)) {
+		return Action{}, false // the labels of a child that the operator has made are its own affair
 	}
 	if d.kind.Unserved {
 		p.noteUnserved(d)

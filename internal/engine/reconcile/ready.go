@@ -63,6 +63,17 @@ func standing(state readiness.State, reason, message string) *plan.Standing {
 	return &plan.Standing{State: state, Reason: reason, Message: observe.Shorten(message, maxStanding)}
 }
 
+// firstOf returns the text of the first of joined errors, in one line.
+func firstOf(err error) string {
+	text := err.Error()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		if first := joined.Unwrap()[0]; text == first.Error() || strings.HasPrefix(text, first.Error()+"\n") {
+			return firstOf(first)
+		}
+	}
+	return strings.ReplaceAll(text, "\n", " ")
+}
+
 // firstLine returns the first line of an error.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
@@ -122,9 +133,9 @@ func (p *pass) written() map[object.Ref]*resource.Resource {
 // standOfWrites returns what is in the way of a parent of which a child couldn't be written.
 func standOfWrites(err error) *plan.Standing {
 	if apierror.OnlyRefusals(err) {
-		return standing(readiness.Failed, plan.ReasonWriteRefused, firstLine(err))
+		return standing(readiness.Failed, plan.ReasonWriteRefused, firstOf(err))
 	}
-	return standing(readiness.InProgress, plan.ReasonWriteFailed, firstLine(err))
+	return standing(readiness.InProgress, plan.ReasonWriteFailed, firstOf(err))
 }
 
 // standOf returns what is in the way of a parent whose pass has failed: before its children

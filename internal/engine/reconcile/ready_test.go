@@ -152,6 +152,7 @@ func TestReady_InTheWay(t *testing.T) {
 		"Panic":      {"it is a failure", func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) { panic("oh") }, nil, isReconciling, "HandlerFailed", "handler: Sync: panic: oh"},
 		"Invalid":    {"the handler must be mended", invalid, nil, isStalled, "InvalidResponse", "invalid response: child 0: "},
 		"Refused":    {"somebody must act", rig.Copier, refusing(apierrors.NewForbidden(group, "a", errors.New("exceeded quota"))), isStalled, "WriteRefused", "ConfigMap ns/a: create: "},
+		"Two lines":  {"the second one says what is wrong", rig.Copier, refusing(apierrors.NewForbidden(group, "a", errors.New("rights that you lack:\n{create pods}"))), isStalled, "WriteRefused", "ConfigMap ns/a: create: configmaps \"a\" is forbidden: rights that you lack: {create pods}"},
 		"Outage":     {"it will pass", rig.Copier, refusing(apierrors.NewInternalError(errors.New("etcd"))), isReconciling, "WriteFailed", "ConfigMap ns/a: create: "},
 		"Waits":      {"it goes on by itself", waiting, nil, isReconciling, "Waiting", "not creating ConfigMap x before the handler's own condition for it is met"},
 	} {

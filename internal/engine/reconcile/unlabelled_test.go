@@ -251,6 +251,45 @@ func TestUnlabelled_Kept(t *testing.T) {
 	})
 }
 
+// A child that the operator has made, and that has lost its labels while no operator ran, gets them back also if the
+// handler keeps it as it is: else nobody would be told of its end.
+func TestUnlabelled_KeptAndMade(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			for child := range req.Children.All() {
+				return &handler.SyncResponse{Children: []any{handler.Keep(child)}}, nil
+			}
+			return &handler.SyncResponse{Children: []any{rig.Copied("one", "drawn")}}, nil
+		})
+		r := rig.Start(t, server, adopting(), h)
+		r.Create("one", "v")
+		rig.Elapse(time.Minute)
+		r.Stop()
+		made := r.Get(k8s.ConfigMap, "one")
+		labels := made.Labels()
+		require.NotEmpty(t, labels)
+		r.Change(k8s.ConfigMap, "one", func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") })
+		changes, err := rig.Plan(server, adopting(), h)
+		require.NoError(t, err)
+		require.Len(t, changes, 1)
+		require.Equal(t, "ConfigMap", changes[0].Type.Kind)
+
+		r = rig.Start(t, server, adopting(), h)
+		rig.Elapse(time.Minute)
+		again := r.Get(k8s.ConfigMap, "one")
+		require.Equal(t, labels, again.Labels())
+		require.Equal(t, made.UID(), again.UID())
+		require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("one")))
+		rig.Elapse(time.Minute)
+		require.NotNil(t, r.Get(k8s.ConfigMap, "one"), "its end was told of")
+		writes := len(server.Writes())
+		rig.Elapse(time.Hour)
+		require.Len(t, server.Writes(), writes)
+		r.Stop()
+	})
+}
+
 func TestUnlabelled_ListThatFails(t *testing.T) {
 	refuse := func(server *fakeapi.Server, times int, answer error) {
 		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
