@@ -47,6 +47,15 @@ type Result struct {
 	Untold  bool               // a dry run that would have told more wasn't taken, or wasn't sent
 }
 
+// Did returns what was done: the verb of the action, but for a creation that took an object
+// over that was there.
+func (r *Result) Did() plan.Verb {
+	if r.Claimed {
+		return plan.VerbAdopt
+	}
+	return r.Action.Verb
+}
+
 // A Report is what became of a plan.
 type Report struct {
 	Results     []Result  // one for each action that was begun, in the order of the types

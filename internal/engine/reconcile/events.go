@@ -91,17 +91,17 @@ func isInvalid(err error) bool {
 // eventOf returns the reason of the Event about an action that was carried out,
 // and the first words of its note. The reason is empty if nobody but the engine
 // would see what the action has changed.
-func eventOf(v plan.Verb, claimed bool) (reason, note string) {
-	switch {
-	case v == plan.VerbAdopt, v == plan.VerbCreate && claimed:
+func eventOf(v plan.Verb) (reason, note string) {
+	switch v {
+	case plan.VerbAdopt:
 		return observe.ReasonAdopted, "adopted"
-	case v == plan.VerbCreate:
+	case plan.VerbCreate:
 		return observe.ReasonCreated, "created"
-	case v == plan.VerbUpdate, v == plan.VerbApply, v == plan.VerbRelease:
+	case plan.VerbUpdate, plan.VerbApply, plan.VerbRelease:
 		return observe.ReasonUpdated, "updated"
-	case v == plan.VerbRecreate:
+	case plan.VerbRecreate:
 		return observe.ReasonRecreated, "deleted, to be created anew:"
-	case v == plan.VerbDelete:
+	case plan.VerbDelete:
 		return observe.ReasonDeleted, "deleted"
 	}
 	return "", ""
@@ -117,7 +117,7 @@ func (p *pass) emitWrites() {
 		if !r.Wrote {
 			continue
 		}
-		reason, note := eventOf(r.Action.Verb, r.Claimed)
+		reason, note := eventOf(r.Did())
 		if reason == "" || p.marked(&r) {
 			continue
 		}

@@ -54,7 +54,7 @@ func (p *pass) writesNoted() (kept []journal.WriteEntry, more int) {
 // writeNoted returns what the journal keeps of an action.
 func writeNoted(r *apply.Result) journal.WriteEntry {
 	a := r.Action
-	w := journal.WriteEntry{Object: a.Ref, Verb: string(a.Verb), Took: r.Took, Result: journal.Written}
+	w := journal.WriteEntry{Object: a.Ref, Verb: string(r.Did()), Took: r.Took, Result: journal.Written}
 	switch {
 	case r.Err != nil:
 		w.Result, w.Err = journal.Failed, r.Err

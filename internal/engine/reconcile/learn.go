@@ -122,7 +122,7 @@ func (p *pass) learnOne(r *apply.Result) (out schedule.Outcome) {
 	p.count(r)
 	if r.Wrote {
 		out.Again = true
-		p.did = append(p.did, string(a.Verb)+" "+a.Ref.String())
+		p.did = append(p.did, string(r.Did())+" "+a.Ref.String())
 		if r.Err == nil && !p.parent.IsDeleting() {
 			out.Throttled = p.suspect(r)
 		}

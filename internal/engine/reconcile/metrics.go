@@ -26,13 +26,13 @@ func (p *pass) count(r *apply.Result) {
 	a := r.Action
 	switch {
 	case r.Await:
-		p.metrics.Wrote(a.Ref.Type, string(a.Verb), observe.WriteConflict)
+		p.metrics.Wrote(a.Ref.Type, string(r.Did()), observe.WriteConflict)
 	case r.Err != nil:
-		p.metrics.Wrote(a.Ref.Type, string(a.Verb), observe.WriteError)
+		p.metrics.Wrote(a.Ref.Type, string(r.Did()), observe.WriteError)
 	case r.Redundant:
-		p.metrics.Wrote(a.Ref.Type, string(a.Verb), observe.WriteRedundant)
+		p.metrics.Wrote(a.Ref.Type, string(r.Did()), observe.WriteRedundant)
 	case r.Wrote:
-		p.metrics.Wrote(a.Ref.Type, string(a.Verb), observe.WriteSuccess)
+		p.metrics.Wrote(a.Ref.Type, string(r.Did()), observe.WriteSuccess)
 	}
 	switch a.Verb {
 	case plan.VerbUpdate, plan.VerbApply, plan.VerbRecreate, plan.VerbMend:

@@ -290,6 +290,26 @@ func TestUnlabelled_KeptAndMade(t *testing.T) {
 	})
 }
 
+// A child that is taken back under its name was adopted, not created: log, Event and metric say so.
+func TestUnlabelled_TakenBack(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(rig.Copier))
+		r.Create("one", "v")
+		rig.Elapse(time.Minute)
+		made := r.Get(k8s.ConfigMap, "one")
+		r.Change(k8s.ConfigMap, "one", func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") })
+		rig.Elapse(time.Minute)
+		again := r.Get(k8s.ConfigMap, "one")
+		events := fmt.Sprint(recorded(r))
+		r.Stop()
+		require.Equal(t, made.UID(), again.UID())
+		require.Equal(t, made.Labels(), again.Labels())
+		require.Equal(t, 1, strings.Count(r.Logs.String(), "create ConfigMap ns/one"), r.Logs.String())
+		require.Contains(t, r.Logs.String(), "adopt ConfigMap ns/one")
+		require.Contains(t, events, "Adopted")
+	})
+}
+
 func TestUnlabelled_ListThatFails(t *testing.T) {
 	refuse := func(server *fakeapi.Server, times int, answer error) {
 		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
