@@ -163,6 +163,22 @@ func TestSyncWantsEachError(t *testing.T) {
 	require.Contains(t, expecting("spec.pods"), `want an error with "spec.pods", not "Deployment default/web`)
 }
 
+// TestSyncOfAnInvalidStatus: nothing of an invalid response is carried out, whatever is wrong with it.
+func TestSyncOfAnInvalidStatus(t *testing.T) {
+	web := deployment(whole(map[string]any{"replicas": 1}))
+	h := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+		return &handler.SyncResponse{
+			Children: []any{web}, Status: map[string]any{"conditions": []any{map[string]any{"type": "Live", "status": "True"}}},
+		}, nil
+	})
+	require.Empty(t, fake(t, func(tb testing.TB) {
+		Sync(tb, builders(config.Replace), h, site(nil)).WantError("invalid response: ").WantError("reason: missing")
+	}).failure())
+	require.Contains(t, fake(t, func(tb testing.TB) {
+		Sync(tb, builders(config.Replace), h, site(nil)).WantError("reason: missing").WantCreate(web)
+	}).failure(), "create")
+}
+
 // TestSyncTellsWhatIsNotChecked: who wonders reads it in the log, once for each type.
 func TestSyncTellsWhatIsNotChecked(t *testing.T) {
 	widget := func(name string) map[string]any {

@@ -60,7 +60,8 @@ func (p *pass) summary(d schedule.Due, took time.Duration) []any {
 }
 
 // logPass logs how a pass ended. An error becomes an Event too, once until its
-// text changes. So are refusals logged: they may last.
+// text changes. So are refusals logged, for they may last, but for those of a pass that has
+// written something else.
 func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
 	if err == nil {
 		p.memory.Failed("")
@@ -71,7 +72,7 @@ func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time
 		level := slog.LevelError
 		if p.memory.Failed(err.Error()) {
 			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), err.Error())
-		} else if apierror.OnlyRefusals(err) {
+		} else if apierror.OnlyRefusals(err) && len(p.did) == 0 {
 			level = slog.LevelDebug
 		}
 		p.log.Log(ctx, level, "sync failed", append(p.summary(d, took), "error", err)...)

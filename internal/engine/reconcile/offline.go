@@ -120,6 +120,9 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 	case err != nil:
 		resp = &handler.SyncResponse{Status: resp.Status}
 	}
+	if _, invalid := p.desireStatus(resp.Status); invalid != nil {
+		return nil, errors.Join(err, invalid)
+	}
 	desired, planned, planErr := p.plan(resp)
 	if planErr != nil {
 		return nil, planErr
@@ -168,6 +171,9 @@ func (p *pass) planFinalize(ctx context.Context) (*Planned, error) {
 
 // planWhileFinalizing plans a pass whose Finalize says which children shall exist meanwhile.
 func (p *pass) planWhileFinalizing(resp *handler.FinalizeResponse) (*Planned, error) {
+	if _, err := p.desireStatus(resp.Status); err != nil {
+		return nil, err
+	}
 	kept, err := plan.Desire(p.Settings, p.parent, resp.Children, p.memory)
 	if err != nil {
 		return nil, err

@@ -222,3 +222,39 @@ func TestRefusals_OfTheParent(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusals_LogOfOtherWrites: a refusal that lasts is logged once, and what the passes write meanwhile each time.
+func TestRefusals_LogOfOtherWrites(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		server.SetHooks(fakeapi.Hooks{Admit: func(_ fakeapi.Request, object map[string]any) error {
+			if meta, _ := object["metadata"].(map[string]any); meta["name"] == "bad" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "bad", errors.New("no"))
+			}
+			return nil
+		}})
+		r := rig.Start(t, server, rig.Config(), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			return &handler.SyncResponse{Children: []any{rig.Copied("good", "v"), rig.Copied("bad", "v")}}, nil
+		}))
+		r.Create("one", "v")
+		rig.Elapse(time.Hour)
+		count := func(text string) (n int) { // at the level at which operators run
+			for line := range strings.Lines(r.Logs.String()) {
+				if strings.Contains(line, text) && !strings.Contains(line, "level=DEBUG") {
+					n++
+				}
+			}
+			return n
+		}
+		failed := count("sync failed")
+		rig.Elapse(time.Hour)
+		require.Equal(t, failed, count("sync failed"), "once")
+		require.Equal(t, 1, count("create ConfigMap ns/good"))
+		for n := range 3 {
+			require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("good")))
+			rig.Elapse(time.Hour)
+			require.Equal(t, n+2, count("create ConfigMap ns/good"), "each time")
+		}
+		r.Stop()
+	})
+}
