@@ -49,6 +49,8 @@ func syncJob(_ context.Context, req *request) (*response, error) {
 func TestWhatIsRight(t *testing.T) {
 	ignored := sites()
 	ignored.Children[0].IgnoreFields = []string{"data.text"}
+	secrets := sites()
+	secrets.Children = []config.Child{{Type: k8s.Secret, Strategy: config.Replace}}
 	for name, tc := range map[string]struct {
 		reason string
 		cfg    Config
@@ -78,6 +80,14 @@ func TestWhatIsRight(t *testing.T) {
 			}
 			return &response{Children: mapsOf(map[string]string{"a": fmt.Sprint(rand.Int())})}, nil
 		}), Kinds: Kinds{Kill: true, Lag: true, Errors: true}, Scenario: func(s *Scenario) { oneSite(s); s.Ignore("data", "text") }}},
+		"Drawn": {"nor the other spelling of a Secret's data", Config{Operator: secrets, Handler: handler.SyncFunc(func(_ context.Context, req *request) (*response, error) {
+			for live := range req.Children.OfType(k8s.Secret).All() {
+				return &response{Children: []any{handler.Keep(live)}}, nil
+			}
+			return &response{Children: []any{map[string]any{
+				"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "drawn"}, "stringData": map[string]any{"password": fmt.Sprint(rand.Int())},
+			}}}, nil
+		}), Kinds: Kinds{Kill: true, Lag: true, Errors: true}, Scenario: func(s *Scenario) { oneSite(s); s.Ignore("data", "password") }}},
 		"Conditions": {"nor that of conditions", Config{Handler: handler.SyncFunc(func(context.Context, *request) (*response, error) {
 			var conditions []any
 			for name := range map[string]bool{"A": true, "B": true, "C": true} {

@@ -111,8 +111,14 @@ func (s *Scenario) Controller(t resource.Type, act func(object map[string]any)) 
 // Handler sets what makes the handler of a process.
 func (s *Scenario) Handler(newHandler func() handler.Handler) { s.newHandler = newHandler }
 
-// Ignore adds the path of a field that may end otherwise than without faults.
-func (s *Scenario) Ignore(path ...string) { s.ignored = append(s.ignored, path) }
+// Ignore adds the path of a field that may end otherwise than without faults. A Secret's
+// data may be spelled as stringData.
+func (s *Scenario) Ignore(path ...string) {
+	s.ignored = append(s.ignored, path)
+	if len(path) > 0 && path[0] == "data" {
+		s.ignored = append(s.ignored, append([]string{"stringData"}, path[1:]...))
+	}
+}
 
 // Fails says that a parent fails in the end.
 func (s *Scenario) Fails(obj any) {
