@@ -30,7 +30,7 @@ func inTeardown() []mutant {
 		unit("a finalizer of an earlier build is looked for", "reconcile", "reconcile/departed.go",
 			"	return e.Config.ParentSelector != \"\"\n", "	return e.Config.ParentSelector != \"\" && e.Holds\n"),
 		unit("Finalize is called anew in another deletion", "manager", "plan/memory.go",
-			"	return p.finalized == deletedAt(parent)\n", "	return p.finalized != 0\n"),
+			"	return at != 0 && p.finalized == at\n", "	return at != 0 && p.finalized != 0\n"),
 		unit("Finalize's status is written while a delete is refused", "reconcile", "reconcile/finalize.go",
 			"			standing = p.standAfter(err)\n", "			return schedule.Outcome{Err: true}, err\n"),
 		unit("Finalize is called when it says while a delete is refused", "reconcile", "reconcile/finalize.go",

@@ -292,7 +292,8 @@ func (p *ParentMemory) Finalize(parent *resource.Resource) { p.finalized = delet
 // Finalized says whether the handler has finalized the parent, which is being deleted, in
 // this very deletion. A parent lives again after a restore of etcd.
 func (p *ParentMemory) Finalized(parent *resource.Resource) bool {
-	return p.finalized == deletedAt(parent)
+	at := deletedAt(parent)
+	return at != 0 && p.finalized == at
 }
 
 // deletedAt returns the deletionTimestamp of an object in seconds since 1970, zero if

@@ -66,7 +66,7 @@ func standing(state readiness.State, reason, message string) *plan.Standing {
 // firstOf returns the text of the first of joined errors, in one line.
 func firstOf(err error) string {
 	text := err.Error()
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
 		if first := joined.Unwrap()[0]; text == first.Error() || strings.HasPrefix(text, first.Error()+"\n") {
 			return firstOf(first)
 		}
