@@ -177,6 +177,7 @@ type rehearsedClaim struct {
 	claims bool               // the operator would take an object over
 	fields []plan.FieldChange // what that would change
 	untold bool               // see Result
+	found  *resource.Resource // the object as a child, if nobody knew of it before; see Result.Found
 }
 
 // note remembers a Claimed finding about the child of a, which came with r. It ignores
@@ -184,6 +185,9 @@ type rehearsedClaim struct {
 func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, r Result, f plan.Finding) {
 	if f, ok := f.(plan.Claimed); ok {
 		c.claims, c.fields, c.untold = true, plan.Effects(s, a.Kind, f.Before, f.Live), r.Untold
+		if a.Verb == plan.VerbCreate {
+			c.found = f.Live
+		}
 	}
 }
 
@@ -193,6 +197,9 @@ func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, r Result, f p
 func (c *rehearsedClaim) with(r Result) Result {
 	if !c.claims || r.Err != nil || r.Would == plan.VerbDelete {
 		return r
+	}
+	if c.found != nil {
+		r.Found = &Found{Live: c.found, Fields: c.fields, Untold: c.untold}
 	}
 	if !r.Skipped || r.Would == plan.VerbMark {
 		r.Would = plan.VerbUpdate

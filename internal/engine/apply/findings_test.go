@@ -175,7 +175,9 @@ func TestFindings(t *testing.T) {
 			require.Equal(t, tc.verb, got.Action.Verb)
 			if tc.adopt && tc.dryRun {
 				require.Subset(t, pathsOf(got.Fields), []string{"data.k", "metadata.ownerReferences"}, tc.reason)
-				got.Fields = nil
+				require.NotContains(t, pathsOf(got.Found.Fields), "data.k", "only what makes it a child")
+				require.Equal(t, key("c"), got.Found.Live.Key())
+				got.Fields, got.Found = nil, nil
 			}
 			if tc.failed == "" {
 				require.Positive(t, got.Took)

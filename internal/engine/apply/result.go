@@ -45,6 +45,15 @@ type Result struct {
 	Would   plan.Verb          // the verb of that write
 	Fields  []plan.FieldChange // the fields that the write would have changed
 	Untold  bool               // a dry run that would have told more wasn't taken, or wasn't sent
+	Found   *Found             // the object that would be taken over in the course of a creation; nil: none
+}
+
+// A Found is an object that the handler wasn't shown, and that would be taken over in the
+// course of a creation. The next pass would show it to the handler.
+type Found struct {
+	Live   *resource.Resource // as a child
+	Fields []plan.FieldChange // what would make it one
+	Untold bool               // see Result
 }
 
 // Did returns what was done: the verb of the action, but for a creation that took an object

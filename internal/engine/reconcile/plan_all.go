@@ -149,9 +149,20 @@ func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan
 // errKeepChanging is the error about a parent that can't be planned.
 var errKeepChanging = errors.New("it and its children keep changing; plan again when they have settled")
 
-// tryPlan plans a parent. outdated says that the parent or a child has changed in the
-// middle.
+// tryPlan plans a parent, and once more with the objects that it would take over. outdated
+// says that the parent or a child has changed in the middle.
 func (e *Engine) tryPlan(ctx context.Context, parent *resource.Resource) (changes []plan.Change, outdated bool, err error) {
+	var taken takenOver
+	for {
+		changes, outdated, err = e.planPass(ctx, parent, &taken)
+		if outdated || !taken.more {
+			return taken.in(changes), outdated, err
+		}
+	}
+}
+
+// planPass plans a pass over a parent that has taken objects over.
+func (e *Engine) planPass(ctx context.Context, parent *resource.Resource, taken *takenOver) (changes []plan.Change, outdated bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
@@ -159,12 +170,14 @@ func (e *Engine) tryPlan(ctx context.Context, parent *resource.Resource) (change
 	if !ok {
 		return nil, false, nil // the parent has gone since
 	}
+	taken.show(req)
 	p := e.newPass(req)
 	_, err = p.run(ctx)
 	outdated, readErr := p.rereadChildren(ctx)
 	if outdated || p.outdated || p.doubts() {
 		return nil, true, nil
 	}
+	taken.find(p)
 	return p.foreseen, false, errors.Join(err, readErr)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestReady_StatusRefused(t *testing.T) {
 		err     error
 		all     bool // of any status; else of the handler's new one alone
 		says    string
-		allowed int // writes of a status in an hour, the refused ones among them
+		allowed int64 // writes of a status in an hour, the refused ones among them
 	}{
 		"New":     {"there is no status yet", "", no, false, "reason:WriteRefused status:False type:Ready", 40},
 		"Changed": {"the status of before stays", "good", no, false, "reason:WriteRefused status:False type:Ready", 40},
@@ -38,12 +39,13 @@ func TestReady_StatusRefused(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
 				cfg := rig.Config()
 				cfg.ReadyCondition = true
-				server, writes := rig.Server(), 0
+				server := rig.Server()
+				var writes atomic.Int64
 				server.SetHooks(fakeapi.Hooks{Admit: func(r fakeapi.Request, object map[string]any) error {
 					if r.Subresource != "status" {
 						return nil
 					}
-					writes++
+					writes.Add(1)
 					spec, _ := object["spec"].(map[string]any)
 					status, _ := object["status"].(map[string]any)
 					if spec["value"] == "bad" && (tc.all || status["value"] == "bad") {
@@ -60,10 +62,10 @@ func TestReady_StatusRefused(t *testing.T) {
 					r.Create("one", "bad")
 				}
 				rig.Elapse(time.Hour)
-				writes = 0
+				writes.Store(0)
 				rig.Elapse(time.Hour)
-				require.LessOrEqual(t, writes, tc.allowed, "in growing distance")
-				require.Positive(t, writes)
+				require.LessOrEqual(t, writes.Load(), tc.allowed, "in growing distance")
+				require.Positive(t, writes.Load())
 				parent := r.Get(sample.ParentType(), "one")
 				conditions, _ := parent.Field("status", "conditions")
 				require.Contains(t, fmt.Sprint(conditions), tc.says, tc.reason)

@@ -1,0 +1,66 @@
+package reconcile
+
+import (
+	"slices"
+
+	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/resource"
+)
+
+// A takenOver has the objects that one parent would take over in the course of creations.
+// The handler is first shown such an object when it is a child, and may then want
+// something else: a handler that draws a password keeps the one that is there. So a plan
+// calls it once more with these objects. The zero value has none.
+type takenOver struct {
+	objects []*resource.Resource // as children
+	changes []plan.Change        // what would make each of them one
+	at      []int                // where each was among the changes of its plan
+	more    bool                 // the last plan has found new ones
+}
+
+// show adds the objects to the children of a snapshot.
+func (t *takenOver) show(req *handler.SyncRequest) {
+	if len(t.objects) > 0 {
+		req.Children = handler.NewChildren(slices.AppendSeq(slices.Clone(t.objects), req.Children.All())...)
+	}
+}
+
+// find notes the objects that a pass has found.
+func (t *takenOver) find(p *pass) {
+	t.more = false
+	for i := range p.results {
+		r := &p.results[i]
+		if r.Found == nil || slices.ContainsFunc(t.changes, func(c plan.Change) bool { return isAbout(&c, r) }) {
+			continue
+		}
+		t.more = true
+		t.objects = append(t.objects, r.Found.Live)
+		t.changes = append(t.changes, plan.Change{
+			Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(plan.VerbUpdate), Fields: r.Found.Fields, Unsure: r.Found.Untold,
+		})
+		t.at = append(t.at, slices.IndexFunc(p.foreseen, func(c plan.Change) bool { return isAbout(&c, r) }))
+	}
+}
+
+// isAbout says whether a change is of the child of a result.
+func isAbout(c *plan.Change, r *apply.Result) bool {
+	return c.Type == r.Action.Ref.Type && c.Object == r.Action.Ref.Key
+}
+
+// in returns the changes of a plan for which the objects were children, with what makes
+// them children. Of one that is deleted then, that doesn't matter.
+func (t *takenOver) in(changes []plan.Change) []plan.Change {
+	for n, taken := range t.changes {
+		i := slices.IndexFunc(changes, func(c plan.Change) bool { return c.Type == taken.Type && c.Object == taken.Object })
+		switch {
+		case i < 0:
+			changes = slices.Insert(changes, max(0, min(t.at[n], len(changes))), taken)
+		case changes[i].Verb != string(plan.VerbDelete):
+			changes[i].Fields = plan.SortedFields(slices.Concat(taken.Fields, changes[i].Fields))
+			changes[i].Unsure = changes[i].Unsure || taken.Unsure
+		}
+	}
+	return changes
+}
