@@ -328,8 +328,8 @@ func TestCircles(t *testing.T) {
 				require.Less(t, c.calls(), int64(1000), tc.reason)
 				require.Positive(t, c.loops(), tc.reason)
 				before := c.calls()
-				rig.Elapse(2 * time.Minute)
-				require.Less(t, c.calls()-before, int64(100), tc.reason)
+				rig.Elapse(10 * time.Minute) // a circle that comes back after a rest is found anew, by which of its writes meet
+				require.Less(t, c.calls()-before, int64(500), tc.reason)
 				c.stop()
 			})
 		})
