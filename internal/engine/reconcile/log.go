@@ -60,8 +60,8 @@ func (p *pass) summary(d schedule.Due, took time.Duration) []any {
 }
 
 // logPass logs how a pass ended. An error becomes an Event too, once until its
-// text changes. So are refusals logged, for they may last, but for those of a pass that has
-// written something else.
+// text changes. So are refusals logged: they may last. What such a pass has written is
+// logged each time.
 func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
 	if err == nil {
 		p.memory.Failed("")
@@ -69,13 +69,16 @@ func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time
 	switch {
 	case err != nil:
 		p.history.add(p.parent.Key(), err)
-		level := slog.LevelError
+		level, text := slog.LevelError, "sync failed"
 		if p.memory.Failed(err.Error()) {
 			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), err.Error())
-		} else if apierror.OnlyRefusals(err) && len(p.did) == 0 {
+		} else if apierror.OnlyRefusals(err) {
 			level = slog.LevelDebug
+			if len(p.did) > 0 {
+				level, text = slog.LevelInfo, "synced, but for what was refused before"
+			}
 		}
-		p.log.Log(ctx, level, "sync failed", append(p.summary(d, took), "error", err)...)
+		p.log.Log(ctx, level, text, append(p.summary(d, took), "error", err)...)
 	case len(p.did) > 0:
 		if p.log.Enabled(ctx, slog.LevelInfo) {
 			p.log.InfoContext(ctx, "synced", p.summary(d, took)...)
