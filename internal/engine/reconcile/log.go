@@ -69,16 +69,17 @@ func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time
 	switch {
 	case err != nil:
 		p.history.add(p.parent.Key(), err)
-		level, text := slog.LevelError, "sync failed"
+		level, args := slog.LevelError, append(p.summary(d, took), "error", err)
 		if p.memory.Failed(err.Error()) {
 			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), err.Error())
 		} else if apierror.OnlyRefusals(err) {
-			level = slog.LevelDebug
 			if len(p.did) > 0 {
-				level, text = slog.LevelInfo, "synced, but for what was refused before"
+				p.log.InfoContext(ctx, "synced, but for what was refused before", args...)
+				return
 			}
+			level = slog.LevelDebug
 		}
-		p.log.Log(ctx, level, text, append(p.summary(d, took), "error", err)...)
+		p.log.Log(ctx, level, "sync failed", args...)
 	case len(p.did) > 0:
 		if p.log.Enabled(ctx, slog.LevelInfo) {
 			p.log.InfoContext(ctx, "synced", p.summary(d, took)...)
