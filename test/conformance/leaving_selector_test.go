@@ -109,7 +109,7 @@ func TestC161_ManyParents(t *testing.T) {
 func TestC161_FinalizeDropped(t *testing.T) {
 	scenario(t, "C161", "a build whose handler no longer finalizes releases parents that have left the selector from its finalizer and those in FormerFinalizers")
 	for name, how := range map[string]struct{ never, former bool }{
-		"of-another-name": {}, "of-this-name": {never: true}, "of-this-name-once-more": {never: true, former: true},
+		"dropped": {}, "never": {never: true}, "never-and-former": {never: true, former: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := operator("c161-"+name, configMapChild())

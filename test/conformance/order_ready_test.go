@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -208,6 +209,42 @@ func TestC103_FailedHandler(t *testing.T) {
 	stands(t, kit, "Stalled", "ConflictLoop", "somebody undoes what the operator writes")
 	ask("good")
 	eventually(t, "it is Ready", func() bool { return isReadyNow(kit.Get(parent("one", nil))) })
+}
+
+func TestC103_RefusedStatus(t *testing.T) {
+	scenario(t, "C103", "ReadyCondition: a status that the API server refuses leaves the one of before, whose conditions say so; that is written once, and over once it is over")
+	const group = "c103-status.roperator.com"
+	crd := thingCRD(t, group, `{type: object, x-kubernetes-preserve-unknown-fields: true}`)
+	version := crd.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	version["schema"] = map[string]any{"openAPIV3Schema": manifest(t, `{type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true},
+		status: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {phase: {type: string}}}}}`)}
+	installCRD(t, group, crd)
+	cfg := operator("c103-status", configMapChild())
+	cfg.Parent, cfg.ReadyCondition = thingOf(group), true
+	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		phase, _ := req.Parent.Field("spec", "phase")
+		return &handler.SyncResponse{Status: map[string]any{"phase": phase}, Children: []any{configMap("one", "phase", fmt.Sprint(phase))}}, nil
+	}))
+	says := func(phase string, status metav1.ConditionStatus, reason, text string) {
+		t.Helper()
+		eventually(t, reason, func() bool {
+			live := kit.Get(thing(t, group, "{}"))
+			is, _ := live.Field("status", "phase")
+			c, ok := conditionNow(live, "Ready")
+			return ok && is == phase && c.Status == status && c.Reason == reason && strings.Contains(c.Message, text)
+		})
+	}
+	kit.Create(thing(t, group, "{phase: Fine}"))
+	says("Fine", metav1.ConditionTrue, "Ready", "")
+	kit.Update(thing(t, group, "{phase: 5}"))
+	says("Fine", metav1.ConditionFalse, "WriteRefused", "status.phase")
+	settle(t, kit)
+	told := kit.Get(thing(t, group, "{}")).ResourceVersion()
+	during(t, 3*time.Second)
+	require.Equal(t, told, kit.Get(thing(t, group, "{}")).ResourceVersion())
+	failing(t, kit, thing(t, group, "{}"), "status.phase")
+	kit.Update(thing(t, group, "{phase: Better}"))
+	says("Better", metav1.ConditionTrue, "Ready", "")
 }
 
 func TestC125_AllOfItSilent(t *testing.T) {

@@ -119,7 +119,6 @@ func TestPrintLeft(t *testing.T) {
 		want   []string
 		not    []string
 	}{
-		"Within": {"other namespaces may need what is next", leave.Left{Operator: "op"}, nil, leave.How{}, true, []string{"nothing is left", "Only the namespace team was looked at", "Remove next"}, nil},
 		"Nothing": {"what is next", leave.Left{Operator: "op"}, nil, leave.How{}, true, []string{
 			"op: nothing is left.\n", "op manifests … | kubectl delete -f -", "kubectl delete lease op -n op-system", "kubectl delete crd parents.example.com",
 		}, []string{"was looked at"}},
@@ -142,10 +141,6 @@ func TestPrintLeft(t *testing.T) {
 			if tc.change != nil {
 				tc.change(d)
 			}
-			in := in
-			if name == "Within" {
-				in.Within = "team"
-			}
 			var out strings.Builder
 			require.Equal(t, tc.done, PrintLeft(&out, d, tc.how, in), tc.reason)
 			for _, want := range tc.want {
@@ -156,6 +151,16 @@ func TestPrintLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Other namespaces than the one that was looked at may need what is to be removed next.
+func TestPrintLeft_Within(t *testing.T) {
+	d := departure(lead.Renewed, "one")
+	d.Left = []leave.Left{{Operator: "op"}}
+	var out strings.Builder
+	require.True(t, PrintLeft(&out, d, leave.How{}, Installation{Program: "op", Namespace: "op-system", Lease: "op", Within: "team"}))
+	require.Less(t, strings.Index(out.String(), "Only the namespace team was looked at"), strings.Index(out.String(), "Remove next"))
+	require.Contains(t, out.String(), "Only the namespace team was looked at")
 }
 
 // Whoever may write a Lease says who holds it, and nothing to the terminal.

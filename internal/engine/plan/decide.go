@@ -107,11 +107,11 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	case Claimed:
 		live = f.Live
 	}
-	if a.Want != nil && a.Want.keep { // it was adopted, and stays as it is otherwise
-		return Action{}, false
-	}
-	if a.Want == nil { // an object that isn't desired was adopted
+	switch {
+	case a.Want == nil: // an object that isn't desired was adopted
 		return Action{Verb: VerbDelete, Kind: a.Kind, Ref: a.Ref, Live: live, Repeated: a.Repeated}, true
+	case a.Want.keep: // it was adopted, and stays as it is otherwise
+		return Action{}, false
 	}
 	out, ok := decide(s, a.Want, live, known, a.compared)
 	out.Repeated = a.Repeated

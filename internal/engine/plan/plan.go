@@ -127,7 +127,7 @@ func (in *Input) adopts(live *resource.Resource) bool {
 // refused a moment ago goes to Refused.
 func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resource.Resource) (Action, bool) {
 	if d.keep && (!in.adopts(live) || !IsMadeFor(s, in.Parent, live)) {
-		return Action{}, false // the labels of a child that the operator has made are its own affair
+		return Action{}, false // only a child that the operator has made gets its labels back
 	}
 	if d.kind.Unserved {
 		p.noteUnserved(d)

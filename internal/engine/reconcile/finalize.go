@@ -175,11 +175,13 @@ func (p *pass) goOnFinalizing(ctx context.Context, resp *handler.FinalizeRespons
 	err = errors.Join(err, statusErr)
 	out.Again = false // the status that Finalize wants is no reason to call it again
 	out = out.Merge(deletes)
+	out.Err = err != nil
+	p.postpone(&out, err)
+	p.memory.Calm()
 	switch {
-	case statusErr == nil && deletes.RetryAfter > 0: // refused deletes wait, which Finalize needn't
-		out.Err, out.Permanent, out.RetryAfter = true, true, schedule.Soonest(deletes.RetryAfter, resp.Retry)
+	case out.RetryAfter > 0: // what was refused waits, which Finalize needn't
+		out.RetryAfter = schedule.Soonest(out.RetryAfter, resp.Retry)
 	case err != nil:
-		out.Err = true
 	case deletes.Again: // but its deletes are: no watch tells of what an answer has told already
 	case resp.Retry > 0:
 		out.RetryAfter = resp.Retry

@@ -79,13 +79,14 @@ func TestFinalize_DeleteRefused(t *testing.T) {
 		"Refused, later": {"the delete doesn't wait for that", []any{}, no(), 2 * time.Hour, [2]int{10, 30}, "Removing", "WriteRefused"},
 		"Fails, Retry":   {"by the backoff, as after any failure", []any{}, errors.New("broken connection"), time.Minute, [2]int{10, 30}, "Removing", "WriteFailed"},
 		"Fails, later":   {"the delete doesn't wait for that", []any{}, errors.New("broken connection"), 2 * time.Hour, [2]int{10, 30}, "Removing", "WriteFailed"},
+		"Status":         {"a refused status is no reason to wait, nor to send it with each call", nil, nil, time.Minute, [2]int{60, 90}, nil, "WriteRefused"},
 		"Invalid":        {"nothing of an invalid response is carried out", []any{"no child"}, nil, time.Minute, [2]int{10, 30}, nil, "InvalidResponse"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) {
 				cfg := rig.Config()
 				cfg.ReadyCondition = true
-				calls, deletes := 0, 0
+				calls, deletes, statuses := 0, 0, 0
 				r := rig.Start(t, rig.Server(), cfg, handler.Funcs{
 					SyncFunc: rig.Copier,
 					FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
@@ -101,6 +102,13 @@ func TestFinalize_DeleteRefused(t *testing.T) {
 						return tc.err
 					}
 					return nil
+				}, Admit: func(q fakeapi.Request, object map[string]any) error {
+					status, _ := object["status"].(map[string]any)
+					if q.Subresource == "status" && name == "Status" && status["phase"] != nil {
+						statuses++
+						return no()
+					}
+					return nil
 				}})
 				require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
 				rig.Elapse(time.Hour)
@@ -113,6 +121,7 @@ func TestFinalize_DeleteRefused(t *testing.T) {
 				require.GreaterOrEqual(t, calls, tc.calls[0], tc.reason)
 				require.LessOrEqual(t, calls, tc.calls[1], tc.reason)
 				require.LessOrEqual(t, deletes, calls)
+				require.LessOrEqual(t, statuses, 30, "a refused status is tried again in growing distance")
 				if tc.stands == "WriteRefused" {
 					require.LessOrEqual(t, deletes, 30, "a refused delete is tried again in growing distance")
 				}

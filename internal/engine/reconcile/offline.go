@@ -120,7 +120,8 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 	case err != nil:
 		resp = &handler.SyncResponse{Status: resp.Status}
 	}
-	if _, invalid := p.desireStatus(resp.Status); invalid != nil {
+	status, invalid := p.desireStatus(resp.Status)
+	if invalid != nil {
 		return nil, errors.Join(err, invalid)
 	}
 	desired, planned, planErr := p.plan(resp)
@@ -143,8 +144,8 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 			out.Actions = append(out.Actions, step)
 		}
 	}
-	standing := p.standOffline(&planned, desired, resp, len(out.Actions), err)
-	return out, errors.Join(err, p.planStatus(out, resp.Status, standing))
+	p.planStatus(out, status, p.standOffline(&planned, desired, resp, len(out.Actions), err))
+	return out, err
 }
 
 // planFinalize plans a pass over a parent that is being deleted.
@@ -171,17 +172,19 @@ func (p *pass) planFinalize(ctx context.Context) (*Planned, error) {
 
 // planWhileFinalizing plans a pass whose Finalize says which children shall exist meanwhile.
 func (p *pass) planWhileFinalizing(resp *handler.FinalizeResponse) (*Planned, error) {
-	if _, err := p.desireStatus(resp.Status); err != nil {
+	status, err := p.desireStatus(resp.Status)
+	if err != nil {
 		return nil, err
 	}
 	kept, err := plan.Desire(p.Settings, p.parent, resp.Children, p.memory)
 	if err != nil {
 		return nil, err
 	}
-	out, err := p.planFailure(resp.Status, nil)
+	out := &Planned{}
+	p.planStatus(out, status, p.standWhileDeleting())
 	planned := plan.KeepWhileFinalizing(p.Settings, p.input(), kept)
 	out.foresee(planned.Deletes)
-	return out, err
+	return out, nil
 }
 
 // foresee adds actions.
@@ -201,16 +204,16 @@ func (p *pass) planFailure(status any, err error) (*Planned, error) {
 	if p.parent.IsDeleting() {
 		standing = p.standWhileDeleting()
 	}
-	return out, errors.Join(err, p.planStatus(out, status, standing))
+	want, invalid := p.desireStatus(status)
+	if invalid == nil {
+		p.planStatus(out, want, standing)
+	}
+	return out, errors.Join(err, invalid)
 }
 
-// planStatus fills in Status and WritesStatus. status is the handler's, and standing says what
-// is in the way of the parent.
-func (p *pass) planStatus(out *Planned, status any, standing *plan.Standing) error {
-	want, err := p.desireStatus(status)
-	if err != nil {
-		return err
-	}
+// planStatus fills in Status and WritesStatus. want is the handler's status, and standing says
+// what is in the way of the parent.
+func (p *pass) planStatus(out *Planned, want *desiredStatus, standing *plan.Standing) {
 	if want != nil {
 		out.Returned = runtime.DeepCopyJSONValue(want.value)
 	}
@@ -220,10 +223,9 @@ func (p *pass) planStatus(out *Planned, status any, standing *plan.Standing) err
 	}
 	if want == nil {
 		out.Status = live
-		return nil
+		return
 	}
 	live = jsonvalue.NullFree(live)
 	out.Status = p.completeStatus(want, live, completion{standing: standing})
 	out.WritesStatus = !want.kept && !jsonvalue.Equal(out.Status, live)
-	return nil
 }

@@ -32,29 +32,29 @@ func (t *takenOver) find(p *pass) {
 	t.more = false
 	for i := range p.results {
 		r := &p.results[i]
-		if r.Found == nil || slices.ContainsFunc(t.changes, func(c plan.Change) bool { return isAbout(&c, r) }) {
+		if r.Found == nil {
+			continue
+		}
+		change := p.changeOfChild(&apply.Result{Action: r.Action, Would: plan.VerbUpdate, Fields: r.Found.Fields, Untold: r.Found.Untold})
+		if indexOfChange(t.changes, change) >= 0 {
 			continue
 		}
 		t.more = true
-		t.objects = append(t.objects, r.Found.Live)
-		t.changes = append(t.changes, plan.Change{
-			Parent: p.parent.Key(), Object: r.Action.Ref.Key, Type: r.Action.Ref.Type, Verb: string(plan.VerbUpdate), Fields: r.Found.Fields, Unsure: r.Found.Untold,
-		})
-		t.at = append(t.at, slices.IndexFunc(p.foreseen, func(c plan.Change) bool { return isAbout(&c, r) }))
+		t.objects, t.changes, t.at = append(t.objects, r.Found.Live), append(t.changes, change), append(t.at, indexOfChange(p.foreseen, change))
 	}
 }
 
-// isAbout says whether a change is of the child of a result.
-func isAbout(c *plan.Change, r *apply.Result) bool {
-	return c.Type == r.Action.Ref.Type && c.Object == r.Action.Ref.Key
+// indexOfChange returns the index of the change of the object that a change is about, -1
+// if there is none.
+func indexOfChange(changes []plan.Change, about plan.Change) int {
+	return slices.IndexFunc(changes, func(c plan.Change) bool { return c.Type == about.Type && c.Object == about.Object })
 }
 
 // in returns the changes of a plan for which the objects were children, with what makes
 // them children. Of one that is deleted then, that doesn't matter.
 func (t *takenOver) in(changes []plan.Change) []plan.Change {
 	for n, taken := range t.changes {
-		i := slices.IndexFunc(changes, func(c plan.Change) bool { return c.Type == taken.Type && c.Object == taken.Object })
-		switch {
+		switch i := indexOfChange(changes, taken); {
 		case i < 0:
 			changes = slices.Insert(changes, max(0, min(t.at[n], len(changes))), taken)
 		case changes[i].Verb != string(plan.VerbDelete):

@@ -45,6 +45,7 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 	if !t.Done() {
 		retains := len(t.Writes) > 0 // which are the last
 		out, err := p.carryOutTeardown(ctx, &t.Plan)
+		p.memory.Calm()
 		p.tellWaits(p.teardownTexts(&t))
 		if p.Config.DryRun {
 			p.foreseeEnd(&t)
@@ -125,7 +126,6 @@ func (p *pass) carryOutTeardown(ctx context.Context, planned *plan.Plan) (schedu
 	err := p.learnFailures(planned)
 	out.Err = err != nil
 	p.postpone(&out, err)
-	p.memory.Calm()
 	return out, err
 }
 

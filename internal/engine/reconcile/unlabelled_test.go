@@ -273,7 +273,10 @@ func TestUnlabelled_KeptAndMade(t *testing.T) {
 		changes, err := rig.Plan(server, adopting(), h)
 		require.NoError(t, err)
 		require.Len(t, changes, 1)
-		require.Equal(t, "ConfigMap", changes[0].Type.Kind)
+		require.Equal(t, "update", changes[0].Verb)
+		for _, f := range changes[0].Fields {
+			require.Equal(t, "metadata.labels", f.Path)
+		}
 
 		r = rig.Start(t, server, adopting(), h)
 		rig.Elapse(time.Minute)
@@ -290,7 +293,7 @@ func TestUnlabelled_KeptAndMade(t *testing.T) {
 	})
 }
 
-// A child that is taken back under its name was adopted, not created: log, Event and metric say so.
+// A child that is taken back under its name was adopted, not created: log and Event say so.
 func TestUnlabelled_TakenBack(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(rig.Copier))
