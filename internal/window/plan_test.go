@@ -123,9 +123,9 @@ func TestPlan_Slow(t *testing.T) {
 		}
 		w, _ := opened(t, source)
 		v := visit(t, w, planPath)
+		pass(time.Second / 2) // the first event has come
 		v.stick(true)
-		v.take() // the first event
-		pass(patience + time.Second/2)
+		pass(patience)
 		require.False(t, v.hasEnded())
 		pass(time.Second)
 		require.True(t, v.hasEnded())
