@@ -73,7 +73,7 @@ func (s *lateStage) told(parent string, texts ...string) {
 	saying(s.Kit, parent, want[len(want)-1])
 	settle(s.t, s.Kit)
 	require.Equal(s.t, want, slices.Compact(s.m.shown(parent)), parent)
-	require.LessOrEqual(s.t, len(s.m.shown(parent)), 2*len(want), "a pass for each, and one for the event of what it has written")
+	require.LessOrEqual(s.t, len(s.m.shown(parent)), 3*len(want), "a pass for each, one for what it has written, and one for the event of that if it is told late")
 }
 
 // The operator starts, and knows nothing of the Secrets for five seconds.
