@@ -185,7 +185,7 @@ type ParentMemory struct {
 	// none.
 	setbacks map[object.Ref]*setback
 	// stirred: something has happened since the last pass that may have ended the
-	// cause of a refusal.
+	// cause for which a write of a child was refused.
 	stirred bool
 	// lastErrors are what the last pass couldn't write, as the handler is shown it.
 	lastErrors atomic.Pointer[[]handler.ChildError]

@@ -50,10 +50,16 @@ func (p *ParentMemory) postpones(s *setback, now time.Time) bool {
 }
 
 // Stir notes that something has happened to the parent, a child, or an object that
-// the parent waits for. The next plan tries again what was refused.
-func (p *ParentMemory) Stir() { p.stirred = true }
+// the parent waits for. The next plan tries again what was refused, and a refused status
+// is tried again once.
+func (p *ParentMemory) Stir() {
+	p.stirred = true
+	if p.status.refusal != nil {
+		p.status.refusal.stirred = true
+	}
+}
 
-// Calm notes that a pass has tried again what was refused.
+// Calm notes that a pass has tried again which writes of children were refused.
 func (p *ParentMemory) Calm() { p.stirred = false }
 
 // SetBack remembers the writes of a pass that came to nothing, and forgets those
@@ -172,6 +178,7 @@ type statusRefusal struct {
 	err     error
 	tries   int
 	at      time.Time
+	stirred bool // see ParentMemory.Stir
 }
 
 // RefuseStatus remembers that a desired status was refused with err.
@@ -195,7 +202,7 @@ func (p *ParentMemory) StatusRefused(desired any, now time.Time) error {
 	case r.desired != jsonvalue.Sum(desired):
 		p.status.refusal = nil
 		return nil
-	case p.stirred || !now.Before(r.at):
+	case r.stirred || !now.Before(r.at):
 		return nil
 	}
 	return r.err

@@ -125,3 +125,32 @@ func TestReady_StatusInvalid(t *testing.T) {
 		})
 	}
 }
+
+// TestStatusRefused_OfAnError: a handler that fails is called again when it says. The status beside its error, which the API
+// server refuses, isn't sent with each call, but in growing distance, and at once when something has happened.
+func TestStatusRefused_OfAnError(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		var calls, sent atomic.Int64
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Subresource != "status" {
+				return nil
+			}
+			sent.Add(1)
+			return no()
+		}})
+		r := rig.Start(t, server, rig.Config(), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			calls.Add(1)
+			return &handler.SyncResponse{Status: map[string]any{"phase": "Waiting"}, Resync: 10 * time.Second}, errors.New("no route to the cloud")
+		}))
+		r.Create("one", "v")
+		rig.Elapse(time.Hour)
+		require.GreaterOrEqual(t, calls.Load(), int64(350))
+		require.LessOrEqual(t, sent.Load(), int64(30))
+		before := sent.Load()
+		r.SetSpec("one", "w")
+		rig.Elapse(10 * time.Second)
+		require.Greater(t, sent.Load(), before, "the edit may have ended the cause")
+		r.Stop()
+	})
+}
