@@ -3,6 +3,8 @@ package manager_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,20 +231,38 @@ func TestRunner_EndOfContextIsNoError(t *testing.T) {
 	})
 }
 
+// TestRunner_HandlerTimeout: an error for lack of time names the setting that gave it, if it was that one.
 func TestRunner_HandlerTimeout(t *testing.T) {
-	rig.Bubble(t, func(t *testing.T) {
-		cfg := rig.Config()
-		cfg.HandlerTimeout = 5 * time.Second
-		r := rig.Start(t, rig.Server(), cfg, handler.SyncFunc(func(ctx context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}))
-		r.Create("one", "v1")
-		rig.Elapse(5 * time.Second)
-		require.Len(t, r.Errors("one"), 1)
-		require.ErrorIs(t, r.Errors("one")[0], context.DeadlineExceeded)
-		r.Stop()
-	})
+	own := func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for name, tc := range map[string]struct {
+		fails func(ctx context.Context) error
+		says  string
+	}{
+		"The operator's": {func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("look up: %w", ctx.Err()) }, "handler: Sync: look up: context deadline exceeded (HandlerTimeout is 5s)"},
+		"The handler's":  {own, "handler: Sync: context deadline exceeded"},
+		"Another error":  {func(ctx context.Context) error { <-ctx.Done(); return errors.New("no route") }, "handler: Sync: no route"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				cfg := rig.Config()
+				cfg.HandlerTimeout = 5 * time.Second
+				r := rig.Start(t, rig.Server(), cfg, handler.SyncFunc(func(ctx context.Context, _ *handler.SyncRequest) (*handler.SyncResponse, error) {
+					return nil, tc.fails(ctx)
+				}))
+				r.Create("one", "v1")
+				rig.Elapse(6 * time.Second)
+				require.NotEmpty(t, r.Errors("one"))
+				require.EqualError(t, r.Errors("one")[0], tc.says)
+				require.Equal(t, strings.Contains(tc.says, "deadline"), errors.Is(r.Errors("one")[0], context.DeadlineExceeded))
+				r.Stop()
+			})
+		})
+	}
 }
 
 func TestRunner_PausedParentIsLeftAlone(t *testing.T) {

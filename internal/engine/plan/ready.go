@@ -40,7 +40,7 @@ const (
 	ReasonWriteRefused    = "WriteRefused"    // the API server has refused a write
 	ReasonHandlerFailed   = "HandlerFailed"   // the handler has failed, or the pass before it
 	ReasonInvalidResponse = "InvalidResponse" // the handler has returned what can't be
-	ReasonConflictLoop    = "ConflictLoop"    // somebody undoes what the engine writes
+	ReasonConflictLoop    = "ConflictLoop"    // what the engine writes doesn't last
 	ReasonPaused          = "Paused"          // the parent is paused
 	ReasonDeleting        = "Deleting"        // the parent is being deleted
 )

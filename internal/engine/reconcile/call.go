@@ -86,7 +86,7 @@ func (p *pass) slowDown(field string, given time.Duration) time.Duration {
 func call[R any](ctx context.Context, p *pass, method, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (resp *R, err error) {
 	cancel := func() {}
 	if p.Config.HandlerTimeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, p.Config.HandlerTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, p.Config.HandlerTimeout, &timeoutError{p.Config.HandlerTimeout})
 	}
 	defer cancel()
 	if p.Config.DryRun {
@@ -150,12 +150,27 @@ func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(conte
 	resp, err := do(ctx, &req)
 	switch {
 	case err != nil:
-		*a = answer[R]{resp, &HandlerError{Method: name, Err: err}}
+		*a = answer[R]{resp, &HandlerError{Method: name, Err: nameTimeout(ctx, err)}}
 	case resp == nil:
 		*a = answer[R]{err: &HandlerError{Method: name, Err: errNoAnswer}}
 	default:
 		*a = answer[R]{resp: resp}
 	}
+}
+
+// A timeoutError is why the context of a call has ended at the handler's timeout.
+type timeoutError struct{ timeout time.Duration }
+
+// Error names the setting.
+func (e *timeoutError) Error() string { return fmt.Sprintf("HandlerTimeout is %s", e.timeout) }
+
+// nameTimeout returns the error of a call whose context is ctx. If the call failed since its time was over, the error says
+// what gave it so little.
+func nameTimeout(ctx context.Context, err error) error {
+	if over, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%w (%w)", err, over)
+	}
+	return err
 }
 
 // failSync ends a pass in which Sync has failed with err. resp is the response

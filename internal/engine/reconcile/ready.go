@@ -45,7 +45,7 @@ func (p *pass) stand(o outlook) (*plan.Standing, time.Duration) {
 	loop := p.loops.Active(time.Now(), p.parent.UID())
 	switch {
 	case loop:
-		return standing(readiness.Failed, plan.ReasonConflictLoop, "somebody undoes what the operator writes; the Event ConflictLoop says which field"), expires
+		return standing(readiness.Failed, plan.ReasonConflictLoop, "somebody undoes what the operator writes, or the handler returns something else each time; the Event ConflictLoop says which field"), expires
 	case o.err != nil:
 		return standOfWrites(o.err), expires
 	case child != nil:
