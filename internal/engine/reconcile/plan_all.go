@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,9 +78,17 @@ func (e *Engine) planParent(ctx context.Context, parent *resource.Resource) ([]p
 	}
 	changes, err := e.planOne(ctx, parent)
 	if err != nil {
-		return changes, fmt.Errorf("%s: %w", object.RefOf(parent), err)
+		return changes, about(object.RefOf(parent), err)
 	}
 	return changes, nil
+}
+
+// about returns an error that starts with its subject, which it may do already.
+func about(subject fmt.Stringer, err error) error {
+	if strings.HasPrefix(err.Error(), subject.String()+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", subject, err)
 }
 
 // listAll lists every type into the store, and notes the unlabelled objects that the

@@ -68,7 +68,7 @@ func (e *Engine) PlanFor(ctx context.Context, edited []plan.Edited) ([]plan.Chan
 	e.each(len(edited), func(i int) {
 		var err error
 		if changes[i], err = e.planEdited(ctx, &edited[i]); err != nil {
-			errs[i] = fmt.Errorf("%s: %s: %w", edited[i].Source, &edited[i], err)
+			errs[i] = fmt.Errorf("%s: %w", edited[i].Source, about(&edited[i], err))
 		}
 	})
 	all := slices.Concat(changes...)
