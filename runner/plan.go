@@ -49,9 +49,10 @@ type Change struct {
 	// Options.ReadOnly none is sent, and some webhooks take none. So it is, too, of a creation
 	// that waits, if something else has the name. The API server might
 	// refuse the change, or find that there is nothing to change; of a field, Desired is
-	// what the handler wants then, without what the API server and webhooks make of it. A
-	// delete asks for no dry run, and is never unsure, unless the parent itself is one that
-	// PlanFor couldn't try.
+	// what the handler wants then, without what the API server and webhooks make of it.
+	// Unsure is, too, what several parents would do with one object, and what each of them would
+	// not do without it. Else a delete, which asks for no dry run, is never unsure, unless the parent
+	// itself is one that PlanFor couldn't try.
 	Unsure bool
 }
 

@@ -15,7 +15,7 @@ type mutant struct {
 // mutants returns all mutants. The names tell them apart.
 func mutants() []mutant {
 	return slices.Concat(
-		inStore(), inStoreOfWrites(), inSchedule(), inWatchAndClient(), inClient(), inPlan(), inMerge(), inApply(), inDeletes(), inReconcile(), inRelate(), inCircles(), inServing(), inReadiness(), inTeardown(), inRollouts(), inGates(), inLifeOfParents(), inLeadAndManager(), inRights(), inShards(), inMessages(), inCatalogAndObserve(), inLeaves(), inDefinitions(), inWindow(), inStorm(), forHistories(), forSimulation(),
+		inStore(), inStoreOfWrites(), inSchedule(), inWatchAndClient(), inClient(), inPlan(), inMerge(), inApply(), inDeletes(), inReconcile(), inPlans(), inRelate(), inCircles(), inServing(), inReadiness(), inTeardown(), inRollouts(), inGates(), inLifeOfParents(), inLeadAndManager(), inRights(), inShards(), inMessages(), inCatalogAndObserve(), inLeaves(), inDefinitions(), inWindow(), inStorm(), forHistories(), forSimulation(),
 	)
 }
 

@@ -3,6 +3,8 @@ package main
 // inPlan returns the mutants of what a pass decides to do.
 func inPlan() []mutant {
 	return []mutant{
+		unit("a refused status is tried again once for each thing that happens", "plan", "plan/memory_setbacks.go",
+			"	case r.stirred || !now.Before(r.at):\n", "	case p.stirred || !now.Before(r.at):\n"),
 		unit("the test of the UID in the patch of finalizers", "plan", "plan/json_patch.go",
 			`ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`,
 			`ops := []operation{{"test", "/metadata/finalizers", before}}`),

@@ -77,16 +77,10 @@ func inReconcile() []mutant {
 			"	if calls { // else", "	if true { // else"),
 		unit("what the engine made of the handler's Stalled isn't the handler's Ready", "reconcile", "plan/ready.go",
 			"		case was[atReady] == readyBeside(i, was[i]):\n			engines[atReady] = true\n", ""),
-		unit("what several parents would create is unsure", "reconcile", "reconcile/plan_all.go",
-			"	plan.DoubtRivals(all)\n", ""),
-		unit("what a refused creation would hold back is unsure", "reconcile", "plan/change.go",
-			"			held[deletions{c.Parent, c.Object.Namespace}] = struct{}{}\n", "			_ = held\n"),
 		unit("a request is the handler's own", "reconcile", "reconcile/call.go",
 			"do(ctx, &req)", "func() (*R, error) { _ = req; return do(ctx, p.req) }()"),
 		unit("the errors that a handler is shown are its own", "reconcile", "reconcile/call.go",
 			"	req.LastErrors = slices.Clone(req.LastErrors)\n", "	_ = slices.Clone(req.LastErrors)\n"),
-		unit("what several parents would adopt is unsure", "reconcile", "plan/change.go",
-			"		if c.Verb == deletes {\n", "		if c.Verb != string(VerbCreate) {\n"),
 		unit("a plan doesn't wait for what it can't see change", "reconcile", "reconcile/plan_all.go",
 			"case !ok && !apply.IsChild(p.Settings, p.parent, live):", "case !ok && !object.Controls(p.parent, live):"),
 		unit("a handler that ends its goroutine has failed", "reconcile", "reconcile/call.go",
@@ -170,5 +164,29 @@ func inLifeOfParents() []mutant {
 			"		e.queue.Add(uid, schedule.Backlog, \"begin to lead\")\n", "		_ = uid\n"),
 		unit("a plan names all lists that are forbidden", "manager", "reconcile/plan_all.go",
 			"			forbidden = append(forbidden, catalog.Forbidden(w.Kind, \"list\", err))\n", "			return catalog.Forbidden(w.Kind, \"list\", err)\n"),
+	}
+}
+
+// inPlans are mutants of what a plan foresees.
+func inPlans() []mutant {
+	return []mutant{
+		unit("what several parents would create is unsure", "reconcile", "reconcile/plan_all.go",
+			"	plan.DoubtRivals(all)\n", ""),
+		unit("what a refused creation would hold back is unsure", "reconcile", "plan/change.go",
+			"			doubts[c.Parent].add(c)\n", ""),
+		unit("what is in a namespace that several parents want is unsure", "plan", "plan/change.go",
+			"		d[c.Object.Name] = true\n", ""),
+		unit("a plan's pass ends where an object is taken over", "reconcile", "reconcile/pass.go",
+			"		EndsAtClaim: p.taken != nil,\n", ""),
+		unit("a plan tries the finalizers", "reconcile", "reconcile/finalize.go",
+			"		return p.tryFinalizers(ctx, p.WantedFinalizers)\n", "		p.foreseeFinalizers(p.WantedFinalizers)\n		return nil\n"),
+		unit("a plan tells the conditions of a failed handler", "reconcile", "reconcile/ready.go",
+			"p.Config.DryRun && !HandlerFailed(err) && !isInvalid(err) {", "p.Config.DryRun {"),
+		unit("a pass that can't call Finalize yet tells nothing anew", "reconcile", "reconcile/ready.go",
+			"p.tooEarly && plan.IsInTheWay(status, p.parent.Generation())", "false"),
+		unit("what the next pass writes at once isn't told", "reconcile", "reconcile/pass.go",
+			"waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), ", "waits: len(waits) > 0, "),
+		unit("what several parents would adopt is unsure", "reconcile", "plan/change.go",
+			"		if c.Verb == string(VerbDelete) {\n", "		if c.Verb != string(VerbCreate) {\n"),
 	}
 }

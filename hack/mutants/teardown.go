@@ -46,7 +46,7 @@ func inTeardown() []mutant {
 		unit("a parent is held for the sake of its children", "reconcile", "catalog/settings.go",
 			"	case s.Holds && !has:", "	case s.Finalizes && !has:"),
 		unit("a dry run lets no parent go", "reconcile", "reconcile/teardown.go",
-			"	if p.Config.DryRun {\n		p.foreseeFinalizers", "	if false {\n		p.foreseeFinalizers"),
+			"	if p.Config.DryRun {\n		err := p.tryFinalizers", "	if false {\n		err := p.tryFinalizers"),
 		unit("a type waits for children of the next one that are being deleted", "reconcile", "plan/teardown.go",
 			"		case held:\n", "		case held || !turn:\n"),
 	}

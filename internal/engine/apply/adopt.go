@@ -54,7 +54,7 @@ func (x *Executor) claimAs(ctx context.Context, a *plan.Action, live *resource.R
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
 	case claimArrived:
 		x.keep(live)
-		return Result{Live: live, Await: true, Wrote: true}, nil
+		return Result{Live: live, Await: true, Wrote: true, Arrived: true}, nil
 	case claimControlled:
 		return x.takeControlled(ctx, a, live, s)
 	case claimFree:

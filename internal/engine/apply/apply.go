@@ -33,7 +33,7 @@ type Owner interface {
 }
 
 // An Executor carries out the plan of one pass. All exported fields must be set,
-// but for Tracing. An Executor is for one call of Run.
+// but for Tracing and EndsAtClaim. An Executor is for one call of Run.
 type Executor struct {
 	*catalog.Settings
 	Client  *client.Client
@@ -43,6 +43,9 @@ type Executor struct {
 	Slots   chan struct{}      // has room for as many requests as the operator may have under way, in all passes
 	Parent  *resource.Resource // as the pass saw it
 	Owner   Owner
+	// EndsAtClaim has a dry run do no more with an object that it would take over, or whose owner reference
+	// it would mend, than a pass does: what else becomes of it is for a further call with what was Found.
+	EndsAtClaim bool
 
 	mu struct {
 		sync.Mutex
@@ -176,6 +179,9 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 			return taking.with(x.conclude(ctx, a, r))
 		}
 		taking.note(x.Settings, a, r, found)
+		if x.EndsAtClaim && taking.claims {
+			return taking.with(x.conclude(ctx, a, Result{}))
+		}
 		following, ok := plan.Next(x.Settings, *a, found)
 		if !ok || following.Verb == plan.VerbNone {
 			return taking.with(x.conclude(ctx, a, Result{Live: a.Live, Accepted: true, Confirmed: following.Confirms()}))

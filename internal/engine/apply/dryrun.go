@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"slices"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,12 +32,30 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 		return x.recreate(ctx, a)
 	case plan.VerbUpdate, plan.VerbApply:
 		return x.unlessCreatedSo(ctx, a, x.rehearseUpdate(ctx, a))
+	case plan.VerbRetain:
+		return x.rehearseRetain(ctx, a), nil
 	}
 	r := left(a, nil)
-	if a.Verb == plan.VerbRelease || a.Verb == plan.VerbRetain {
+	if a.Verb == plan.VerbRelease {
 		r.Would, r.Fields = plan.VerbUpdate, plan.FieldsOf(a)
 	}
 	return r, nil
+}
+
+// rehearseRetain tries to make a child nobody's.
+func (x *Executor) rehearseRetain(ctx context.Context, a *plan.Action) Result {
+	body, err := plan.RetainPatch(x.Settings, a.Live, x.Parent.UID())
+	if err != nil {
+		return Result{Err: err}
+	}
+	_, err = x.Client.DryPatch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, body)
+	untold := apierror.RefusesDryRun(err)
+	if err != nil && !untold {
+		return Result{Err: err}
+	}
+	r := left(a, plan.FieldsOf(a))
+	r.Would, r.Untold = plan.VerbUpdate, untold
+	return r
 }
 
 // Rehearse finds out what would become of updates that a rollout makes later. The results are in
@@ -77,6 +96,8 @@ func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, 
 	case apierrors.IsAlreadyExists(err):
 		return x.claim(ctx, a, err)
 	case apierrors.IsNotFound(err) && expected, untold:
+	case apierrors.IsConflict(err): // see create
+		return Result{Err: &apierror.RefusedError{Err: err}}, nil
 	case err != nil:
 		return Result{Err: err}, nil
 	}
@@ -177,17 +198,14 @@ type rehearsedClaim struct {
 	claims bool               // the operator would take an object over
 	fields []plan.FieldChange // what that would change
 	untold bool               // see Result
-	found  *resource.Resource // the object as a child, if nobody knew of it before; see Result.Found
+	found  *resource.Resource // the object as it would be then
 }
 
 // note remembers a Claimed finding about the child of a, which came with r. It ignores
 // any other.
 func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, r Result, f plan.Finding) {
 	if f, ok := f.(plan.Claimed); ok {
-		c.claims, c.fields, c.untold = true, plan.Effects(s, a.Kind, f.Before, f.Live), r.Untold
-		if a.Verb == plan.VerbCreate {
-			c.found = f.Live
-		}
+		c.claims, c.fields, c.untold, c.found = true, plan.Effects(s, a.Kind, f.Before, f.Live), r.Untold, f.Live
 	}
 }
 
@@ -195,16 +213,17 @@ func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, r Result, f p
 // to be done with the object, that is an update. Of an object that would be deleted, it
 // doesn't matter.
 func (c *rehearsedClaim) with(r Result) Result {
-	if !c.claims || r.Err != nil || r.Would == plan.VerbDelete {
+	if !c.claims || r.Err != nil {
 		return r
 	}
-	if c.found != nil {
-		r.Found = &Found{Live: c.found, Fields: c.fields, Untold: c.untold}
+	r.Found = &Found{Live: c.found, Fields: c.fields, Untold: c.untold}
+	if r.Would == plan.VerbDelete {
+		return r
 	}
 	if !r.Skipped || r.Would == plan.VerbMark {
 		r.Would = plan.VerbUpdate
 	}
 	r.Skipped, r.Accepted, r.Confirmed, r.Untold = true, false, false, r.Untold || c.untold
-	r.Fields = plan.SortedFields(append(c.fields, r.Fields...))
+	r.Fields = plan.SortedFields(slices.Concat(c.fields, r.Fields))
 	return r
 }

@@ -16,6 +16,9 @@ import (
 // that nothing else is wrong with the write.
 func (r *run) deleteObstacles(ctx context.Context, p *plan.Plan, held []plan.Action) (rest []plan.Action) {
 	rest = held
+	if slices.ContainsFunc(r.attempts, func(a attempt) bool { return a.unshown() }) {
+		return rest
+	}
 	for i := range r.attempts {
 		a := &r.attempts[i]
 		if len(rest) == 0 || ctx.Err() != nil {

@@ -149,8 +149,14 @@ func (a *attempt) refused() bool {
 	return refused && !taken
 }
 
-// deleteFree carries out those deletes that no failed write of a type before this order
-// holds back, and returns the others.
+// unshown says whether a child that was to be created was there all the same. The handler
+// wasn't shown it, and might have wanted other children if it had been.
+func (a *attempt) unshown() bool {
+	return a.action.Verb == plan.VerbCreate && (a.result.Claimed || a.result.Arrived || a.result.Found != nil)
+}
+
+// deleteFree carries out those deletes that nothing holds back, neither a failed write of a
+// type before this order nor a child that the handler wasn't shown, and returns the others.
 func (r *run) deleteFree(ctx context.Context, p *plan.Plan, deletes []plan.Action, order int) (held []plan.Action) {
 	if len(deletes) == 0 || ctx.Err() != nil {
 		return deletes
@@ -168,16 +174,17 @@ func (r *run) deleteFree(ctx context.Context, p *plan.Plan, deletes []plan.Actio
 	return held
 }
 
-// A holdback says which deletes wait, since a write has failed: the children aren't
-// all as desired, so the old ones may still be needed.
+// A holdback says which deletes wait. After a failed write the children aren't all as desired,
+// so the old ones may still be needed. Where the handler wasn't shown all of its children,
+// the next pass asks it anew.
 type holdback struct {
 	all, any   bool
 	namespaces map[string]struct{} // in which a write has failed
 }
 
 // heldBack returns which deletes wait for a write of a type before this order that has
-// failed so far. What was refused in an earlier pass counts no sooner than if it were
-// tried in this one.
+// failed so far, or for the next call of the handler. What was refused in an earlier pass counts
+// no sooner than if it were tried in this one.
 func (r *run) heldBack(p *plan.Plan, order int) holdback {
 	back := holdback{namespaces: map[string]struct{}{}}
 	note := func(ref object.Ref) {
@@ -185,6 +192,9 @@ func (r *run) heldBack(p *plan.Plan, order int) holdback {
 		back.namespaces[ref.Key.Namespace] = struct{}{}
 	}
 	for _, a := range r.attempts {
+		if a.unshown() {
+			back.any, back.all = true, true
+		}
 		if a.failed && a.action.Kind.Order < order && (a.action.Verb != plan.VerbDelete || a.action.Kind.Child.DeleteFirst) {
 			note(a.action.Ref)
 		}

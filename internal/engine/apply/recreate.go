@@ -69,13 +69,26 @@ func (x *Executor) recreate(ctx context.Context, a *plan.Action) (Result, plan.F
 	case updateErr == nil && !unchanged:
 		r = left(a, plan.Effects(x.Settings, a.Kind, a.Live, updated))
 	default:
-		r = left(a, plan.FieldsOf(a))
+		r = left(a, plan.FieldsOf(changing(a, made)))
 		r.Untold = apierror.RefusesDryRun(updateErr) || apierror.RefusesDryRun(trialErr)
 	}
 	if untried != nil && r.Err == nil {
 		r.Untried = describe(a, untried)
 	}
 	return r, nil
+}
+
+// changing returns a without those differences that a new child would have, too. made is what a new child would be, nil
+// if that isn't known.
+func changing(a *plan.Action, made map[string]any) *plan.Action {
+	if made == nil {
+		return a
+	}
+	out := *a
+	if _, out.Diffs = plan.Explained(a.Diffs, a.Kind.Comparison.Compare(made, a.Want.Object(), nil)); len(out.Diffs) == 0 {
+		return a // the child is created anew for a cause that no field tells
+	}
+	return &out
 }
 
 // anew returns what follows if the child needn't be created anew, nil if it must be.

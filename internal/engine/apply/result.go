@@ -20,6 +20,7 @@ type Result struct {
 	Absent    bool // of an action that is Sought: the child isn't there
 	Taken     bool // of Absent: something else has the name
 	Claimed   bool // an object that existed was given the operator's labels and the owner reference
+	Arrived   bool // of a creation: the child is there, though no watch has told of it yet
 	Accepted  bool // Live is what the API server makes of the desired state
 	Await     bool // somebody else was faster, and the newer state will arrive by watch
 	Confirmed bool // of Accepted: an update with all the desired values leads to Live
@@ -45,11 +46,12 @@ type Result struct {
 	Would   plan.Verb          // the verb of that write
 	Fields  []plan.FieldChange // the fields that the write would have changed
 	Untold  bool               // a dry run that would have told more wasn't taken, or wasn't sent
-	Found   *Found             // the object that would be taken over in the course of a creation; nil: none
+	Found   *Found             // the object that would become a child, or one with the right owner; nil: none
 }
 
-// A Found is an object that the handler wasn't shown, and that would be taken over in the
-// course of a creation. The next pass would show it to the handler.
+// A Found is an object that would be taken over, or whose owner reference would be mended. The next
+// pass decides what else becomes of it. If it was found in the course of a creation, the handler is
+// shown it then for the first time.
 type Found struct {
 	Live   *resource.Resource // as a child
 	Fields []plan.FieldChange // what would make it one

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // VerbFinalize is the Verb of a Change of a parent whose Finalize would be called. The
@@ -30,42 +31,71 @@ type Change struct {
 }
 
 // DoubtRivals marks as unsure what can't be known because several parents would make the same object their child:
-// what they would do with it, in which one succeeds, and the deletions in its namespace for the same parents, which a
-// write that is refused holds back. Each parent is planned as if it were alone.
+// what they would do with it, in which one succeeds, and what else the others leave then. These are the deletions that a
+// write that is refused holds back, and what is to be in a Namespace that becomes another's. Each parent is planned as
+// if it were alone.
 func DoubtRivals(changes []Change) {
-	type child struct {
-		of   resource.Type
-		name types.NamespacedName
+	rivals := rivalsIn(changes)
+	doubts := map[types.NamespacedName]doubt{} // by parent
+	for i, c := range changes {
+		if _, ok := rivals[childOf(c)]; ok && c.Verb != string(VerbDelete) {
+			changes[i].Unsure = true
+			if doubts[c.Parent] == nil {
+				doubts[c.Parent] = doubt{}
+			}
+			doubts[c.Parent].add(c)
+		}
 	}
-	type deletions struct {
-		parent    types.NamespacedName
-		namespace string
+	for i, c := range changes {
+		changes[i].Unsure = c.Unsure || doubts[c.Parent].covers(c)
 	}
-	parents := map[child]types.NamespacedName{} // the last one that was seen
-	rivals := map[child]struct{}{}
-	deletes := string(VerbDelete)
+}
+
+// A changedChild is what a Change is about.
+type changedChild struct {
+	of   resource.Type
+	name types.NamespacedName
+}
+
+func childOf(c Change) changedChild { return changedChild{c.Type, c.Object} }
+
+// rivalsIn returns the objects that several parents would make their child.
+func rivalsIn(changes []Change) map[changedChild]struct{} {
+	parents := map[changedChild]types.NamespacedName{} // the last one that was seen
+	rivals := map[changedChild]struct{}{}
 	for _, c := range changes {
-		this := child{c.Type, c.Object}
-		if c.Verb == deletes {
+		if c.Verb == string(VerbDelete) {
 			continue
 		}
-		if other, ok := parents[this]; ok && other != c.Parent {
-			rivals[this] = struct{}{}
+		if other, ok := parents[childOf(c)]; ok && other != c.Parent {
+			rivals[childOf(c)] = struct{}{}
 		}
-		parents[this] = c.Parent
+		parents[childOf(c)] = c.Parent
 	}
-	held := map[deletions]struct{}{}
-	for i, c := range changes {
-		if _, ok := rivals[child{c.Type, c.Object}]; ok && c.Verb != deletes {
-			changes[i].Unsure = true
-			held[deletions{c.Parent, c.Object.Namespace}] = struct{}{}
-		}
+	return rivals
+}
+
+// A doubt has the namespaces in which a parent may not get a child that others want, too. "" stands for the children
+// without a namespace. The value says of a namespace that it is such a child itself.
+type doubt map[string]bool
+
+func (d doubt) add(c Change) {
+	if _, ok := d[c.Object.Namespace]; !ok {
+		d[c.Object.Namespace] = false
 	}
-	for i, c := range changes {
-		if _, ok := held[deletions{c.Parent, c.Object.Namespace}]; ok && c.Verb == deletes {
-			changes[i].Unsure = true
-		}
+	if c.Type == k8s.Namespace {
+		d[c.Object.Name] = true
 	}
+}
+
+// covers says whether another change for the parent depends on what becomes of those children.
+func (d doubt) covers(c Change) bool {
+	if c.Verb != string(VerbDelete) {
+		return d[c.Object.Namespace]
+	}
+	_, here := d[c.Object.Namespace]
+	_, all := d[""]
+	return here || all || c.Object.Namespace == "" && len(d) > 0
 }
 
 // A FieldChange is one field of an object that would change. runner.FieldChange is

@@ -230,6 +230,16 @@ func IsPaused(status any) bool {
 	return says.status == "True" && says.reason == ReasonPaused
 }
 
+// IsInTheWay says whether a status tells that something is in the way of this generation of its parent.
+func IsInTheWay(status any, generation int64) bool {
+	for _, c := range conditionsOf(status) {
+		if c.fields != nil && c.nth == 0 && keptAt(c.name) == atReady {
+			return c.status == "False" && c.fields["observedGeneration"] == any(generation)
+		}
+	}
+	return false
+}
+
 // OnlyTellsOfLoop says whether two statuses differ only in what the engine keeps, and one of them tells
 // of a conflict loop.
 func OnlyTellsOfLoop(one, other any) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
@@ -91,6 +92,33 @@ func (p *pass) foreseeFinalizers(change func([]string) []string) {
 		return
 	}
 	p.foreseen = append(p.foreseen, p.changeOfParent("update", []plan.FieldChange{{Path: "metadata.finalizers", Live: jsonList(held), Desired: jsonList(want)}}))
+}
+
+// tryFinalizers is foreseeFinalizers after a dry run, which tells whether the API server takes the change.
+func (p *pass) tryFinalizers(ctx context.Context, change func([]string) []string) error {
+	held := p.parent.Finalizers()
+	want := change(slices.Clone(held))
+	if slices.Equal(held, want) {
+		return nil
+	}
+	untold := false
+	if p.supposed == nil { // else the API server has another parent
+		patch, err := plan.FinalizerPatch(p.parent, want, p.Config.ParentSelector != "")
+		if err != nil {
+			return err
+		}
+		_, err = p.client.DryPatch(ctx, p.Types.Parent, p.parent.Key(), types.JSONPatchType, patch)
+		switch untold = apierror.RefusesDryRun(err); {
+		case untold, err == nil:
+		case apierrors.IsNotFound(err), apierrors.IsInvalid(err) && !p.parentUnchanged(ctx):
+			return p.rereadParent(ctx)
+		default:
+			return fmt.Errorf("%s: finalizer: %w", object.RefOf(p.parent), err)
+		}
+	}
+	p.foreseeFinalizers(change)
+	p.foreseen[len(p.foreseen)-1].Unsure = untold
+	return nil
 }
 
 // jsonList returns a list of strings as a JSON value, nil if it is empty.

@@ -116,6 +116,9 @@ func heldText(held []plan.Failure) string {
 	return fmt.Sprintf("%d %s held back until the Namespace %s is a child of this parent: nothing is written into a namespace that isn't its own", len(held), noun, joinNames(namespaces))
 }
 
+// byNextPass says that nothing else has to come first: the next pass, which follows at once, knows more.
+const byNextPass = "more children are written by the next pass"
+
 // waitTexts says, as texts, what the pass waits for. waits are the texts about desired children
 // that aren't as desired since they wait. A newer state of a child that a watch is about to
 // deliver is among waits alone the first time.
@@ -153,7 +156,7 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	others = append(others, p.terminatingTexts()...)
 	texts, waits = append(texts, others...), append(waits, others...)
 	if len(planned.Queued)+len(planned.Gated) > 0 && len(waits) == 0 {
-		waits = append(waits, "more children are written by the next pass")
+		waits = append(waits, byNextPass)
 	}
 	if len(names) > 0 {
 		texts = append(texts, awaitText(names))

@@ -24,8 +24,7 @@ import (
 // On success p.parent is the newest state of the parent.
 func (p *pass) settleFinalizers(ctx context.Context) error {
 	if p.Config.DryRun {
-		p.foreseeFinalizers(p.WantedFinalizers)
-		return nil
+		return p.tryFinalizers(ctx, p.WantedFinalizers)
 	}
 	begin := time.Now()
 	parent, err := p.setFinalizers(ctx, p.parent, p.WantedFinalizers)
@@ -113,8 +112,8 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	nothing := !p.hasOurs(p.parent) || !p.Holds
 	switch {
 	case p.Config.DryRun && nothing:
-		p.foreseeFinalizers(p.WithoutOurs)
-		return schedule.Outcome{}, nil
+		err := p.tryFinalizers(ctx, p.WithoutOurs)
+		return schedule.Outcome{Err: err != nil}, err
 	case p.Config.DryRun && p.Finalizes:
 		p.foreseen = append(p.foreseen, p.changeOfParent(plan.VerbFinalize, nil))
 		return schedule.Outcome{}, nil
@@ -124,12 +123,14 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 	calls := p.Finalizes && !p.memory.Finalized(p.parent)
 	if calls { // else nobody is shown related objects, whatever is wrong with them
 		if known, err := p.refer(ctx); !known {
+			p.tooEarly = true
 			return schedule.Outcome{Err: err != nil, Permanent: isPermanent(err)}, err
 		}
 	}
 	if current, err := p.showUnlabelled(ctx); err != nil {
 		return schedule.Outcome{Err: true}, err
 	} else if !current {
+		p.tooEarly = true
 		return schedule.Outcome{Again: true}, nil
 	}
 	if p.lineages != nil {

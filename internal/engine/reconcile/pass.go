@@ -50,6 +50,8 @@ type pass struct {
 	memory            *plan.ParentMemory      // of this parent, from pass to pass
 	results           []apply.Result          // of the actions on children
 	queued            []apply.Result          // of updates that a rollout makes later, in a dry run
+	taken             *takenOver              // what the last try of a plan has found; nil: this is no plan
+	tooEarly          bool                    // Finalize can't be called yet: not all is known that it is to be shown
 	stood             bool                    // the status that says what is in the way was written, if need be
 	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnUndecided
 
@@ -234,7 +236,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	p.tellWaits(texts)
 	changed, prompted := out.Again || p.failuresOver, p.prompt != plan.ByOwnWrites
 	standing, expires := p.stand(outlook{planned: &planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: changed, err: err})
-	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0, prompted: prompted, standing: standing})
+	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), prompted: prompted, standing: standing})
 	p.memory.Stepped(p.stepped)
 	out = out.Merge(statusOut)
 	out.Resync = schedule.Soonest(out.Resync, expires)
@@ -289,6 +291,7 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	x := &apply.Executor{
 		Settings: p.Settings, Client: p.client, Store: p.store, Tracing: p.tracing, Lessons: p.lessons, Slots: p.slots, Parent: p.parent, Owner: p,
+		EndsAtClaim: p.taken != nil,
 	}
 	if p.supposed != nil && p.supposed.isNew && p.Types.Parent.IsNamespace() {
 		x.Expect(p.parent.Name())

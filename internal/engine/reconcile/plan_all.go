@@ -181,6 +181,7 @@ func (e *Engine) planPass(ctx context.Context, parent *resource.Resource, taken 
 	}
 	taken.show(req)
 	p := e.newPass(req)
+	p.taken = taken
 	_, err = p.run(ctx)
 	outdated, readErr := p.rereadChildren(ctx)
 	if outdated || p.outdated || p.doubts() {
@@ -231,7 +232,8 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 		return false, fmt.Errorf("%s: read: %w", a.Ref, err)
 	case !ok && !apply.IsChild(p.Settings, p.parent, live):
 		return false, nil // no object that the store would hold; the pass waits for its name
-	case a.Live != nil && a.Live.ResourceVersion() == live.ResourceVersion():
+	case a.Live != nil && a.Live.ResourceVersion() == live.ResourceVersion(),
+		a.Live == nil && ok && held.UID() == live.UID() && held.ResourceVersion() == live.ResourceVersion() && !apply.IsChild(p.Settings, p.parent, live):
 		return false, nil // unchanged; the pass waits for its end
 	default:
 		p.store.Wrote(live)

@@ -162,9 +162,11 @@ func (p *pass) standAfter(err error) *plan.Standing {
 }
 
 // tellStanding writes what is in the way of a parent whose pass has failed, or that is being
-// deleted, unless the pass has written the status.
+// deleted, unless the pass has written the status. A pass that couldn't call Finalize yet, as
+// after a restart, leaves what an earlier one has told. A dry run foresees what a failure of the
+// handler would tell: what else fails there may not fail without it.
 func (p *pass) tellStanding(ctx context.Context, out schedule.Outcome, err error) (schedule.Outcome, error) {
-	if !p.Config.ReadyCondition || p.stood || p.finalizeOnly || ctx.Err() != nil || p.Config.DryRun {
+	if !p.Config.ReadyCondition || p.stood || p.finalizeOnly || ctx.Err() != nil || p.Config.DryRun && !HandlerFailed(err) && !isInvalid(err) {
 		return out, err
 	}
 	state := childrenState{failed: err != nil, prompted: true}
@@ -172,6 +174,9 @@ func (p *pass) tellStanding(ctx context.Context, out schedule.Outcome, err error
 	case err != nil:
 		state.standing = p.standOf(err)
 	case p.parent.IsDeleting() && p.Holds && p.hasOurs(p.parent):
+		if status, _ := p.parent.Field("status"); p.tooEarly && plan.IsInTheWay(status, p.parent.Generation()) {
+			return out, nil
+		}
 		state.standing = p.standWhileDeleting()
 	default:
 		return out, nil

@@ -32,7 +32,7 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 	}
 	in := p.input()
 	t := plan.TearDown(p.Settings, in)
-	if t.Retains() && !plan.Orphans(p.parent) {
+	if (t.Retains() || p.Config.DryRun) && !plan.Orphans(p.parent) { // a dry run foresees what comes last
 		unseen, err := p.retainedUnseen(ctx)
 		if err != nil {
 			return schedule.Outcome{Err: true}, err
@@ -48,7 +48,9 @@ func (p *pass) tearDown(ctx context.Context) (schedule.Outcome, error) {
 		p.memory.Calm()
 		p.tellWaits(p.teardownTexts(&t))
 		if p.Config.DryRun {
-			p.foreseeEnd(&t)
+			if err == nil {
+				err = p.foreseeEnd(ctx, &t)
+			}
 			return out, err
 		}
 		if err != nil || !retains || !p.allWritten() {
@@ -82,19 +84,20 @@ func (p *pass) findUnanswered(ctx context.Context) (found bool, err error) {
 }
 
 // foreseeEnd notes, in a dry run, that the parent goes once what is left to do with the children is done.
-func (p *pass) foreseeEnd(t *plan.Teardown) {
+func (p *pass) foreseeEnd(ctx context.Context, t *plan.Teardown) error {
 	at := len(p.foreseen)
-	p.foreseeFinalizers(p.WithoutOurs)
+	err := p.tryFinalizers(ctx, p.WithoutOurs)
 	if len(p.foreseen) > at && !t.Retains() {
 		p.foreseen[at].Waits = "waits for the end of its children"
 	}
+	return err
 }
 
 // goOn lets the parent go.
 func (p *pass) goOn(ctx context.Context) (schedule.Outcome, error) {
 	if p.Config.DryRun {
-		p.foreseeFinalizers(p.WithoutOurs)
-		return schedule.Outcome{}, nil
+		err := p.tryFinalizers(ctx, p.WithoutOurs)
+		return schedule.Outcome{Err: err != nil}, err
 	}
 	out, err := p.letGo(ctx)
 	if err == nil {

@@ -128,7 +128,7 @@ func (e *Engine) listUnlabelled(ctx context.Context, l listOf) error {
 // operator may adopt to the children of the snapshot. It returns false if the snapshot
 // is outdated: one of them is a child by now, of which the watch hasn't told yet.
 func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
-	noted := p.store.Unlabelled(p.parent.UID())
+	noted := slices.DeleteFunc(p.store.Unlabelled(p.parent.UID()), func(u store.Unlabelled) bool { return p.taken.has(u.Ref) })
 	if len(noted) == 0 {
 		return true, nil
 	}
