@@ -183,7 +183,7 @@ func inPlans() []mutant {
 		unit("a plan tells the conditions of a failed handler", "reconcile", "reconcile/ready.go",
 			"p.Config.DryRun && !HandlerFailed(err) && !isInvalid(err) {", "p.Config.DryRun {"),
 		unit("a pass that can't call Finalize yet tells nothing anew", "reconcile", "reconcile/ready.go",
-			"p.tooEarly && plan.IsInTheWay(status, p.parent.Generation())", "false"),
+			"p.tooEarly && plan.IsInTheWay(status", "false && plan.IsInTheWay(status"),
 		unit("what the next pass writes at once isn't told", "reconcile", "reconcile/pass.go",
 			"waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), ", "waits: len(waits) > 0, "),
 		unit("what several parents would adopt is unsure", "reconcile", "plan/change.go",
