@@ -6,7 +6,7 @@
 //
 //	x := &apply.Executor{
 //		Settings: settings, Client: client, Store: store, Tracing: tracing,
-//		Slots: slots, Parent: parent, Owner: pass,
+//		Lessons: lessons, Slots: slots, Parent: parent, Owner: pass,
 //	}
 //	report := x.Run(ctx, &planned, memory.NamespacesTerminating())
 //	for _, r := range report.Results { … }

@@ -100,8 +100,8 @@ func (t *term) loseLocked(err error) {
 // hasBegun says whether the term has begun.
 func (t *term) hasBegun() bool { return t.lastRenewed() != time.Time{} }
 
-// lastRenewed returns when the last successful round began, the zero time if the fleet's Lease
-// isn't held.
+// lastRenewed returns when the last successful round began, the zero time if the term hasn't
+// begun. A term that has ended keeps its last time.
 func (t *term) lastRenewed() time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -36,8 +36,8 @@
 //   - those of lead.Members, which end after the work of the last shard; the watches, KeepSchemas and Work above are
 //     those of a shard then, and end with it.
 //
-// A rehearsal whose handler doesn't heed the end of its context outlives Start, too. A call of a handler that doesn't heed the end of its context outlives Start, whose
-// error names the call.
+// A call of a handler that doesn't heed the end of its context outlives Start, whose error names the call. A
+// rehearsal whose handler doesn't heed it outlives Start, too.
 //
 // # Imports
 //

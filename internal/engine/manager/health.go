@@ -43,7 +43,7 @@ func (m *Manager) checks() []check {
 		e := o.begun()
 		switch {
 		case o.shard.Divides() && (e == nil || !e.HasSynced()):
-			// A shard that has just been taken is no reason to send nobody here.
+			// A shard that has just been taken doesn't make the replica unready.
 			if time.Since(o.taken) > beginWithin {
 				checks = append(checks, check{name: "start/" + o.name(), err: fmt.Errorf("runner: the shard was taken %v ago, and isn't worked on yet; the log says why", time.Since(o.taken).Round(time.Second))})
 			}

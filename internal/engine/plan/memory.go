@@ -94,10 +94,9 @@ func (m *Memory) Len() int {
 }
 
 // A ParentMemory is what is remembered of one parent from pass to pass. Only its
-// methods change it, and all of those are in this file, in conditions.go, in
-// memory_gone.go, in memory_prompts.go, in memory_related.go, in memory_rivals.go and in
-// memory_setbacks.go. It isn't safe for concurrent use, LastError, LastErrors and Waits aside. The zero
-// value remembers nothing.
+// methods change it, and all of those are in conditions.go and in the files named memory.
+// It isn't safe for concurrent use, LastError, LastErrors and Waits aside. The zero value
+// remembers nothing.
 type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
 	// were.
@@ -158,7 +157,7 @@ type ParentMemory struct {
 	// paused: the last pass has found the parent paused; unpaused: it hasn't. Neither: there was
 	// no pass yet.
 	paused, unpaused bool
-	// undecided are the children of types with config.Roll of which the last pass couldn't find
+	// undecided are the children that others wait for, and of which the last pass couldn't find
 	// out whether they differ. Nil: there are none.
 	undecided map[object.Ref]struct{}
 	// parentDigest is the digest (see digestOf) of the parent at resourceVersion

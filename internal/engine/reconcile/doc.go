@@ -1,7 +1,9 @@
 // Package reconcile makes the passes of one operator. A pass takes a snapshot of
 // a parent and its children, calls the handler, lets package plan decide and
 // package apply write, and writes the parent's status last. While a parent is
-// being deleted, its passes call Finalize instead and leave the children alone.
+// being deleted, its passes call Finalize instead. They create no child. They delete those
+// that Finalize leaves out of its response, or that have to go before the parent, and let
+// go of those that survive it: see finalize.go, teardown.go and retained.go.
 //
 //	e := reconcile.New(reconcile.Config{Settings: settings, Handler: h, Client: c, Metrics: m, Log: log})
 //	e.Watchers(fatal)
