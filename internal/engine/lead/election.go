@@ -19,11 +19,12 @@ import (
 // The first context of work ends when work must begin no more passes: with ctx, or
 // when the lease is lost. The second one, passes, ends when running passes must stop
 // at once: when the lease is lost. The error of Run says why the lease was lost; it
-// is nil if ctx ended, and ErrYielded if another process has asked for the lease. An error of work says that something of the work still runs: Run
-// returns it. The lease is released all the same, once Held says that nothing of the work
-// may write any more. If RBAC forbids
-// the requests about the lease, Run calls fatal with that error instead of work, and
-// returns nil.
+// is nil if ctx ended, and ErrYielded if another process has asked for the lease.
+//
+// An error of work says that something of the work still runs: Run returns it. The lease
+// is released all the same, once Held says that nothing of the work may write any more.
+// If RBAC forbids the requests about the lease, Run calls fatal with that error instead of
+// work, and returns nil.
 //
 // Run must be called once for a lease. The goroutines that it starts end before it
 // returns.

@@ -102,8 +102,9 @@ func (m *Members) rebalance(ctx, over context.Context, t *term, runs *sync.WaitG
 	}
 }
 
-// leftAlone returns the shards that nobody has taken for two RetryPeriods, and that aren't among take. Members don't always see alike who
-// lives: one that has just come counts for less than the others think, or more. Whoever is first has such a shard beyond its part, until another one takes part that is to have it.
+// leftAlone returns the shards that nobody has taken for two RetryPeriods, and that aren't among take. Members don't always
+// agree on who lives: some count one that has just come, and others don't yet. Then each may leave a shard to another
+// one. Whoever takes such a shard first has it beyond its part, until a member takes part that is to have it.
 func (m *Members) leftAlone(holders []string, stages []stage, take []int) []int {
 	var out []int
 	free := map[int]time.Time{}

@@ -120,8 +120,7 @@ func (m *Manager) work(ctx, passes context.Context, engines []*reconcile.Engine,
 // told yet. A list that fails is tried again every second, and the log has each new
 // text of an error. A list that is forbidden is an error for stop instead: this process
 // must not hold the lease and do nothing. refresh returns false then, and if ctx has
-// ended. A type that isn't served any more, or has
-// just come, is left out.
+// ended. A type that isn't served any more, or has just come, is left out.
 func (m *Manager) refresh(ctx context.Context, engines []*reconcile.Engine, stop func(error)) bool {
 	said := ""
 	var watchers []*watch.Watcher

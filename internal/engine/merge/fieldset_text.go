@@ -18,11 +18,11 @@ import (
 //	       | "(" below { "," below } ")" list compared whole
 //
 // Names are sorted, but for those of items in their order, and each is there once. A
-// name is quoted as in Go if it is empty
-// or has a byte with another meaning here.
-// An example: metadata{labels{app}},spec{ports[port|protocol:#53|TCP{name}]}. The
-// texts of earlier builds have no items in their order.
-// The text of an object that is owned whole is "*".
+// name is quoted as in Go if it is empty or has a byte with another meaning here. The text
+// of an object that is owned whole is "*". The texts of earlier builds have no items in
+// their order. An example:
+//
+//	metadata{labels{app}},spec{ports[port|protocol:#53|TCP{name}]}
 
 // maxText is the length of the longest text that is written and read, in bytes.
 const maxText = 256 << 10

@@ -1,9 +1,8 @@
 package plan
 
 import (
-	"strconv"
-
 	"slices"
+	"strconv"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/catalog"

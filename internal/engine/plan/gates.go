@@ -44,7 +44,7 @@ func newGate(w encode.Wishes) *gate {
 // A Gated is a desired child that isn't created yet.
 type Gated struct {
 	Want  *Desired
-	Needs []object.Ref // those that aren't there or aren't ready; none: Closed
+	Needs []object.Ref // those that aren't there or aren't ready; if there are none, it is Closed
 	Taken bool         // the child was sought, and something else has its name
 }
 

@@ -37,8 +37,8 @@ const unnamedEvent = "Unspecified"
 // an unknown type, and a delay that is too short.
 type handlerMistakes struct{ reason, kind, delay sync.Once }
 
-// emit records the handler's own Events. One that no Event may be like is recorded all the same: its
-// message may matter.
+// emit records the handler's own Events. One whose reason or type the API server would refuse is
+// recorded with another one: its message may matter.
 func (p *pass) emit(list []handler.Event) {
 	for i, e := range list {
 		reason := e.Reason

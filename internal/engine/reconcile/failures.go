@@ -87,8 +87,8 @@ func failureOf(r *apply.Result) plan.Failure {
 	return f
 }
 
-// heldBack returns the children that weren't written since their namespace isn't the
-// parent's, though it is a desired child.
+// heldBack returns the children that weren't written since their namespace, which is a
+// desired child too, isn't the parent's.
 func (p *pass) heldBack() []plan.Failure {
 	var held []plan.Failure
 	for _, r := range p.results {
@@ -119,9 +119,9 @@ func heldText(held []plan.Failure) string {
 // byNextPass says that nothing else has to come first: the next pass, which follows at once, knows more.
 const byNextPass = "more children are written by the next pass"
 
-// waitTexts says, as texts, what the pass waits for. waits are the texts about desired children
-// that aren't as desired since they wait. A newer state of a child that a watch is about to
-// deliver is among waits alone the first time.
+// waitTexts says, as texts, what the pass waits for. texts are to be told of. waits are those
+// about desired children that aren't as desired since they wait. If only the watch is late with a
+// newer state of a child, that is among waits at once, and among texts from the second try on.
 func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	for _, w := range planned.Waits {
 		texts = append(texts, w.String())

@@ -43,7 +43,8 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	return out
 }
 
-// learnSought learns which children behind gates are there. They aren't to be created.
+// learnSought learns which children behind gates are there. Those have nothing to wait for, and
+// are taken off planned.Gated.
 func (p *pass) learnSought(planned *plan.Plan) {
 	if len(planned.Sought) == 0 {
 		return

@@ -60,8 +60,8 @@ func (p *pass) summary(d schedule.Due, took time.Duration) []any {
 }
 
 // logPass logs how a pass ended. An error becomes an Event too, once until its
-// text changes. So are refusals logged: they may last. What such a pass has written is
-// logged each time.
+// text changes. Refusals may last: the log, too, has them once until their text changes. What
+// such a pass has written is logged each time.
 func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
 	if err == nil {
 		p.memory.Failed("")

@@ -23,8 +23,8 @@ const (
 	// overduePass is how long a pass may be under way before the operator isn't ready:
 	// its worker may be lost for good.
 	overduePass = 10 * time.Minute
-	// tellEvery is how often the log tells of passes at most. For the stacks the program stands
-	// still.
+	// tellEvery is the shortest time between two looks at what the log has to tell. The whole
+	// program stands still while the stacks of its goroutines are taken.
 	tellEvery = time.Second
 )
 
