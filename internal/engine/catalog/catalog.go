@@ -120,7 +120,7 @@ func newCatalog(cfg config.Operator, find func(t resource.Type) (*Kind, error), 
 	for _, k := range c.All() {
 		c.byType[k.Type] = k
 	}
-	if err := CheckScope(cfg, c.Parent.Namespaced); err != nil {
+	if err := checkScope(cfg, c.Parent.Namespaced); err != nil {
 		return nil, err
 	}
 	for i, k := range c.Related {
@@ -179,10 +179,10 @@ func checkRelated(cfg config.Operator, i int, k, parent *Kind) error {
 	return fmt.Errorf("config: Related[%d].Fields: %s is cluster-scoped, so a name alone doesn't say which %s is meant; say it by a handler.Relater", i, cfg.Parent, k.Type.Kind)
 }
 
-// CheckScope returns an error if cfg restricts the operator to namespaces and
+// checkScope returns an error if cfg restricts the operator to namespaces and
 // the parents are cluster-scoped. namespaced says whether the parents live in
 // namespaces.
-func CheckScope(cfg config.Operator, namespaced bool) error {
+func checkScope(cfg config.Operator, namespaced bool) error {
 	if namespaced || len(cfg.Namespaces) == 0 {
 		return nil
 	}

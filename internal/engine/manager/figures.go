@@ -68,13 +68,12 @@ func joined(a, b view.Figures) view.Figures {
 func (m *Manager) figures(o *operator, e *reconcile.Engine) view.Figures {
 	leading := m.leads()
 	now, values := time.Now(), e.Gauges(leading)
-	out := view.Figures{
+	return view.Figures{
 		Time: now.UTC(), Operator: o.cfg.Name, Parent: o.cfg.Parent.String(), Namespaced: e.Types.Parent.Namespaced,
 		Host: process.Hostname(), Started: o.begunAt().UTC(), Leading: leading, DryRun: o.cfg.DryRun, Lease: m.leaseSeen(), Synced: isSynced(e),
 		Parents: values.Parents, Queue: values.Due, Running: values.Running, Workers: values.Workers,
 		LongestMillis: float64(values.Longest.Milliseconds()), Watches: watchesOf(o, e, values), Plots: e.Plots(now),
 	}
-	return out
 }
 
 // leaseSeen returns the lock of the election, nil if there is none.

@@ -72,16 +72,13 @@ func (a *applying) value(live, desired, merged any, at place) any {
 			return a.list(have, want, into, at)
 		}
 	default:
-		if !isContainer(live) {
+		if !isNested(live) {
 			return merged
 		}
 	}
 	a.fails = true // the value changes its type
 	return merged
 }
-
-// isContainer says whether a value is an object or a list.
-func isContainer(v any) bool { return sameContainer(v, v) }
 
 // isAtomic says whether a value has one owner, who sets all of it. A list has if
 // its items can't be told apart.

@@ -136,7 +136,7 @@ func TestApplied(t *testing.T) {
 			}
 			var former *FieldSet
 			if tc.former != "" {
-				former = NewFieldSet(spec(tc.former), c.Schema)
+				former = newFieldSet(spec(tc.former), c.Schema)
 			}
 			live, desired := spec(tc.live), spec(tc.desired)
 			got := c.Applied(live, desired, c.Merge(live, desired, former), former)
@@ -378,7 +378,7 @@ func FuzzApplied(f *testing.F) {
 				shared = true
 				h.apply("otherA", object(1))
 			}
-			former := NewFieldSet(desired, c.Schema)
+			former := newFieldSet(desired, c.Schema)
 			if s.Below(3) > 0 {
 				desired = object(2)
 			} else {

@@ -13,7 +13,7 @@ import (
 func BenchmarkCompareUnchanged(b *testing.B) {
 	live, desired := sample.YAML(b, liveDeployment), sample.YAML(b, desiredDeployment)
 	c := Comparison{Schema: schemaOf(b, k8s.Deployment)}
-	former := NewFieldSet(desired, c.Schema)
+	former := newFieldSet(desired, c.Schema)
 	for name, former := range map[string]*FieldSet{"NoFormer": nil, "Former": former} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -47,7 +47,7 @@ func BenchmarkFieldSet(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := ParseFieldSet(NewFieldSet(object, nil).Encode(16 << 10)); err != nil {
+				if _, err := ParseFieldSet(newFieldSet(object, nil).Encode(16 << 10)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -67,7 +67,7 @@ func (tc compareCase) run(t *testing.T) {
 		if limit == 0 {
 			limit = 1 << 20
 		}
-		text := NewFieldSet(sample.YAML(t, tc.earlier), c.Schema).Encode(limit)
+		text := newFieldSet(sample.YAML(t, tc.earlier), c.Schema).Encode(limit)
 		var err error
 		former, err = ParseFieldSet(text)
 		require.NoError(t, err)

@@ -185,7 +185,7 @@ func TestComparisonWithItself(t *testing.T) {
 			require.NoError(t, err)
 			desired := runtime.DeepCopyJSON(live)
 			c := Comparison{Schema: schemaOf(t, kind)}
-			former := NewFieldSet(desired, c.Schema)
+			former := newFieldSet(desired, c.Schema)
 			require.Nil(t, c.Compare(live, desired, former))
 			require.Equal(t, live, c.Merge(live, desired, former))
 			require.Nil(t, c.Compare(live, map[string]any{}, nil), "desiring nothing is satisfied by anything")
@@ -220,7 +220,7 @@ func TestComparisonBigConfigMaps(t *testing.T) {
 			var differences []Difference
 			var merged map[string]any
 			requireCheap(t, func() {
-				mark := NewFieldSet(map[string]any{"data": tc.earlier}, c.Schema).Encode(16 << 10)
+				mark := newFieldSet(map[string]any{"data": tc.earlier}, c.Schema).Encode(16 << 10)
 				former, err := ParseFieldSet(mark)
 				require.NoError(t, err)
 				desired := map[string]any{"data": tc.desired}

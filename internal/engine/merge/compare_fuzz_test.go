@@ -70,7 +70,7 @@ func checkCompareMerge(t *testing.T, data []byte) {
 	desired := s.Root(live)
 	limit := []int{1 << 20, 0, 1, 20, 60, 200}[s.Below(6)]
 
-	exact := NewFieldSet(earlier, c.Schema)
+	exact := newFieldSet(earlier, c.Schema)
 	text := exact.Encode(limit)
 	require.LessOrEqual(t, len(text), limit)
 	former, err := ParseFieldSet(text)
@@ -189,7 +189,7 @@ func checkReordered(t *testing.T, s *sample.ByteSource, c *Comparison, desired m
 	turned := slices.Clone(list)
 	turned[i], turned[j] = turned[j], turned[i]
 	after[field] = turned
-	former, err := ParseFieldSet(NewFieldSet(before, c.Schema).Encode(1 << 20))
+	former, err := ParseFieldSet(newFieldSet(before, c.Schema).Encode(1 << 20))
 	require.NoError(t, err)
 	live := c.Merge(map[string]any{}, before, nil)
 	anyOrder := c.Schema != nil && field == "mounts"

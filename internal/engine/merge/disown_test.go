@@ -107,7 +107,7 @@ func TestUnignored(t *testing.T) {
 }
 
 func TestFieldSetHoldsAny(t *testing.T) {
-	set := NewFieldSet(map[string]any{"spec": map[string]any{"replicas": int64(3), "list": []any{map[string]any{"name": "a", "x": "y"}}}}, nil)
+	set := newFieldSet(map[string]any{"spec": map[string]any{"replicas": int64(3), "list": []any{map[string]any{"name": "a", "x": "y"}}}}, nil)
 	require.True(t, set.HoldsAny(pathsOf(t, "spec.replicas")))
 	require.True(t, set.HoldsAny(pathsOf(t, "data", "spec")), "what is below")
 	require.True(t, set.HoldsAny(pathsOf(t, "spec.list[name=b].x")), "perhaps")

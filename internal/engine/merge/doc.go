@@ -14,7 +14,7 @@
 //		fmt.Println(d.Path, d.Live, d.Desired)
 //	}
 //	body := c.Merge(live, desired, former)
-//	text = merge.NewFieldSet(desired, c.Schema).Encode(limit)
+//	text = c.Record(desired).Encode(limit)
 //
 // Comparison.Applied returns the server-side apply that does the same as Merge, if
 // there is one. An Ownership tells what an apply would remove, by managedFields, and

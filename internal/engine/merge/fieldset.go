@@ -83,18 +83,10 @@ const (
 	shapeItems
 )
 
-// NewFieldSet returns the set of the paths that a desired object sets. schema is
-// that of the object, nil if it is unknown. The set lacks fields that a Comparison
-// leaves out, such as status. It lacks fields that are null, too: a field that
-// becomes null is removed like one that desired lacks.
-func NewFieldSet(desired map[string]any, schema *listkeys.Node) *FieldSet {
-	r := recorder{value: &FieldSet{}, whole: &FieldSet{kind: shapeWhole}}
-	return r.object(desired, schema, partRoot, nil, 0)
-}
-
-// Record returns the set of the paths that a desired object sets, as NewFieldSet
-// does. If the schema is pending, items of lists are recorded by all that may turn
-// out to be their keys.
+// Record returns the set of the paths that a desired object sets. The set lacks fields
+// that every Comparison leaves out, such as status. It lacks fields that are null, too: a
+// field that becomes null is removed like one that desired lacks. If the schema is
+// pending, items of lists are recorded by all that may turn out to be their keys.
 func (c *Comparison) Record(desired map[string]any) *FieldSet {
 	r := recorder{value: &FieldSet{}, whole: &FieldSet{kind: shapeWhole}, pending: c.Pending}
 	return r.object(desired, c.Schema, partRoot, nil, 0)

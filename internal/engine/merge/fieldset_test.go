@@ -9,10 +9,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
+
+// newFieldSet returns the set of the paths that a desired object of a schema sets.
+func newFieldSet(desired map[string]any, schema *listkeys.Node) *FieldSet {
+	c := Comparison{Schema: schema}
+	return c.Record(desired)
+}
 
 func TestFieldSetText(t *testing.T) {
 	cases := map[string]struct {
@@ -63,7 +70,7 @@ func TestFieldSetText(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			set := NewFieldSet(sample.YAML(t, tc.desired), schemaOf(t, tc.of))
+			set := newFieldSet(sample.YAML(t, tc.desired), schemaOf(t, tc.of))
 			text := set.Encode(maxText)
 			require.Equal(t, tc.want, text, tc.reason)
 			decoded, err := ParseFieldSet(text)
@@ -190,11 +197,11 @@ func TestFieldSetFits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.desired)
 			var text string
-			requireCheap(t, func() { text = NewFieldSet(tc.desired, schemaOf(t, tc.of)).Encode(tc.limit) })
+			requireCheap(t, func() { text = newFieldSet(tc.desired, schemaOf(t, tc.of)).Encode(tc.limit) })
 			require.Equal(t, tc.want, text, tc.reason)
 			require.LessOrEqual(t, len(text), tc.limit)
 			require.Equal(t, before, tc.desired)
-			require.Equal(t, text, NewFieldSet(tc.desired, schemaOf(t, tc.of)).Encode(tc.limit), "always the same")
+			require.Equal(t, text, newFieldSet(tc.desired, schemaOf(t, tc.of)).Encode(tc.limit), "always the same")
 			_, err := ParseFieldSet(text)
 			require.NoError(t, err)
 		})
@@ -259,7 +266,7 @@ func TestFieldSetDepth(t *testing.T) {
 	var c Comparison
 	var merged map[string]any
 	requireCheap(t, func() {
-		a := NewFieldSet(desired, nil)
+		a := newFieldSet(desired, nil)
 		decoded, err := ParseFieldSet(a.Encode(16 << 10))
 		require.NoError(t, err, "what is written can be read")
 		require.True(t, fieldSetCovers(decoded, a))

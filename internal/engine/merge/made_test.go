@@ -93,7 +93,7 @@ func TestMade(t *testing.T) {
 				return parse(t, `{"metadata":{"name":"x","labels":{"a":"b"}},"status":{"x":1},"spec":`+spec+`}`)
 			}
 			live, desired := whole(tc.live), parse(t, `{"spec":`+tc.desired+`}`)
-			merged := c.Merge(live, desired, NewFieldSet(parse(t, `{"spec":`+tc.former+`}`), c.Schema))
+			merged := c.Merge(live, desired, newFieldSet(parse(t, `{"spec":`+tc.former+`}`), c.Schema))
 			entries := []metav1.ManagedFieldsEntry{
 				{Manager: "op", Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: metav1.NewFieldsV1(`{"f:spec":` + tc.ours + `}`)},
 			}

@@ -157,7 +157,7 @@ func pendingForm(desired []any) (listForm, listKey) {
 		if i == 0 {
 			names = slices.Sorted(maps.Keys(object))
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return object[name] == nil || !isScalar(object[name]) })
+		names = slices.DeleteFunc(names, func(name string) bool { return object[name] == nil || isNested(object[name]) })
 	}
 	if len(names) == 0 {
 		return listWhole, listKey{}
@@ -166,14 +166,5 @@ func pendingForm(desired []any) (listForm, listKey) {
 }
 
 func allScalars(list []any) bool {
-	return !slices.ContainsFunc(list, func(v any) bool { return v == nil || !isScalar(v) })
-}
-
-// isScalar says whether a value is neither an object nor a list.
-func isScalar(v any) bool {
-	switch v.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	return true
+	return !slices.ContainsFunc(list, func(v any) bool { return v == nil || isNested(v) })
 }

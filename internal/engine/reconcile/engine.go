@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/apply"
@@ -21,14 +20,8 @@ import (
 	"github.com/roperator/roperator/internal/engine/watch"
 )
 
-const (
-	// maxWrites bounds how many writes of one operator run at once.
-	maxWrites = 64
-
-	// conflictLimit suspicious writes within conflictWindow are a conflict loop.
-	conflictLimit  = 5
-	conflictWindow = time.Minute
-)
+// maxWrites bounds how many writes of one operator run at once.
+const maxWrites = 64
 
 // A Config is what an Engine is made of. Fields may be nil only where it says so.
 type Config struct {
@@ -125,7 +118,7 @@ func New(c Config) *Engine {
 		store:    store.New(c.Settings.Config.Parent, c.Settings.Config.TrackingLabel),
 		queue:    schedule.New(c.Settings.Config.MaxErrorBackoff, nil),
 		memory:   plan.NewMemory(),
-		loops:    schedule.NewConflictDetector(conflictLimit, conflictWindow),
+		loops:    schedule.NewConflictDetector(0, 0),
 		events:   c.Events,
 		history:  &history{on: c.KeepHistory},
 		journal:  c.Journal,
