@@ -4,9 +4,8 @@
 //
 //	func main() { runner.Main(operator, handler.SyncFunc(sync)) }
 //
-// This package is the engine's face: Options, Runner, Run, RunAll, Main, Program and
-// Plan.
-// The engine itself is in the packages under internal/engine.
+// This package is the engine's face: Options, Runner, Run, RunAll, Main, Program, Plan
+// and PlanFor. The engine itself is in the packages under internal/engine.
 //
 // # The way of an event
 //
@@ -41,11 +40,18 @@
 // Plan and merge are pure: they make no request and read no clock. Beside the way
 // of an event are these packages:
 //
-//	catalog    how the API server serves each type, and the settings that no pass
-//	           changes
-//	observe    metrics, Events and spans; it takes values, and never an engine
-//	lead       the lease by which replicas take turns
-//	manager    wires all of these for the operators of one process
+//	catalog      how the API server serves each type, and the settings that no pass
+//	             changes
+//	relate       what each parent refers to, and what there is of it
+//	observe      metrics, Events and spans; it takes values, and never an engine
+//	explain      why a parent and its children are as they are
+//	journal      what was done lately, for the window; view has what else that shows
+//	lead         the lease by which replicas take turns, or those of their shards
+//	shard        divides the parents among replicas
+//	access       protects the metrics and the window
+//	definitions  installs the operator's CustomResourceDefinitions
+//	leave        takes an operator out of a cluster
+//	manager      wires all of these for the operators of one process
 //
 // A dry run is the same way: apply sends dry runs instead of writes, and the pass
 // notes what it would change. Plan is one dry run of a pass over every parent.

@@ -49,8 +49,8 @@ type Program struct {
 	// With LeaderElection, the default of --leader-elect is true; its fields hold either
 	// way. RESTConfig holds unless --kubeconfig or --context is given. With a Logger,
 	// there are no --log-level and --log-format, and nothing keeps a slow Logger from
-	// holding up passes. plan and release-finalizers use of them RESTConfig and Logger
-	// alone.
+	// holding up passes. plan, explain, release-finalizers and migrate-storage use of them
+	// RESTConfig and Logger alone.
 	Options Options
 	// Flags registers flags of the program's own, which every subcommand has. Their
 	// names must be none of any subcommand's flags. It may be called more than once;

@@ -92,7 +92,8 @@ type Options struct {
 	Logger     *slog.Logger // never nil
 	ReadOnly   bool         // of plan: send no dry runs
 
-	// The other fields are zero for every subcommand but run.
+	// The other fields are zero for every subcommand but run. Only LeaseNamespace is set for
+	// uninstall, too.
 
 	MetricsAddress, HealthAddress string           // empty: nothing is served
 	WindowAddress                 string           // empty: no window is

@@ -3,8 +3,8 @@
 // replaces:
 //
 //	definitions, err := crd.Parse(text)
-//	change := crd.Compare(installed, definitions[0])
-//	// change.Refused: version v1: spec.size: removed; its values would be dropped
+//	change := crd.Compare(installed, definitions[0], stored)
+//	// change.Narrowed: version v1: spec.size: removed; its values would be dropped
 //
 // The package is pure: it makes no request, keeps no state and starts no goroutine. It
 // imports the standard library, apimachinery's validation of names, sigs.k8s.io/yaml and
