@@ -67,7 +67,7 @@ func inApply() []mutant {
 			"	if !strings.HasPrefix(kind, fmt.Sprintf(", "	if false && !strings.HasPrefix(kind, fmt.Sprintf("),
 		unit("a webhook's words about owners are its own", "apply", "apply/owner_refused.go",
 			"	case strings.HasPrefix(why, cantSetBlock):\n", "	case strings.Contains(err.Error(), cantSetBlock):\n"),
-		unit("a child that goes with its finalizers is gone", "apply", "apply/recreate.go",
+		unit("a child that goes with its finalizers is gone", "apply", "apply/delete.go",
 			"	if live.ResourceVersion() == a.Live.ResourceVersion() {", "	if false {"),
 		unit("a name that is taken isn't tried again", "apply", "apply/order.go",
 			"	return refused && !taken\n", "	return refused || taken\n"),

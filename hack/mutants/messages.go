@@ -33,7 +33,7 @@ func inMessages() []mutant {
 			"	now := time.Now()\n	if p.Config.DryRun", "	p.memory.ForgetRivals()\n	now := time.Now()\n	if p.Config.DryRun"),
 		unit("who made what is deleted is asked for in good time", "reconcile", "reconcile/rivals.go",
 			"p.parent.UID(), beforeLoop)", "p.parent.UID(), 1)"),
-		unit("a namespace that has a parent isn't asked for", "manager", "reconcile/namespaces.go",
+		unit("a namespace that has a parent isn't asked for", "manager", "reconcile/start_warnings.go",
 			"		return ok\n", "		return ok && false\n"),
 		unit("who else writes a Secret isn't named", "plan", "plan/rival.go",
 			"	case about.Secret():\n", "	case false:\n"),

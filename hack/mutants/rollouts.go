@@ -141,7 +141,7 @@ func inGates() []mutant {
 			"		if engines[i] && own[i] == was[i] {\n", "		if own[i] == was[i] {\n"),
 		unit("the handler may know more", "reconcile", "plan/ready.go",
 			"	case own[atReady].status != \"\":\n", "	case own[atReady].status == \"True\":\n"),
-		unit("readiness is remembered of a resourceVersion", "reconcile", "plan/ready.go",
+		unit("readiness is remembered of a resourceVersion", "reconcile", "plan/memory_readiness.go",
 			"	if !ok || known.version != child.ResourceVersion() {\n", "	if !ok {\n"),
 		unit("a Pod that no node takes is looked at again", "reconcile", "reconcile/pass.go",
 			"	out.Resync = schedule.Soonest(out.Resync, expires)\n", "	_ = expires\n"),

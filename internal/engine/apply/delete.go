@@ -4,6 +4,7 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
@@ -65,4 +66,23 @@ func (x *Executor) stillThere(ctx context.Context, a *plan.Action) error {
 		return &apierror.RefusedError{Err: errStillThere}
 	}
 	return nil
+}
+
+// release takes finalizers off a child that is being deleted. With the last of them
+// the child goes, unless it still has time to end.
+func (x *Executor) release(ctx context.Context, a *plan.Action) Result {
+	body, err := plan.ReleasePatch(a)
+	if err != nil {
+		return Result{Err: err}
+	}
+	live, err := x.Client.Patch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, body)
+	if err != nil {
+		return Result{Err: err}
+	}
+	if live.ResourceVersion() == a.Live.ResourceVersion() { // nothing was stored any more
+		x.Store.WroteDelete(a.Live, nil)
+		return Result{Wrote: true}
+	}
+	x.keep(live)
+	return Result{Wrote: true, Live: live}
 }

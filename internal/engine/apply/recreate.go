@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -184,23 +183,4 @@ func (x *Executor) roomWithout(ctx context.Context, a *plan.Action, quota apierr
 		again = &q
 	}
 	return plan.HasRoomWithout(a.LiveObject(), quota, again, err != nil && again == nil), nil
-}
-
-// release takes finalizers off a child that is being deleted. With the last of them
-// the child goes, unless it still has time to end.
-func (x *Executor) release(ctx context.Context, a *plan.Action) Result {
-	body, err := plan.ReleasePatch(a)
-	if err != nil {
-		return Result{Err: err}
-	}
-	live, err := x.Client.Patch(ctx, a.Kind, a.Ref.Key, types.MergePatchType, body)
-	if err != nil {
-		return Result{Err: err}
-	}
-	if live.ResourceVersion() == a.Live.ResourceVersion() { // nothing was stored any more
-		x.Store.WroteDelete(a.Live, nil)
-		return Result{Wrote: true}
-	}
-	x.keep(live)
-	return Result{Wrote: true, Live: live}
 }

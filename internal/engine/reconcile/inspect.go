@@ -162,24 +162,3 @@ func (e *Engine) Gauges(leading bool) observe.Gauges {
 	}
 	return values
 }
-
-// WarnNoStatus logs a warning if the parent's type has no status subresource.
-func (e *Engine) WarnNoStatus() {
-	if !e.Types.Parent.HasStatus {
-		e.log.Warn("parent type has no status subresource: a handler that returns a status will fail", "type", e.Types.Parent.Type.String())
-	}
-}
-
-// WarnUnowned logs a warning of each child type of which no parent can have children: a
-// cluster-scoped one, if parents have namespaces.
-func (e *Engine) WarnUnowned() {
-	if !e.Types.Parent.Namespaced {
-		return
-	}
-	for _, k := range e.Types.Children {
-		if !k.Namespaced && !k.Unserved {
-			e.log.Warn("child type is cluster-scoped, and a parent in a namespace can't own it: a response with such a child will be refused; remove the type from config.Operator.Children, or make the parent cluster-scoped",
-				"type", k.Type.String(), "parent", e.Types.Parent.Type.String())
-		}
-	}
-}
