@@ -30,7 +30,8 @@ type Handler interface {
 	// [Permanent]. A response that is returned along with the error is what the
 	// user is told of it: its Status and Events are written, its Resync, if
 	// more than 0, is when to try again in place of the backoff, and its
-	// Children are ignored. Without a response the status stays as it is, too.
+	// Children are ignored. Without a response the status stays as it is, too,
+	// but for the conditions of config.Operator.ReadyCondition.
 	//
 	// A panic is an error, and so is a nil response without one.
 	Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
@@ -40,8 +41,8 @@ type Handler interface {
 	//
 	// An error is what it is to Sync, and the deletion doesn't proceed. Of a
 	// response that is returned along with it, Status and Events are written,
-	// Retry, if more than 0, takes the place of the backoff, and Finalized is
-	// ignored.
+	// Retry, if more than 0, takes the place of the backoff, and Finalized and
+	// Children are ignored.
 	Finalize(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error)
 }
 

@@ -1,7 +1,7 @@
 // Package process reads what the surroundings of an operator's process say: the
 // machine's name, the namespace of the Pod if the process runs in one, and the files
-// with its credentials. Only this package and internal/cli import os, so that the rest
-// of the library does the same wherever it runs:
+// with its credentials. Only this package, handler/recorder, and internal/cli with what is
+// below it import os, so that the rest of the library does the same wherever it runs:
 //
 //	identity := process.Hostname()
 //	namespace := cmp.Or(process.PodNamespace(), "default")
