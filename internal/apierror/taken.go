@@ -14,10 +14,10 @@ type TakenField struct {
 	message string // names the value
 }
 
-// Mentions says whether the answer names this value.
+// Mentions says whether the answer names this value. No answer names the empty one.
 func (t TakenField) Mentions(value string) bool {
 	rest := t.message
-	for {
+	for value != "" {
 		before, after, found := strings.Cut(rest, value)
 		if !found {
 			return false
@@ -27,6 +27,7 @@ func (t TakenField) Mentions(value string) bool {
 			return true
 		}
 	}
+	return false
 }
 
 func endsInWord(text string) bool { return regexp.MustCompile(`[\w.:-]$`).MatchString(text) }

@@ -232,9 +232,10 @@ func (v *leaving) finalize(ctx context.Context, standing lead.Standing) (running
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	go func() { // ends when stop is called
+	var result error // of Start; not to be read before ended
+	go func() {      // ends when stop is called
 		defer close(ended)
-		err = m.Start(ctx)
+		result = m.Start(ctx)
 	}()
 	running = func(context.Context) bool {
 		select {
@@ -244,7 +245,7 @@ func (v *leaving) finalize(ctx context.Context, standing lead.Standing) (running
 			return true
 		}
 	}
-	return running, func() error { cancel(); <-ended; return err }, nil
+	return running, func() error { cancel(); <-ended; return result }, nil
 }
 
 // resume ends the pauses of the parents that stay, unless an operator works.

@@ -52,10 +52,16 @@ func (e *Engine) Watch(ctx context.Context) {
 		f.absent[m.Type] = &absence{left: true, dropped: true}
 	}
 	timer := time.NewTimer(lookEvery)
+	timer.Stop()
 	defer timer.Stop()
+	looks := false // the timer runs. What wakes this loop meanwhile doesn't put it off
 	for {
-		if timer.Stop(); len(f.absent) > 0 {
-			timer.Reset(lookEvery)
+		if absent := len(f.absent) > 0; absent != looks {
+			if looks = absent; looks {
+				timer.Reset(lookEvery)
+			} else {
+				timer.Stop()
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -65,6 +71,7 @@ func (e *Engine) Watch(ctx context.Context) {
 			continue
 		case <-e.serving.wake:
 		case <-timer.C:
+			looks = false
 			for t := range f.absent {
 				f.look(ctx, t)
 			}

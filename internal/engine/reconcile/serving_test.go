@@ -473,6 +473,32 @@ func TestServing_OptionalRelated(t *testing.T) {
 	})
 }
 
+// Many watches of a type that has gone ask for it in turn, so that somebody asks all the time. That puts off no look
+// at the types that aren't served.
+func TestServing_ManyDoubts(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, h := serverOfWidgets(true), &reader{}
+		cfg := rig.Config()
+		cfg.Related = []config.Related{{Type: widgetType(), Fields: []string{"spec.value"}, Optional: true}}
+		r := rig.Start(t, server, cfg, h)
+		r.Create("p", "one")
+		rig.Elapse(time.Minute)
+		server.Withdraw(widgetType())
+		for i := range 60 { // each has a watch of its own
+			r.Create(fmt.Sprint("p", i), fmt.Sprint("w", i))
+			rig.Elapse(time.Second)
+		}
+		require.Equal(t, []string{""}, h.seen("p7"), "the type counts as gone, and so there are none")
+		server.Serve(widgets())
+		rig.Elapse(6 * time.Second)
+		r.Create("new", "w7")
+		rig.Elapse(time.Second)
+		require.NotEmpty(t, h.seen("new"))
+		require.Positive(t, r.Manager.Engine().Sizes()["related watches"], "it is back")
+		r.Stop()
+	})
+}
+
 // A related type that isn't optional must be served at the start. If it goes later, parents keep
 // what they were shown, and those that need more fail until it is back.
 func TestServing_RequiredRelated(t *testing.T) {
