@@ -74,7 +74,7 @@ func managerOptions(opts runner.Options) manager.Options {
 	out := manager.Options{
 		RESTConfig: opts.RESTConfig, Logger: opts.Logger, Metrics: observe.NewRegistry(opts.Metrics), TracerProvider: opts.TracerProvider,
 		MetricsAddress: opts.MetricsAddress, HealthAddress: opts.HealthAddress, ShutdownTimeout: opts.ShutdownTimeout, KeepHistory: true, NamespacesExist: true,
-		ParentMetrics: opts.ParentMetrics, WindowAddress: opts.WindowAddress,
+		ParentMetrics: opts.ParentMetrics, WindowAddress: opts.WindowAddress, Elected: opts.Elected, InstallCRDs: opts.InstallCRDs, ReadOnly: opts.ReadOnly,
 		NewWindow: func(w *manager.Window) manager.WindowPage {
 			return windowpage.New(w, windowpage.Options{Loopback: w.Loopback, Protect: w.Protect, Log: w.Log})
 		},

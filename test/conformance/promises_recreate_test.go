@@ -32,12 +32,21 @@ import (
 // refuses the probe.
 func (s *stage) forbid(expression, resources string, probe map[string]any) {
 	s.t.Helper()
-	_, untyped := clients(s.t, "somebody")
+	refuses := s.refuses(probe)
 	enforce(s.t, s.Namespace, policy{admissionregistrationv1.Create, []schema.GroupResource{{Group: "*", Resource: resources}}, expression}, func() bool {
+		return refuses("ValidatingAdmissionPolicy")
+	})
+}
+
+// refuses returns a function that says whether the API server refuses to create an object, in these words.
+func (s *stage) refuses(probe map[string]any) func(words string) bool {
+	s.t.Helper()
+	_, untyped := clients(s.t, "somebody")
+	return func(words string) bool {
 		_, err := untyped.Resource(plural(typeOf(probe))).Namespace(s.Namespace).
 			Create(s.t.Context(), &unstructured.Unstructured{Object: probe}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
-	})
+		return err != nil && strings.Contains(err.Error(), words)
+	}
 }
 
 // freeNodePort returns a port of the nodes that no Service has.
@@ -237,10 +246,12 @@ func TestC145_RecreateAndQuota(t *testing.T) {
 	t.Run("number", func(t *testing.T) {
 		t.Parallel()
 		s := newStage(t, "c145-number", childrenBy(config.Recreate, k8s.Pod)...)
+		refuses := s.refuses(pod("probe", "1m"))
 		s.limit(map[string]any{"pods": "1", "count/pods": "1"})
 		s.want(pod("one", "100m"))
 		s.recreated(pod("one", "200m"))
 		s.limit(map[string]any{"pods": "0", "count/pods": "1"})
+		eventually(t, "the API server goes by it", func() bool { return refuses("pods=0") })
 		s.refused(pod("one", "300m"), "exceeded quota")
 		s.limit(map[string]any{"pods": "1", "count/pods": "1"})
 		s.Eventually(pod("one", "300m"), patience)
@@ -271,6 +282,8 @@ func TestC145_RecreateAndQuota(t *testing.T) {
 		s.Create(quota)
 		s.Eventually(quota, patience)
 		s.Create(pod("other", "100m"))
+		refuses := s.refuses(pod("probe", "1m"))
+		eventually(t, "the API server has counted it, which knew of no quota a moment ago", func() bool { return refuses("exceeded quota") })
 		s.refused(pod("one", "100m"), "exceeded quota")
 	})
 }

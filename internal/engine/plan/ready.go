@@ -90,6 +90,33 @@ func CheckKeepsConditions(status any) error {
 	return nil
 }
 
+// KeepingConditions returns a present status without what keeps SetStanding from writing to it, whoever wrote that: of
+// each of its conditions the first one counts that can be read. A status that is no object becomes an empty one. It leaves
+// status as it is, but shares what is in it.
+func KeepingConditions(status any) map[string]any {
+	fields, _ := status.(map[string]any)
+	if fields == nil {
+		return map[string]any{}
+	}
+	if CheckKeepsConditions(fields) == nil {
+		return fields
+	}
+	fields = maps.Clone(fields)
+	list, ok := fields["conditions"].([]any)
+	if !ok {
+		delete(fields, "conditions")
+		return fields
+	}
+	var kept []any
+	for _, item := range list {
+		if CheckKeepsConditions(map[string]any{"conditions": append(slices.Clip(kept), item)}) == nil {
+			kept = append(kept, item)
+		}
+	}
+	fields["conditions"] = kept
+	return fields
+}
+
 // SetStanding writes the conditions of a parent at this generation to its new status, which
 // CheckKeepsConditions must have allowed. live is the present status. handlers says that the
 // new status is the handler's. Then its own Ready, Reconciling and Stalled count as well: what

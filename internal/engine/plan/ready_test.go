@@ -32,3 +32,31 @@ func TestCheckKeepsConditions(t *testing.T) {
 		})
 	}
 }
+
+// TestKeepingConditions: somebody else has written conditions to a parent's status that can't be read. The rest of the status
+// stays.
+func TestKeepingConditions(t *testing.T) {
+	ready := func(status any) map[string]any { return map[string]any{"type": "Ready", "status": status} }
+	other := map[string]any{"type": "Live", "status": true}
+	for name, tc := range map[string]struct {
+		reason string
+		status any
+		want   map[string]any
+	}{
+		"Good":      {"it stays", map[string]any{"phase": "A", "conditions": []any{ready("True"), other}}, map[string]any{"phase": "A", "conditions": []any{ready("True"), other}}},
+		"Twice":     {"the first one counts", map[string]any{"phase": "A", "conditions": []any{ready("True"), other, ready("False")}}, map[string]any{"phase": "A", "conditions": []any{ready("True"), other}}},
+		"No text":   {"it says nothing", map[string]any{"phase": "A", "conditions": []any{ready(true), ready("False")}}, map[string]any{"phase": "A", "conditions": []any{ready("False")}}},
+		"No list":   {"there is room for one then", map[string]any{"phase": "A", "conditions": "none"}, map[string]any{"phase": "A"}},
+		"None":      {"as without conditions", nil, map[string]any{}},
+		"No object": {"nothing of it can stay", "fine", map[string]any{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := KeepingConditions(tc.status)
+			require.NoError(t, CheckKeepsConditions(got), tc.reason)
+			if tc.want["conditions"] == nil {
+				require.Nil(t, got["conditions"])
+			}
+			require.Equal(t, tc.want, got, tc.reason)
+		})
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -94,10 +96,13 @@ func (e *Engine) findDeparted(ctx context.Context, looked func()) {
 // has those that were found, beside the error.
 func (e *Engine) listDeparted(ctx context.Context) ([]*resource.Resource, error) {
 	var departed []*resource.Resource
+	listed := map[types.UID]struct{}{} // a list that expires between two pages begins anew
 	var errs []error
 	for _, l := range e.listsOf(e.Types.Parent) {
 		err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.departedWithin, func(res *resource.Resource) {
-			if e.Shard.Owns(res.UID()) && !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
+			_, twice := listed[res.UID()]
+			if !twice && e.Shard.Owns(res.UID()) && !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
+				listed[res.UID()] = struct{}{}
 				departed = append(departed, res)
 			}
 		})

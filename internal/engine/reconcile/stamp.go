@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -61,7 +62,8 @@ func (e *Engine) keepStamped(ctx context.Context) {
 			return
 		case <-e.lacking:
 		}
-		for delay := listRetry; !e.stampOnce(ctx); delay = min(2*delay, maxFindDelay) {
+		said := ""
+		for delay := listRetry; !e.stampOnce(ctx, &said); delay = min(2*delay, maxFindDelay) {
 			if !sleep(ctx, delay) {
 				return
 			}
@@ -69,9 +71,11 @@ func (e *Engine) keepStamped(ctx context.Context) {
 	}
 }
 
-// stampOnce makes one list of each type of children, and says whether no child lacks the label any more.
-func (e *Engine) stampOnce(ctx context.Context) bool {
+// stampOnce makes one list of each type of children, and says whether no child lacks the label any more. The log has
+// what keeps it from listing, unless that is what it has said before.
+func (e *Engine) stampOnce(ctx context.Context, said *string) bool {
 	complete := true
+	var errs []error
 	for _, k := range e.types().Children {
 		if k.Unserved {
 			continue
@@ -79,7 +83,12 @@ func (e *Engine) stampOnce(ctx context.Context) bool {
 		for _, l := range e.listsOf(k) {
 			failed, err := e.stampAll(ctx, l)
 			complete = complete && !failed && err == nil
+			errs = append(errs, err)
 		}
+	}
+	if err := errors.Join(errs...); err != nil && ctx.Err() == nil && err.Error() != *said {
+		*said = err.Error()
+		e.log.WarnContext(ctx, "can't look for children without the label of their parent's bucket yet, retrying", "error", apierror.Join(errs))
 	}
 	return complete
 }
@@ -101,13 +110,19 @@ func (e *Engine) stampAll(ctx context.Context, l listOf) (failed bool, err error
 	if len(lacking) == 0 {
 		return false, nil
 	}
-	errs := make([]error, len(lacking))
-	e.each(len(lacking), func(i int) { _, errs[i] = e.stamp(ctx, l.kind, lacking[i]) })
-	if err := errors.Join(errs...); err != nil && ctx.Err() == nil {
+	stamped, errs := make([]*resource.Resource, len(lacking)), make([]error, len(lacking))
+	e.each(len(lacking), func(i int) { stamped[i], errs[i] = e.stamp(ctx, l.kind, lacking[i]) })
+	labelled := len(slices.DeleteFunc(stamped, func(child *resource.Resource) bool { return child == nil }))
+	switch err := errors.Join(errs...); {
+	case err != nil && ctx.Err() != nil:
+		return true, nil
+	case err != nil:
 		e.log.WarnContext(ctx, "children can't be labelled with the bucket of their parent yet, retrying", "type", l.kind.Type.String(), "error", apierror.Join(errs))
 		return true, nil
 	}
-	e.log.InfoContext(ctx, "labelled children with the bucket of their parent", "type", l.kind.Type.String(), "children", len(lacking))
+	if labelled > 0 {
+		e.log.InfoContext(ctx, "labelled children with the bucket of their parent", "type", l.kind.Type.String(), "children", labelled)
+	}
 	return false, nil
 }
 

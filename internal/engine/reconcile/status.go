@@ -195,10 +195,7 @@ func (p *pass) orPresent(status *desiredStatus) *desiredStatus {
 		return status
 	}
 	live, _ := p.parent.Field("status")
-	if plan.CheckKeepsConditions(jsonvalue.NullFree(live)) != nil {
-		live = map[string]any{} // there is none, or one that can't be this type's
-	}
-	return &desiredStatus{value: jsonvalue.NullFree(live), kept: true}
+	return &desiredStatus{value: plan.KeepingConditions(jsonvalue.NullFree(live)), kept: true}
 }
 
 // A completion is what a status is completed by.
