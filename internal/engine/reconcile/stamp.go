@@ -113,11 +113,10 @@ func (e *Engine) stampAll(ctx context.Context, l listOf) (failed bool, err error
 	stamped, errs := make([]*resource.Resource, len(lacking)), make([]error, len(lacking))
 	e.each(len(lacking), func(i int) { stamped[i], errs[i] = e.stamp(ctx, l.kind, lacking[i]) })
 	labelled := len(slices.DeleteFunc(stamped, func(child *resource.Resource) bool { return child == nil }))
-	switch err := errors.Join(errs...); {
-	case err != nil && ctx.Err() != nil:
-		return true, nil
-	case err != nil:
-		e.log.WarnContext(ctx, "children can't be labelled with the bucket of their parent yet, retrying", "type", l.kind.Type.String(), "error", apierror.Join(errs))
+	if failed = errors.Join(errs...) != nil; failed {
+		if ctx.Err() == nil {
+			e.log.WarnContext(ctx, "children can't be labelled with the bucket of their parent yet, retrying", "type", l.kind.Type.String(), "error", apierror.Join(errs))
+		}
 		return true, nil
 	}
 	if labelled > 0 {
