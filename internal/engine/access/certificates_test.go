@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,10 +46,35 @@ func (f *folder) issue() (cert, key []byte) {
 
 func (f *folder) security() *Security { return &Security{CertDir: f.dir} }
 
+// A logged is a log that is written while a test reads it. A test sleeps as long as Keep waits, so both go on at the same
+// instant of a bubble's clock, and the race detector has once found no order between them.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+func (l *logged) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
 // opened returns certificates whose log is in said.
-func opened(t *testing.T, security *Security) (c *Certificates, said *bytes.Buffer) {
+func opened(t *testing.T, security *Security) (c *Certificates, said *logged) {
 	t.Helper()
-	said = &bytes.Buffer{}
+	said = &logged{}
 	c, err := Open(security, slog.New(slog.NewTextHandler(said, nil)))
 	require.NoError(t, err)
 	return c, said
