@@ -140,7 +140,8 @@ func (c *copied) running(t *testing.T, use string) {
 	}()
 	c.run(t, "until kubectl get crd sites.example.com; do :; done")
 	require.Contains(t, c.run(t, use), "docs")
-	c.run(t, "kubectl wait --for=create --timeout=5m deployment/docs service/docs")
+	// Of two that aren't there yet, one command says so and ends, since kubectl waits for errors about one object.
+	c.run(t, "kubectl wait --for=create --timeout=5m deployment/docs && kubectl wait --for=create --timeout=5m service/docs")
 	c.run(t, `kubectl wait --for=condition=Available=False --timeout=5m site/docs`)
 	c.run(t, "kubectl wait --for=condition=Reconciling --timeout=5m site/docs")
 	require.Contains(t, c.run(t, "make plan"), "Nothing to do.")
