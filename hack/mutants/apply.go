@@ -74,7 +74,7 @@ func inApply() []mutant {
 		unit("no delete after a stop", "apply", "apply/order.go",
 			"	if len(deletes) == 0 || ctx.Err() != nil {", "	if len(deletes) == 0 {"),
 		unit("a child that the handler wasn't shown holds back the deletes", "reconcile", "apply/order.go",
-			"		if a.unshown() {\n", "		if false {\n"),
+			"		if a.result.ShownNext {", "		if false {"),
 		unit("a failed write holds back the deletes of its namespace", "apply", "apply/order.go",
 			"	return b.all || here || b.any && ref.Key.Namespace == \"\"\n", "	return b.all || false && here || b.any && ref.Key.Namespace == \"\"\n"),
 		unit("a failed cluster-scoped write holds back all deletes", "apply", "apply/order.go",

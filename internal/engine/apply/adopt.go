@@ -54,7 +54,7 @@ func (x *Executor) claimAs(ctx context.Context, a *plan.Action, live *resource.R
 		return Result{Err: &apierror.RefusedError{Err: errStillThere}, Undeleted: true}, nil
 	case claimArrived:
 		x.keep(live)
-		return Result{Live: live, Await: true, Wrote: true, Arrived: true}, nil
+		return Result{Live: live, Await: true, Wrote: true, ShownNext: true}, nil
 	case claimControlled:
 		return x.takeControlled(ctx, a, live, s)
 	case claimFree:
@@ -248,5 +248,5 @@ func (x *Executor) take(ctx context.Context, a *plan.Action, live *resource.Reso
 		return Result{Err: err}, nil
 	}
 	x.keep(taken)
-	return Result{Live: taken, Wrote: true, Claimed: true}, nil
+	return Result{Live: taken, Wrote: true, Claimed: true, ShownNext: a.Verb == plan.VerbCreate && x.Watched(taken)}, nil
 }

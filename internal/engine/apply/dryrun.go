@@ -199,6 +199,7 @@ type rehearsedClaim struct {
 	fields []plan.FieldChange // what that would change
 	untold bool               // see Result
 	found  *resource.Resource // the object as it would be then
+	shown  bool               // see Result.ShownNext
 }
 
 // note remembers a Claimed finding about the child of a, which came with r. It ignores
@@ -206,6 +207,7 @@ type rehearsedClaim struct {
 func (c *rehearsedClaim) note(s *catalog.Settings, a *plan.Action, r Result, f plan.Finding) {
 	if f, ok := f.(plan.Claimed); ok {
 		c.claims, c.fields, c.untold, c.found = true, plan.Effects(s, a.Kind, f.Before, f.Live), r.Untold, f.Live
+		c.shown = a.Verb == plan.VerbCreate && s.Watched(f.Live)
 	}
 }
 
@@ -216,7 +218,7 @@ func (c *rehearsedClaim) with(r Result) Result {
 	if !c.claims || r.Err != nil {
 		return r
 	}
-	r.Found = &Found{Live: c.found, Fields: c.fields, Untold: c.untold}
+	r.Found, r.ShownNext = &Found{Live: c.found, Fields: c.fields, Untold: c.untold}, c.shown
 	if r.Would == plan.VerbDelete {
 		return r
 	}

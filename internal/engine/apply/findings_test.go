@@ -137,13 +137,13 @@ func TestFindings(t *testing.T) {
 			reason: "the object becomes a child now, and is brought in line by the next pass", strategy: config.Replace, adopt: true,
 			now: "2", planned: plan.VerbCreate,
 			asked: []string{"create ConfigMap ns/c", "get ConfigMap ns/c", "patch ConfigMap ns/c"}, verb: plan.VerbCreate,
-			want: apply.Result{Wrote: true, Claimed: true},
+			want: apply.Result{Wrote: true, Claimed: true, ShownNext: true},
 		},
 		"claim/in a dry run": {
 			reason: "what becomes of the child is foreseen, too", strategy: config.Replace, adopt: true, dryRun: true,
 			now: "2", planned: plan.VerbCreate,
 			asked: []string{"dry create ConfigMap ns/c", "get ConfigMap ns/c", "dry patch ConfigMap ns/c", "dry update ConfigMap ns/c"}, verb: plan.VerbUpdate,
-			want: apply.Result{Skipped: true, Would: plan.VerbUpdate},
+			want: apply.Result{Skipped: true, Would: plan.VerbUpdate, ShownNext: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

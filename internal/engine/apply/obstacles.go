@@ -16,7 +16,7 @@ import (
 // that nothing else is wrong with the write.
 func (r *run) deleteObstacles(ctx context.Context, p *plan.Plan, held []plan.Action) (rest []plan.Action) {
 	rest = held
-	if slices.ContainsFunc(r.attempts, func(a attempt) bool { return a.unshown() }) {
+	if slices.ContainsFunc(r.attempts, func(a attempt) bool { return a.result.ShownNext }) {
 		return rest
 	}
 	for i := range r.attempts {

@@ -149,12 +149,6 @@ func (a *attempt) refused() bool {
 	return refused && !taken
 }
 
-// unshown says whether a child that was to be created was there all the same. The handler
-// wasn't shown it, and might have wanted other children if it had been.
-func (a *attempt) unshown() bool {
-	return a.action.Verb == plan.VerbCreate && (a.result.Claimed || a.result.Arrived || a.result.Found != nil)
-}
-
 // deleteFree carries out those deletes that nothing holds back, neither a failed write of a
 // type before this order nor a child that the handler wasn't shown, and returns the others.
 func (r *run) deleteFree(ctx context.Context, p *plan.Plan, deletes []plan.Action, order int) (held []plan.Action) {
@@ -192,7 +186,7 @@ func (r *run) heldBack(p *plan.Plan, order int) holdback {
 		back.namespaces[ref.Key.Namespace] = struct{}{}
 	}
 	for _, a := range r.attempts {
-		if a.unshown() {
+		if a.result.ShownNext { // it might have wanted other children
 			back.any, back.all = true, true
 		}
 		if a.failed && a.action.Kind.Order < order && (a.action.Verb != plan.VerbDelete || a.action.Kind.Child.DeleteFirst) {

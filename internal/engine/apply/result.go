@@ -20,7 +20,7 @@ type Result struct {
 	Absent    bool // of an action that is Sought: the child isn't there
 	Taken     bool // of Absent: something else has the name
 	Claimed   bool // an object that existed was given the operator's labels and the owner reference
-	Arrived   bool // of a creation: the child is there, though no watch has told of it yet
+	ShownNext bool // of a creation: the child was there, and the next pass shows it to the handler for the first time
 	Accepted  bool // Live is what the API server makes of the desired state
 	Await     bool // somebody else was faster, and the newer state will arrive by watch
 	Confirmed bool // of Accepted: an update with all the desired values leads to Live

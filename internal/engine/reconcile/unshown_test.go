@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/resource/k8s"
 )
@@ -57,4 +58,29 @@ func TestUnshown_NothingIsDeleted(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestUnshown_NeverShown: a webhook takes the label off whatever the operator writes, so that no pass ever shows the child. What
+// isn't desired is deleted all the same.
+func TestUnshown_NeverShown(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, cfg := rig.Server(), rig.Config()
+		rig.CreateParent(t, server, "p", "1")
+		converge(t, server, cfg, wanting(rig.Copied("first", "1"), rig.Copied("second", "1")))
+		unlabel := func(o map[string]any) { delete(metaOf(o), "labels") }
+		spoil(t, server, k8s.ConfigMap, "first", unlabel)
+		server.SetHooks(fakeapi.Hooks{Admit: func(r fakeapi.Request, o map[string]any) error {
+			if r.Type == k8s.ConfigMap && r.Key.Name == "first" {
+				unlabel(o)
+			}
+			return nil
+		}})
+		changes, err := rig.Plan(server, cfg, wanting(rig.Copied("first", "1")))
+		require.NoError(t, err)
+		require.Contains(t, textOf(changes), "delete ConfigMap second")
+		r := rig.Start(t, server, cfg, wanting(rig.Copied("first", "1")))
+		rig.Elapse(time.Minute)
+		r.Stop()
+		require.Nil(t, server.Get(k8s.ConfigMap, rig.Key("second")))
+	})
 }
