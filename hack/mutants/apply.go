@@ -73,6 +73,8 @@ func inApply() []mutant {
 			"	return refused && !taken\n", "	return refused || taken\n"),
 		unit("no delete after a stop", "apply", "apply/order.go",
 			"	if len(deletes) == 0 || ctx.Err() != nil {", "	if len(deletes) == 0 {"),
+		unit("a child that no pass will show holds back no delete", "reconcile", "apply/adopt.go",
+			"a.Verb == plan.VerbCreate && x.Watched(taken)", "a.Verb == plan.VerbCreate"),
 		unit("a child that the handler wasn't shown holds back the deletes", "reconcile", "apply/order.go",
 			"		if a.result.ShownNext {", "		if false {"),
 		unit("a failed write holds back the deletes of its namespace", "apply", "apply/order.go",
