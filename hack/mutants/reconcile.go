@@ -181,7 +181,7 @@ func inPlans() []mutant {
 		unit("a plan tries the finalizers", "reconcile", "reconcile/finalize.go",
 			"		return p.tryFinalizers(ctx, p.WantedFinalizers)\n", "		p.foreseeFinalizers(p.WantedFinalizers)\n		return nil\n"),
 		unit("a plan tells the conditions of a failed handler", "reconcile", "reconcile/ready.go",
-			"p.Config.DryRun && !HandlerFailed(err) && !isInvalid(err) {", "p.Config.DryRun {"),
+			"p.Config.DryRun && !HandlerFailed(err) {", "p.Config.DryRun {"),
 		unit("a pass that can't call Finalize yet tells nothing anew", "reconcile", "reconcile/ready.go",
 			"p.tooEarly && plan.IsInTheWay(status", "false && plan.IsInTheWay(status"),
 		unit("what the next pass writes at once isn't told", "reconcile", "reconcile/pass.go",

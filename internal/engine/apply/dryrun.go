@@ -96,10 +96,8 @@ func (x *Executor) rehearseCreate(ctx context.Context, a *plan.Action) (Result, 
 	case apierrors.IsAlreadyExists(err):
 		return x.claim(ctx, a, err)
 	case apierrors.IsNotFound(err) && expected, untold:
-	case apierrors.IsConflict(err): // see create
-		return Result{Err: &apierror.RefusedError{Err: err}}, nil
 	case err != nil:
-		return Result{Err: err}, nil
+		return Result{Err: ofCreation(err)}, nil
 	}
 	if a.Kind.IsNamespace() {
 		x.expected.Store(a.Ref.Key.Name, true)

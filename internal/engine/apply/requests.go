@@ -76,10 +76,15 @@ func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	if apierrors.IsAlreadyExists(err) {
 		return x.claim(ctx, a, err)
 	}
-	if apierrors.IsConflict(err) { // there is no newer state to wait for
-		err = &apierror.RefusedError{Err: err}
+	return x.written(a, live, ofCreation(err)), nil
+}
+
+// ofCreation returns the error of a creation. A conflict is a refusal there, since there is no newer state to wait for.
+func ofCreation(err error) error {
+	if apierrors.IsConflict(err) {
+		return &apierror.RefusedError{Err: err}
 	}
-	return x.written(a, live, err), nil
+	return err
 }
 
 // update replaces a child under its resourceVersion.

@@ -166,7 +166,7 @@ func (p *pass) standAfter(err error) *plan.Standing {
 // after a restart, leaves what an earlier one has told. A dry run foresees what a failure of the
 // handler would tell: what else fails there may not fail without it.
 func (p *pass) tellStanding(ctx context.Context, out schedule.Outcome, err error) (schedule.Outcome, error) {
-	if !p.Config.ReadyCondition || p.stood || p.finalizeOnly || ctx.Err() != nil || p.Config.DryRun && !HandlerFailed(err) && !isInvalid(err) {
+	if !p.Config.ReadyCondition || p.stood || p.finalizeOnly || ctx.Err() != nil || p.Config.DryRun && !HandlerFailed(err) {
 		return out, err
 	}
 	state := childrenState{failed: err != nil, prompted: true}

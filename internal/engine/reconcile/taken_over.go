@@ -15,11 +15,12 @@ import (
 // handler that draws a password keeps the one that is there. And a rollout updates only some of
 // them at a time. So a plan calls the handler once more with these objects. The zero value has none.
 type takenOver struct {
-	objects []*resource.Resource // as children
-	changes []plan.Change        // what would make each of them one
-	at      []int                // where each was among the changes of its plan
-	more    bool                 // the last plan has found new ones
-	deletes []plan.Change        // what a plan before the last would delete: a pass does so beside taking them over
+	objects []*resource.Resource    // as children
+	refs    map[object.Ref]struct{} // of the objects
+	changes []plan.Change           // what would make each of them one
+	at      []int                   // where each was among the changes of its plan
+	more    bool                    // the last plan has found new ones
+	deletes []plan.Change           // what a plan before the last would delete: a pass does so beside taking them over
 }
 
 // show adds the objects to the children of a snapshot, in the place of what they were.
@@ -38,7 +39,11 @@ func (t *takenOver) show(req *handler.SyncRequest) {
 
 // has says whether an object is one of these.
 func (t *takenOver) has(ref object.Ref) bool {
-	return t != nil && slices.ContainsFunc(t.objects, func(o *resource.Resource) bool { return object.RefOf(o) == ref })
+	if t == nil {
+		return false
+	}
+	_, ok := t.refs[ref]
+	return ok
 }
 
 // find notes the objects that a pass has found.
@@ -46,21 +51,21 @@ func (t *takenOver) find(p *pass) {
 	t.more = false
 	for i := range p.results {
 		r := &p.results[i]
-		if r.Found == nil {
+		if r.Found == nil || t.has(r.Action.Ref) {
 			continue
 		}
 		change := p.changeOfChild(&apply.Result{Action: r.Action, Would: plan.VerbUpdate, Fields: r.Found.Fields, Untold: r.Found.Untold})
-		if indexOfChange(t.changes, change) >= 0 {
-			continue
+		if t.refs == nil {
+			t.refs = map[object.Ref]struct{}{}
 		}
-		t.more = true
+		t.more, t.refs[r.Action.Ref] = true, struct{}{}
 		t.objects, t.changes, t.at = append(t.objects, r.Found.Live), append(t.changes, change), append(t.at, indexOfChange(p.foreseen, change))
 	}
 	if !t.more {
 		return
 	}
 	for _, c := range p.foreseen {
-		if c.Verb == string(plan.VerbDelete) && c.Waits == "" && indexOfChange(t.changes, c) < 0 && indexOfChange(t.deletes, c) < 0 {
+		if c.Verb == string(plan.VerbDelete) && c.Waits == "" && !t.has(object.Ref{Type: c.Type, Key: c.Object}) && indexOfChange(t.deletes, c) < 0 {
 			t.deletes = append(t.deletes, c)
 		}
 	}
