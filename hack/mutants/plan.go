@@ -90,6 +90,6 @@ func inPlan() []mutant {
 		unit("a new history is learned anew", "plan", "plan/memory.go",
 			"	for _, c := range p.children.list {\n		c.unlearn()\n	}\n", ""),
 		unit("a status isn't deferred twice in a row", "plan", "plan/memory.go",
-			"	p.statusDeferred = may && !p.statusDeferred\n", "	p.statusDeferred = may\n"),
+			"	p.statusDeferred = may && (!p.statusDeferred || unverified < p.deferredFor)\n", "	p.statusDeferred = may\n"),
 	}
 }

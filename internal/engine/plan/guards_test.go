@@ -137,11 +137,18 @@ func TestExceptions_Stale(t *testing.T) {
 // TestDeferStatus: a status that is left to the next pass is written by that.
 func TestDeferStatus(t *testing.T) {
 	p := &ParentMemory{}
-	require.True(t, p.DeferStatus(true))
-	require.False(t, p.DeferStatus(true), "not twice in a row")
-	require.True(t, p.DeferStatus(true))
-	require.False(t, p.DeferStatus(false))
-	require.True(t, p.DeferStatus(true))
+	require.True(t, p.DeferStatus(true, 0))
+	require.False(t, p.DeferStatus(true, 0), "not twice in a row")
+	require.True(t, p.DeferStatus(true, 0))
+	require.False(t, p.DeferStatus(false, 0))
+	require.True(t, p.DeferStatus(true, 0))
+	require.False(t, p.DeferStatus(true, 2))
+	require.True(t, p.DeferStatus(true, 2))
+	require.True(t, p.DeferStatus(true, 1), "one more was verified")
+	require.True(t, p.DeferStatus(true, 0), "and the last one")
+	require.False(t, p.DeferStatus(true, 0))
+	require.True(t, p.DeferStatus(true, 2))
+	require.False(t, p.DeferStatus(true, 2), "none was verified")
 }
 
 // TestReadMark_Nameless: a mark that names no operator is this one's only by the label.

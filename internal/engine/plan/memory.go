@@ -107,9 +107,10 @@ type ParentMemory struct {
 	// conditions are the times that conditions of the status were given and that the live
 	// status doesn't have; nil: there are none.
 	conditions map[conditionKey]conditionTime
-	// statusDeferred: the last pass changed children, and left the status to the
-	// next pass.
+	// statusDeferred: the last pass left the status to the next pass. deferredFor is how
+	// many children it left unverified.
 	statusDeferred bool
+	deferredFor    int
 	steps          stepMemory
 	// followUps is how many more passes count as prompted: see the constant. Below
 	// zero, none does.
@@ -306,10 +307,13 @@ func (p *ParentMemory) IsUndecided(child object.Ref) bool {
 // Children returns of how many children something is remembered.
 func (p *ParentMemory) Children() int { return len(p.children.list) }
 
-// DeferStatus says whether a pass leaves the status to the next pass. It does if
-// it may, but not twice in a row. DeferStatus remembers the answer.
-func (p *ParentMemory) DeferStatus(may bool) bool {
-	p.statusDeferred = may && !p.statusDeferred
+// DeferStatus says whether a pass leaves the status to the next pass. It does if it may, but not
+// twice in a row, unless it has only found out about children, and has left fewer unverified than
+// the pass before. DeferStatus remembers the answer. unverified is 0 for a pass that has
+// written children.
+func (p *ParentMemory) DeferStatus(may bool, unverified int) bool {
+	p.statusDeferred = may && (!p.statusDeferred || unverified < p.deferredFor)
+	p.deferredFor = unverified
 	return p.statusDeferred
 }
 

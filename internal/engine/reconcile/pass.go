@@ -236,7 +236,11 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	p.tellWaits(texts)
 	changed, prompted := out.Again || p.failuresOver, p.prompt != plan.ByOwnWrites
 	standing, expires := p.stand(outlook{planned: &planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: changed, err: err})
-	statusOut, statusErr := p.settleStatus(ctx, status, childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), prompted: prompted, standing: standing})
+	state := childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), prompted: prompted, standing: standing}
+	if len(p.did) == 0 {
+		state.unverified = len(planned.Queued)
+	}
+	statusOut, statusErr := p.settleStatus(ctx, status, state)
 	p.memory.Stepped(p.stepped)
 	out = out.Merge(statusOut)
 	out.Resync = schedule.Soonest(out.Resync, expires)

@@ -72,7 +72,7 @@ func TestPlan_StatusOfAFailedPass(t *testing.T) {
 				server, cfg := rig.Server(), rig.Config()
 				cfg.ReadyCondition = true
 				rig.CreateParent(t, server, "p", "1")
-				changes, err := rig.Plan(server, cfg, h)
+				changes, err := changesOf(t, server, cfg, h, rig.PlanOptions{})
 				require.Error(t, err)
 				r := rig.Start(t, server, cfg, h)
 				require.Equal(t, []string{"update status Parent ns/p"}, server.Writes())
@@ -92,7 +92,7 @@ func TestPlan_RetainRefused(t *testing.T) {
 		converge(t, server, cfg, handler.SyncFunc(rig.Copier))
 		server.SetHooks(denying("patch", "p"))
 		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("p")))
-		changes, err := rig.Plan(server, cfg, handler.SyncFunc(rig.Copier))
+		changes, err := changesOf(t, server, cfg, handler.SyncFunc(rig.Copier), rig.PlanOptions{})
 		r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
 		errs := r.Errors("p")
 		r.Stop()
@@ -132,7 +132,7 @@ func TestPlan_RollOfMendedChildren(t *testing.T) {
 				for _, name := range []string{"a", "b", "c"} {
 					spoil(t, server, widget, name, tc.spoil)
 				}
-				changes, err := rig.Plan(server, cfg, build("2"))
+				changes, err := changesOf(t, server, cfg, build("2"), rig.PlanOptions{})
 				require.NoError(t, err)
 				at := 0
 				for _, c := range changes {
@@ -157,7 +157,7 @@ func TestPlan_FieldsOfATakeOver(t *testing.T) {
 		object := rig.Copied("a", "theirs")
 		metaOf(object)["namespace"], metaOf(object)["labels"] = "ns", map[string]any{"color": "blue"}
 		create(t, server, object)
-		changes, err := rig.Plan(server, cfg, wanting(rig.Copied("a", "ours")))
+		changes, err := changesOf(t, server, cfg, wanting(rig.Copied("a", "ours")), rig.PlanOptions{})
 		require.NoError(t, err)
 		require.Equal(t, `update ConfigMap a data.value metadata.labels["roperator.com/operator"] metadata.labels["roperator.com/parent-uid"] metadata.ownerReferences`, textOf(changes))
 	})
@@ -180,7 +180,7 @@ func TestPlan_DeleteIsHeldBack(t *testing.T) {
 		metaOf(foreign)["labels"] = map[string]any{"roperator.com/operator": "other"}
 		create(t, server, foreign)
 		h := wanting(rig.Copied("foreign", "1"))
-		changes, err := rig.Plan(server, cfg, h)
+		changes, err := changesOf(t, server, cfg, h, rig.PlanOptions{})
 		require.Error(t, err)
 		converge(t, server, cfg, h)
 		require.NotNil(t, server.Get(k8s.ConfigMap, rig.Key("unwanted")), "it is held back by what is refused")
@@ -199,7 +199,7 @@ func TestPlan_RetainedUnseen(t *testing.T) {
 		converge(t, server, cfg, h)
 		spoil(t, server, k8s.Secret, "kept", func(o map[string]any) { delete(metaOf(o), "labels") })
 		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("p")))
-		changes, err := rig.Plan(server, cfg, h)
+		changes, err := changesOf(t, server, cfg, h, rig.PlanOptions{})
 		require.NoError(t, err)
 		converge(t, server, cfg, h)
 		require.Contains(t, textOf(changes), "update Secret kept (waits for the end of ConfigMap ns/a)", "it loses its owner reference then")
@@ -238,7 +238,7 @@ func TestPlan_RecreatedForAnImmutableField(t *testing.T) {
 				}
 				rig.CreateParent(t, server, "p", "1")
 				converge(t, server, cfg, wanting(deployment("x")))
-				changes, err := rig.Plan(server, cfg, wanting(deployment("y")))
+				changes, err := changesOf(t, server, cfg, wanting(deployment("y")), rig.PlanOptions{})
 				require.NoError(t, err)
 				require.Equal(t, `recreate Deployment a spec.selector.matchLabels.app spec.template.metadata.labels.app`, textOf(changes))
 			})
@@ -260,7 +260,7 @@ func TestPlan_FinalizerRefused(t *testing.T) {
 		h := handler.Funcs{SyncFunc: rig.Copier, FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 			return &handler.FinalizeResponse{Finalized: true}, nil
 		}}
-		changes, err := rig.Plan(server, cfg, h)
+		changes, err := changesOf(t, server, cfg, h, rig.PlanOptions{})
 		r := rig.Start(t, server, cfg, h)
 		errs := r.Errors("p")
 		r.Stop()
@@ -294,7 +294,7 @@ func TestPlan_DeletesBesideATakeOver(t *testing.T) {
 				converge(t, server, cfg, wanting(rig.Copied("a", "1"), rig.Copied("old", "1")))
 				spoil(t, server, k8s.ConfigMap, "a", tc.spoil)
 				server.SetHooks(denying("update", "a"))
-				changes, err := rig.Plan(server, cfg, wanting(rig.Copied("a", "2")))
+				changes, err := changesOf(t, server, cfg, wanting(rig.Copied("a", "2")), rig.PlanOptions{})
 				require.Error(t, err)
 				converge(t, server, cfg, wanting(rig.Copied("a", "2")))
 				require.Equal(t, tc.deletes, server.Get(k8s.ConfigMap, rig.Key("old")) == nil, tc.reason)

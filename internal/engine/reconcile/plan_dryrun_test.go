@@ -13,6 +13,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -26,14 +27,21 @@ func planOf(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler
 	return planWith(t, server, cfg, h, rig.PlanOptions{})
 }
 
-// planWith is planOf with options.
-func planWith(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts rig.PlanOptions) ([]string, error) {
+// changesOf is planOf for the changes themselves.
+func changesOf(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts rig.PlanOptions) ([]plan.Change, error) {
 	t.Helper()
 	before := len(server.Writes())
 	events := len(server.List(k8s.Event))
 	changes, err := rig.PlanWith(server, cfg, h, opts)
 	require.Len(t, server.Writes(), before, "a plan writes nothing")
 	require.Len(t, server.List(k8s.Event), events, "nor an Event")
+	return changes, err
+}
+
+// planWith is planOf with options.
+func planWith(t *testing.T, server *fakeapi.Server, cfg config.Operator, h handler.Handler, opts rig.PlanOptions) ([]string, error) {
+	t.Helper()
+	changes, err := changesOf(t, server, cfg, h, opts)
 	var lines []string
 	for _, c := range changes {
 		require.Equal(t, "ns", c.Parent.Namespace)

@@ -38,7 +38,7 @@ func TestPlan_ErrorsNameTheirParentOnce(t *testing.T) {
 					h := handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 						return &handler.SyncResponse{Status: map[string]any{"phase": "Fine"}}, tc.fails
 					})
-					_, err := rig.PlanWith(server, rig.Config(), h, rig.PlanOptions{Edited: edited})
+					_, err := changesOf(t, server, rig.Config(), h, rig.PlanOptions{Edited: edited})
 					require.EqualError(t, err, source+tc.says)
 				})
 			})

@@ -29,12 +29,12 @@ func TestRestart_RolloutOfSecrets(t *testing.T) {
 		}})
 		rig.CreateParent(t, server, "p", "1")
 		var children []any
-		for _, name := range []string{"a", "b"} {
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			children = append(children, map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": name}, "data": map[string]any{"value": "given"}})
 		}
 		converge(t, server, cfg, wanting(children...))
 		before := server.Version()
-		changes, err := rig.Plan(server, cfg, wanting(children...))
+		changes, err := changesOf(t, server, cfg, wanting(children...), rig.PlanOptions{})
 		require.NoError(t, err)
 		converge(t, server, cfg, wanting(children...))
 		require.Equal(t, before, server.Version(), "a restart is silent: %v", server.Writes())

@@ -45,14 +45,14 @@ func TestUnshown_NothingIsDeleted(t *testing.T) {
 					r.Stop()
 				} else {
 					unlabel()
-					changes, err := rig.Plan(server, cfg, h)
+					changes, err := changesOf(t, server, cfg, h, rig.PlanOptions{})
 					require.NoError(t, err)
 					require.Equal(t, "update ConfigMap first metadata.labels", textOf(changes))
 					converge(t, server, cfg, h)
 				}
 				require.Equal(t, uid, server.Get(k8s.ConfigMap, rig.Key("second")).UID(), "running: %t, Adopt: %t: %v", running, adopt, server.Writes())
 				require.NotEmpty(t, server.Get(k8s.ConfigMap, rig.Key("first")).Labels())
-				changes, err := rig.Plan(server, cfg, h)
+				changes, err := changesOf(t, server, cfg, h, rig.PlanOptions{})
 				require.NoError(t, err)
 				require.Empty(t, changes)
 			})
@@ -75,7 +75,7 @@ func TestUnshown_NeverShown(t *testing.T) {
 			}
 			return nil
 		}})
-		changes, err := rig.Plan(server, cfg, wanting(rig.Copied("first", "1")))
+		changes, err := changesOf(t, server, cfg, wanting(rig.Copied("first", "1")), rig.PlanOptions{})
 		require.NoError(t, err)
 		require.Contains(t, textOf(changes), "delete ConfigMap second")
 		r := rig.Start(t, server, cfg, wanting(rig.Copied("first", "1")))
