@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -121,6 +123,46 @@ func TestDivided_UnwantedWithAnotherLabel(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A child lacks the label when the operator starts, and can't be given it. Then the children without it can't be listed
+// either. The log says so, once for each cause, and counts only children that were labelled.
+func TestDivided_LabelsThatCantBeLookedFor(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		f := newFleet(t, 4)
+		rig.CreateParent(t, f.server, "p", "c")
+		one := f.start("one", f.shards, handler.SyncFunc(naming))
+		f.elapse(20 * time.Second)
+		f.set("p", "fail") // else the child would be made one of the parent's again
+		f.stop(one)
+		f.relabel("c", map[string]any{bucketLabel: nil})
+		deny := func(lists bool) {
+			f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+				switch {
+				case r.Type != k8s.ConfigMap:
+				case r.Verb == "patch":
+					return apierrors.NewServiceUnavailable("not now")
+				case r.Verb == "list" && lists:
+					return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "", errors.New("no lists today"))
+				}
+				return nil
+			}})
+		}
+		deny(false)
+		two := f.start("two", f.shards, handler.SyncFunc(naming))
+		f.elapse(time.Second / 2)
+		deny(true)
+		f.elapse(10 * time.Minute)
+		said := two.logs.String()
+		require.Equal(t, 1, strings.Count(said, "can't look for children without the label"), said)
+		require.Contains(t, said, "no lists today")
+		require.NotContains(t, said, "labelled children")
+		f.server.SetHooks(fakeapi.Hooks{})
+		f.elapse(20 * time.Minute)
+		require.Equal(t, 1, strings.Count(two.logs.String(), "labelled children"))
+		_, has := f.server.Get(k8s.ConfigMap, rig.Key("c")).Label(bucketLabel)
+		require.True(t, has)
+	})
 }
 
 // A child that is retained stays when its parent goes, whatever somebody makes of its label.

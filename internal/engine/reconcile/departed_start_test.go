@@ -343,6 +343,31 @@ func TestDepartedBeforeTheStart_Plan(t *testing.T) {
 	})
 }
 
+// A list that expires between two pages begins anew. No parent is planned twice.
+func TestDepartedBeforeTheStart_PlanOfExpiredPages(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		var want []string
+		for i := range 9 {
+			parentWith(t, server, fmt.Sprint("p", i), "no", ours)
+			want = append(want, fmt.Sprintf("p%d: update Parent p%[1]d", i))
+		}
+		server.LimitPages(3)
+		expired := false
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == sample.ParentType() && r.Query.Get("continue") != "" && !expired {
+				expired = true
+				server.Compact()
+			}
+			return nil
+		}})
+		lines, err := planOf(t, server, selecting(), handler.SyncFunc(rig.Copier))
+		require.NoError(t, err)
+		require.True(t, expired)
+		require.Equal(t, want, verbsOnly(lines))
+	})
+}
+
 // A parent that was released since a backup has its finalizer back after the restore of
 // etcd, and no watch delivers it. If the new history has overtaken the old one by the
 // time that the operator reaches the API server again, no list shows that there is one.
