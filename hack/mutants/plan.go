@@ -3,6 +3,8 @@ package main
 // inPlan returns the mutants of what a pass decides to do.
 func inPlan() []mutant {
 	return []mutant{
+		unit("passes that only find out leave the status to the last of them", "plan", "plan/memory.go",
+			"(!p.statusDeferred || unverified < p.deferredFor)", "!p.statusDeferred"),
 		unit("a refused status is tried again once for each thing that happens", "plan", "plan/memory_setbacks.go",
 			"	case r.stirred || !now.Before(r.at):\n", "	case p.stirred || !now.Before(r.at):\n"),
 		unit("the test of the UID in the patch of finalizers", "plan", "plan/json_patch.go",
