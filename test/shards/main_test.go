@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/audit"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -82,9 +84,15 @@ func beOperator(name string) {
 		}
 	}
 	go answer(&calls) // ends with the process
+	rc, err := clientcmd.BuildConfigFromFlags("", os.Getenv(clientcmd.RecommendedConfigPathEnvVar))
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(2)
+	}
+	rc.Wrap(audit.Stamped)
 	runner.Program{
 		Operators: []runner.Spec{{Config: cfg, Handler: h}},
-		Options: runner.Options{LeaderElection: &runner.LeaderElection{
+		Options: runner.Options{RESTConfig: rc, LeaderElection: &runner.LeaderElection{
 			Namespace: os.Getenv(namespaceVariable), Identity: os.Getenv(identityVariable),
 			LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
 		}},

@@ -19,10 +19,11 @@ import (
 	"github.com/roperator/roperator/internal/testing/audit"
 )
 
-// An oracle judges what the audit log tells of replicas. All of its times are those of the API
+// An oracle judges what the audit log tells of replicas. Its times are those of the API
 // server: when it received a request, and when the request had ended. What a request changes
 // is changed in between. The log is written before the answer, so a process can't have acted
-// on the answer before that end.
+// on the answer before that end. When a request was sent its sender says, which is on the same machine.
+// It may be received seconds later: a machine, a process or a server may stand still.
 //
 // A replica that divides holds the shard of a parent at a moment if this is so for the Lease of the
 // shard, for the fleet's, which names the number of shards as its holder, and for that of
@@ -36,11 +37,13 @@ import (
 // The oracle finds what breaks one of these rules:
 //
 //   - unheld: A replica sends a write for a parent, or for a child, only while it holds the
-//     parent's shard, and the write has ended before the Lease goes over. A write that was refused
-//     has changed nothing: such writes are counted, and break no rule.
-//   - beside: Of all writes for the parents of one bucket, those of one replica have ended before the first
+//     parent's shard, and doesn't release that before the write has ended.
+//   - late: If a write has ended only after another replica has written the Lease, since it was under way for
+//     so long, then it was refused, or nobody else has written its object while it was under way.
+//   - beside: Of all writes for the parents of one bucket, but for late ones, those of one replica have ended before the first
 //     one of the next replica is received. A parent never changes its bucket, and a shard is a number of
-//     whole buckets, so this holds for each parent, too. The rule knows nothing of Leases.
+//     whole buckets, so this holds for each parent, too. The rule knows nothing of Leases. A write that was
+//     refused has changed nothing.
 //   - early: Nobody takes a Lease from another holder until LeaseDuration has passed since
 //     that one's last renewal was received.
 //   - given: A Lease names the replica that has written it, or the fleet that it is one of, or nobody.
@@ -50,7 +53,7 @@ type oracle struct {
 	operator      string
 	leaseDuration time.Duration
 	renewDeadline time.Duration
-	slack         time.Duration        // from a replica's look at its Lease until the API server receives the write
+	slack         time.Duration        // from a replica's look at its Lease until it notes when it sends a write
 	divides       map[string]int       // the replicas, and into how many shards each divides; 0: it doesn't
 	parents       map[string]types.UID // by name; no name is used twice
 }
@@ -68,6 +71,10 @@ type shardWrite struct {
 	bucket  int
 	code    int  // of the answer
 	refused bool // it has changed nothing
+}
+
+func (w shardWrite) String() string {
+	return fmt.Sprintf("bucket %d: %s by %s, code %d, sent at %s, %s to %s", w.bucket, w.What, w.As, w.code, clock(w.Sent), clock(w.Received), clock(w.Ended))
 }
 
 // A history is what the log tells.
@@ -163,7 +170,7 @@ func order(writes []leaseWrite) {
 	slices.SortStableFunc(writes, func(a, b leaseWrite) int { return cmp.Compare(a.version, b.version) })
 }
 
-// judge returns what breaks a rule, and how many refused writes were sent without the shard.
+// judge returns what breaks a rule, and how many writes were late.
 func (o *oracle) judge(h history) (violations []string, late int) {
 	for _, w := range h.unknown {
 		violations = append(violations, fmt.Sprintf("unknown: %s by %s", w.What, w.As))
@@ -173,14 +180,17 @@ func (o *oracle) judge(h history) (violations []string, late int) {
 	}
 	turns := make([][]audit.Write, shard.Buckets)
 	for _, w := range h.writes {
-		why := o.unheld(h, w)
+		unheld, isLate := o.unheld(h, w)
 		switch {
-		case why != "" && w.refused:
+		case unheld != "":
+			violations = append(violations, fmt.Sprint("unheld: ", w, ": ", unheld))
+		case isLate:
 			late++
-		case why != "":
-			violations = append(violations, fmt.Sprintf("unheld: bucket %d: %s by %s, %s to %s: %s", w.bucket, w.What, w.As, clock(w.Received), clock(w.Ended), why))
+			if other, ok := besideLate(h, w); ok {
+				violations = append(violations, fmt.Sprint("late: ", w, ": meanwhile ", other))
+			}
 		}
-		if !w.refused {
+		if !w.refused && !isLate {
 			turns[w.bucket] = append(turns[w.bucket], w.Write)
 		}
 	}
@@ -190,6 +200,18 @@ func (o *oracle) judge(h history) (violations []string, late int) {
 		}
 	}
 	return violations, late
+}
+
+// besideLate returns a write of another replica that has changed the same object while a late
+// write was under way, which wasn't refused all the same.
+func besideLate(h history, late shardWrite) (other shardWrite, ok bool) {
+	i := slices.IndexFunc(h.writes, func(w shardWrite) bool {
+		return !late.refused && !w.refused && w.As != late.As && w.Object() == late.Object() && w.Received.Before(late.Ended) && w.Ended.After(late.Sent)
+	})
+	if i < 0 {
+		return shardWrite{}, false
+	}
+	return h.writes[i], true
 }
 
 // judgeLease judges who has written a Lease one after the other.
@@ -213,50 +235,59 @@ func (o *oracle) judgeLease(name string, writes []leaseWrite) (violations []stri
 	return violations
 }
 
-// unheld returns why the sender of a write doesn't hold the shard while it is under way,
-// "" if it does.
-func (o *oracle) unheld(h history, w shardWrite) string {
-	if o.divides[w.As] == 0 {
-		return o.leaseUnheld(h, o.operator, w.As, w)
+// unheld returns why the sender of a write doesn't hold the shard when it sends the write, or
+// gives the shard up before the write has ended. If neither is so, it says whether the write is late.
+func (o *oracle) unheld(h history, w shardWrite) (why string, late bool) {
+	leases := map[string]string{o.operator: w.As} // by name: as whom the sender holds it
+	if o.divides[w.As] > 0 {
+		leases = map[string]string{shardLease(o.operator, o.shardOf(w)): w.As, o.operator: o.fleetHolder(w.As), o.memberLease(h, w.As): w.As}
 	}
-	member := ""
-	for name, writes := range h.leases {
-		if strings.HasPrefix(name, o.operator+"-member-") && writes[0].as == w.As {
-			member = name
+	for _, name := range slices.Sorted(maps.Keys(leases)) {
+		why, isLate := o.leaseUnheld(h, name, leases[name], w)
+		if why != "" {
+			return why, false
 		}
+		late = late || isLate
 	}
-	return cmp.Or(
-		o.leaseUnheld(h, shardLease(o.operator, o.shardOf(w)), w.As, w),
-		o.leaseUnheld(h, o.operator, o.fleetHolder(w.As), w),
-		o.leaseUnheld(h, member, w.As, w),
-	)
+	return "", late
 }
 
-// leaseUnheld returns why the sender of a write, as this holder, doesn't hold a Lease while
-// the write is under way, "" if it does.
-func (o *oracle) leaseUnheld(h history, name, holder string, w shardWrite) string {
+// memberLease returns the name of a replica's Lease as a member, "" if it never had one.
+func (o *oracle) memberLease(h history, replica string) string {
+	for name, writes := range h.leases {
+		if strings.HasPrefix(name, o.operator+"-member-") && writes[0].as == replica {
+			return name
+		}
+	}
+	return ""
+}
+
+// leaseUnheld says of one Lease what unheld says. The sender holds it as this holder.
+func (o *oracle) leaseUnheld(h history, name, holder string, w shardWrite) (why string, late bool) {
 	writes, last := h.leases[name], -1
 	for i, l := range writes {
-		if l.as == w.As && l.holder == holder && !l.ended.After(w.Received) {
+		if l.as == w.As && l.holder == holder && !l.ended.After(w.Sent) {
 			last = i
 		}
 	}
 	if last < 0 {
-		return fmt.Sprintf("it never had Lease %s before", name)
+		return fmt.Sprintf("it never had Lease %s before", name), false
 	}
-	if age := w.Received.Sub(writes[last].received); age > o.renewDeadline+o.slack {
-		return fmt.Sprintf("its last renewal of Lease %s was %v ago", name, age)
+	if age := w.Sent.Sub(writes[last].received); age > o.renewDeadline+o.slack {
+		return fmt.Sprintf("its last renewal of Lease %s was %v ago", name, age), false
 	}
 	for _, l := range writes[last+1:] {
-		if l.holder == holder {
-			continue // renewed by itself, or by another member of the fleet
+		switch {
+		case l.holder == holder: // renewed by itself, or by another member of the fleet
+		case !l.received.Before(w.Ended):
+			return "", false
+		case l.as == w.As || l.ended.Before(w.Sent):
+			return fmt.Sprintf("%s wrote Lease %s with the holder %q, %s to %s", l.as, name, l.holder, clock(l.received), clock(l.ended)), false
+		default:
+			return "", true
 		}
-		if l.received.Before(w.Ended) {
-			return fmt.Sprintf("%s wrote Lease %s with the holder %q, %s to %s", l.as, name, l.holder, clock(l.received), clock(l.ended))
-		}
-		return ""
 	}
-	return ""
+	return "", false
 }
 
 // clock returns a time as violations name it.

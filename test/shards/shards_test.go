@@ -392,7 +392,7 @@ func (s *stage) judge() {
 			refused[fmt.Sprint(w.code, " ", verb, " ", resource)]++
 		}
 	}
-	s.Logf("%d writes for parents: %v; refused: %v, of which %d were sent without the shard", len(h.writes), written, refused, late)
+	s.Logf("%d writes for parents: %v; refused: %v; %d ended only after another had taken the shard", len(h.writes), written, refused, late)
 	for _, e := range h.unclear {
 		next := "nobody wrote it later"
 		for _, w := range h.leases[e.ObjectRef.Name] {

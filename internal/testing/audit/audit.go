@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,11 +27,35 @@ func Flags(policy, file string) map[string]string {
 	}
 }
 
+// sent begins what a User-Agent says of the time at which its request was sent.
+const sent = " sent/"
+
+// Stamped returns a transport that says in the User-Agent of each request when it sends it, for
+// Write.Sent. It belongs into the rest.Config of an operator: there a write comes through it
+// right after the operator has looked whether it holds the lease.
+func Stamped(next http.RoundTripper) http.RoundTripper { return stamped{next} }
+
+type stamped struct{ http.RoundTripper }
+
+// RoundTrip sends a request.
+func (s stamped) RoundTrip(req *http.Request) (*http.Response, error) {
+	out := req.Clone(req.Context())
+	out.Header.Set("User-Agent", fmt.Sprint(req.UserAgent(), sent, time.Now().UnixNano()))
+	return s.RoundTripper.RoundTrip(out)
+}
+
 // A Write is a request that has changed an object other than a Lease or an Event.
 type Write struct {
-	As              string // whom its user impersonates
+	As              string    // whom its user impersonates
+	Sent            time.Time // by the clock of the sender, if it is Stamped; else as Received
 	Received, Ended time.Time
 	What            string // the verb and the object: "update configmaps/a"
+}
+
+// Object returns the object of a write: "configmaps/a".
+func (w Write) Object() string {
+	_, object, _ := strings.Cut(w.What, " ")
+	return object
 }
 
 // An Entry is a line of the log: a request that has ended.
@@ -39,6 +65,7 @@ type Entry struct {
 	ResponseStatus           struct{ Code int }
 	ImpersonatedUser         struct{ Username string }
 	ResponseObject           json.RawMessage // if the policy asks for it
+	UserAgent                string
 	RequestReceivedTimestamp time.Time
 	StageTimestamp           time.Time // its end
 }
@@ -51,9 +78,19 @@ func (e Entry) Reads() bool {
 // Write returns the request as a Write.
 func (e Entry) Write() Write {
 	return Write{
-		As: e.ImpersonatedUser.Username, Received: e.RequestReceivedTimestamp, Ended: e.StageTimestamp,
+		As: e.ImpersonatedUser.Username, Sent: e.sent(), Received: e.RequestReceivedTimestamp, Ended: e.StageTimestamp,
 		What: e.Verb + " " + e.ObjectRef.Resource + "/" + e.ObjectRef.Name,
 	}
+}
+
+// sent returns when the request was sent, or else when it was received.
+func (e Entry) sent() time.Time {
+	_, stamp, _ := strings.Cut(e.UserAgent, sent)
+	at, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return e.RequestReceivedTimestamp
+	}
+	return time.Unix(0, at)
 }
 
 // Entries returns what the log has from an offset on, as it is written there, and the offset
