@@ -55,7 +55,7 @@ type Members struct {
 		holder   string            // of the fleet's Lease, as last seen
 		looked   time.Time         // when the request began that last read it
 		failure  error             // of the last round of renewals; nil: it succeeded
-		failures map[string]string // the last error's text by request; empty: it succeeded
+		failures map[string]string // the last error's text by request, unless it succeeded
 		rights   rights            // to requests by verb and name, and to shards
 		errs     []error           // of work
 	}

@@ -268,9 +268,10 @@ func (m *Members) deleteStale(ctx context.Context) {
 		err := m.api().Delete(ctx, s.lease.Name, metav1.DeleteOptions{
 			Preconditions: &metav1.Preconditions{UID: &s.lease.UID, ResourceVersion: &s.lease.ResourceVersion},
 		})
-		if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // another member has deleted it, or it lives again
-			_ = m.note(ctx, "delete", s.lease.Name, err)
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another member has deleted it, or it lives again
+			err = nil
 		}
+		_ = m.note(ctx, "delete", s.lease.Name, err)
 	}
 }
 
@@ -283,8 +284,10 @@ func (m *Members) note(ctx context.Context, verb, name string, err error) error 
 	if err == nil {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.mu.failures[what] = ""
-		m.mu.rights.allow(what)
+		delete(m.mu.failures, what)
+		if verb != "delete" { // each stale Lease has a name of its own
+			m.mu.rights.allow(what)
+		}
 		return nil
 	}
 	subject := "Lease " + m.config.Namespace + "/" + name

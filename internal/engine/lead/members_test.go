@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -871,6 +872,34 @@ func TestMembers_DeathAndReplacement(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member keeps nothing of those that have died, however many there were.
+func TestMembers_KeepNothingOfTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		one := f.join("one", 1)
+		kept := func() int {
+			one.mu.Lock()
+			defer one.mu.Unlock()
+			return len(one.mu.failures) + len(one.mu.rights.given) + len(one.mu.rights.denied)
+		}
+		var first int
+		for i := range 10 {
+			dies := f.join(fmt.Sprint("dies", i), 1)
+			f.elapse(time.Minute, func() bool { return slices.Contains(f.leases(), dies.memberName) })
+			dies.wire.cut.Store(true)
+			dies.stop()
+			require.NoError(t, <-dies.ended)
+			f.quiet(time.Minute)
+			require.NotContains(t, f.leases(), dies.memberName)
+			if i == 0 {
+				first = kept()
+			}
+		}
+		require.Equal(t, first, kept())
+		f.end(one)
+	})
 }
 
 // A member that was frozen thinks for a while that another one lives which has died meanwhile, and leaves a
