@@ -36,7 +36,11 @@ func PrintPlan(w io.Writer, d *leave.Departure, how leave.How) {
 		}
 		fmt.Fprintf(w, "  %s %s\n", parentsFate(how), named(s.Parents, "parent"))
 		if held := len(slices.DeleteFunc(slices.Clone(s.Parents), func(r leave.Remnant) bool { return !r.Holds })); held > 0 {
-			fmt.Fprintf(w, "  %d of them have the operator's finalizer: %s\n", held, finalizersFate(d, how))
+			have := "have"
+			if held == 1 {
+				have = "has"
+			}
+			fmt.Fprintf(w, "  %d of them %s the operator's finalizer: %s\n", held, have, finalizersFate(d, how))
 		}
 		others, retained := split(s.Children, how)
 		if len(others) > 0 || len(retained) == 0 {

@@ -55,21 +55,21 @@ func TestPrintPlan(t *testing.T) {
 	}{
 		"Everything": {"who finalizes, and what goes", departure(lead.Claimed, "one"), leave.How{}, `op:
   deletes 3 parents: ns/a, ns/b, ns/c
-  1 of them have the operator's finalizer: the operator in the cluster finalizes them, one
+  1 of them has the operator's finalizer: the operator in the cluster finalizes them, one
   with them go 3 children
     2 ConfigMaps: ns/a, ns/b
     1 Secret: ns/s
 `},
 		"Kept": {"what stays", departure(lead.Free, ""), leave.How{KeepParents: true, KeepChildren: true}, `op:
   keeps and releases 3 parents: ns/a, ns/b, ns/c
-  1 of them have the operator's finalizer: it is taken off, and Finalize isn't called
+  1 of them has the operator's finalizer: it is taken off, and Finalize isn't called
   keeps, as nobody's, 3 children
     2 ConfigMaps: ns/a, ns/b
     1 Secret: ns/s
 `},
 		"Retained": {"what outlives its parent", retaining(2), leave.How{}, `op:
   deletes 3 parents: ns/a, ns/b, ns/c
-  1 of them have the operator's finalizer: the operator in the cluster finalizes them, one
+  1 of them has the operator's finalizer: the operator in the cluster finalizes them, one
   with them go 2 children
     2 ConfigMaps: ns/a, ns/b
   keeps, as nobody's, for their types have Retain, 1 child
@@ -77,14 +77,14 @@ func TestPrintPlan(t *testing.T) {
 `},
 		"All retained": {"none goes", retaining(0), leave.How{}, `op:
   deletes 3 parents: ns/a, ns/b, ns/c
-  1 of them have the operator's finalizer: the operator in the cluster finalizes them, one
+  1 of them has the operator's finalizer: the operator in the cluster finalizes them, one
   keeps, as nobody's, for their types have Retain, 3 children
     2 ConfigMaps: ns/a, ns/b
     1 Secret: ns/s
 `},
 		"Retained with parents": {"they stay their parents'", retaining(2), leave.How{KeepParents: true}, `op:
   keeps and releases 3 parents: ns/a, ns/b, ns/c
-  1 of them have the operator's finalizer: it is taken off, and Finalize isn't called
+  1 of them has the operator's finalizer: it is taken off, and Finalize isn't called
   keeps, with their parents, 3 children
     2 ConfigMaps: ns/a, ns/b
     1 Secret: ns/s

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -194,6 +195,25 @@ func TestPlanForApplies(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A number that an edit leaves as it is has all its digits, though the edit isn't tried.
+func TestPlanForUntried_Numbers(t *testing.T) {
+	const wide = int64(1)<<53 + 1 // no float64 is equal to it
+	numbered := func(o map[string]any) { o["spec"].(map[string]any)["number"] = wide }
+	copies := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+		number, _ := req.Parent.Field("spec", "number")
+		return &handler.SyncResponse{Children: []any{rig.Copied(req.Parent.Name(), fmt.Sprint(number))}}, nil
+	})
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		rig.CreateParent(t, server, "p", "1")
+		_, err := server.Change(sample.ParentType(), rig.Key("p"), numbered)
+		require.NoError(t, err)
+		lines, err := planWith(t, server, rig.Config(), copies, rig.PlanOptions{ReadOnly: true, Edited: []plan.Edited{editedParent("p", "2", numbered)}})
+		require.NoError(t, err)
+		require.Contains(t, strings.Join(lines, "\n"), `"value":"9007199254740993"`)
+	})
 }
 
 func TestPlanForRefuses(t *testing.T) {

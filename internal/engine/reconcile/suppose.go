@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -174,7 +175,7 @@ func (c edit) onto(live *resource.Resource) (*resource.Resource, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(raw, &after); err != nil {
+		if err := kjson.Unmarshal(raw, &after); err != nil {
 			return nil, err
 		}
 	}

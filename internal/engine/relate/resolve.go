@@ -186,7 +186,7 @@ func shown(text string) string {
 	if len(text) <= most {
 		return text
 	}
-	return text[:most] + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // namesAt returns the names that the parent has at a path. What isn't there is no name, nor

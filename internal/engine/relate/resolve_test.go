@@ -68,6 +68,7 @@ func TestQueries_ByFields(t *testing.T) {
 		"Object":    {"nor is an object", "spec.secret", map[string]any{"secret": map[string]any{"name": "a"}}, nil, "related: spec.secret: neither a name nor a list of names"},
 		"Path":      {"it would lead elsewhere", "spec.secret", map[string]any{"secret": "../a"}, nil, `related: spec.secret: "../a" isn't the name of a Secret`},
 		"Long":      {"no object has such a name", "spec.secret", map[string]any{"secret": strings.Repeat("x", 300)}, nil, "…\" isn't the name of a Secret: it is longer than 253 characters"},
+		"Wide":      {"it is cut between its characters", "spec.secret", map[string]any{"secret": "x" + strings.Repeat("é", 200)}, nil, "related: spec.secret: \"x" + strings.Repeat("é", 39) + "…\" isn't the name of a Secret: it is longer than 253 characters"},
 		"Null byte": {"nothing is called so", "spec.secret", map[string]any{"secret": "a\x00"}, nil, `related: spec.secret: "a\x00" isn't the name of a Secret: it has a control character`},
 		"Newline":   {"nor so", "spec.secret", map[string]any{"secret": "a\nb"}, nil, `related: spec.secret: "a\nb" isn't the name of a Secret: it has a control character`},
 		"NotInside": {"a path through a text", "spec.secret.name", map[string]any{"secret": "a"}, nil, ""},
