@@ -153,6 +153,7 @@ func TestValidate(t *testing.T) {
 		"Key, no folder":  {"nobody would read it", Security{KeyName: "key.pem"}, "CertDir, which is empty"},
 		"Path as name":    {"it is joined to the folder", Security{CertDir: "/certs", KeyName: "/keys/key.pem"}, `KeyName: "/keys/key.pem" isn't the name`},
 		"Up":              {"it leaves the folder", Security{CertDir: "/certs", CertName: "../cert.pem"}, `CertName: "../cert.pem" isn't the name`},
+		"Both up":         {"the first is named", Security{CertDir: "/certs", CertName: "../cert.pem", KeyName: "../key.pem"}, `CertName: "../cert.pem" isn't the name`},
 		"No audience":     {"no token is for it", Security{Audiences: []string{"a", ""}}, "Audiences: one of them is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,9 +27,9 @@ func (s *Security) Validate() error {
 	if s.CertDir == "" && (s.CertName != "" || s.KeyName != "") {
 		return errors.New("CertName and KeyName are names of files in CertDir, which is empty")
 	}
-	for field, name := range map[string]string{"CertName": s.CertName, "KeyName": s.KeyName} {
-		if name != "" && !filepath.IsLocal(name) {
-			return fmt.Errorf("%s: %q isn't the name of a file in CertDir", field, name)
+	for _, file := range []struct{ field, name string }{{"CertName", s.CertName}, {"KeyName", s.KeyName}} {
+		if file.name != "" && !filepath.IsLocal(file.name) {
+			return fmt.Errorf("%s: %q isn't the name of a file in CertDir", file.field, file.name)
 		}
 	}
 	if slices.Contains(s.Audiences, "") {
