@@ -62,8 +62,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 	ctx, cancel := timeout(limit)
 	defer cancel()
 	begin, start := k.activity(engine), time.Now()
-	last := begin
-	missing := ""
+	last, missing := begin, ""
 	var quiet quietness
 	err = wait.PollUntilContextCancel(ctx, pollInterval/2, true, func(ctx context.Context) (bool, error) {
 		if ended := k.op.ended(); ended != nil {
@@ -91,9 +90,7 @@ func (k *Kit) Settle(limit time.Duration) error {
 		}
 		return quiet.lasts(time.Now()), nil
 	})
-	loops := engine.Loops()
-	found := loops[min(k.op.loopsTold, len(loops)):]
-	k.op.loopsTold = len(loops)
+	found := k.untoldLoops(engine)
 	switch {
 	case len(found) > 0:
 		return k.conflictLoop(engine, found[len(found)-1], begin, time.Since(start))
@@ -106,6 +103,14 @@ func (k *Kit) Settle(limit time.Duration) error {
 		return errors.Join(fmt.Errorf("settle: after %v the operator hasn't observed %s", limit, missing), k.op.manager.Ready())
 	}
 	return k.hotLoop(engine, begin, limit)
+}
+
+// untoldLoops returns the conflict loops that no Settle has told of yet.
+func (k *Kit) untoldLoops(engine *reconcile.Engine) []reconcile.Loop {
+	loops := engine.Loops()
+	found := loops[min(k.op.loopsTold, len(loops)):]
+	k.op.loopsTold = len(loops)
+	return found
 }
 
 // Passes returns how many passes the operator has made over all its parents

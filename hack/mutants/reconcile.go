@@ -185,7 +185,7 @@ func inPlans() []mutant {
 		unit("a pass that can't call Finalize yet tells nothing anew", "reconcile", "reconcile/ready.go",
 			"p.tooEarly && plan.IsInTheWay(status", "false && plan.IsInTheWay(status"),
 		unit("what the next pass writes at once isn't told", "reconcile", "reconcile/pass.go",
-			"waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), ", "waits: len(waits) > 0, "),
+			"waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), ", "waits: len(o.waits) > 0, "),
 		unit("what several parents would adopt is unsure", "reconcile", "plan/change.go",
 			"		if c.Verb == string(VerbDelete) {\n", "		if c.Verb != string(VerbCreate) {\n"),
 	}

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"log/slog"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -117,6 +118,20 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	case err != nil:
 		return nil, err
 	}
+	e, err := o.newEngine(l, httpClient, c, counted, finder, types)
+	if err != nil {
+		return nil, err
+	}
+	e.ReadSchemas(ctx)
+	if err := o.register(counted, e, l.Leading); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+// newEngine makes the engine of an operator whose types are known.
+func (o *operator) newEngine(l *client.Link, httpClient *http.Client, c *client.Client, counted *observe.Metrics, finder *catalog.Finder, types *catalog.Catalog) (*reconcile.Engine, error) {
 	schemas, err := catalog.NewSchemas(l.Config, httpClient)
 	if err != nil {
 		return nil, err
@@ -138,13 +153,17 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	if kept == nil && o.opts.keepsJournal() {
 		kept = journal.New()
 	}
-	e := reconcile.New(reconcile.Config{
+	return reconcile.New(reconcile.Config{
 		Journal:  kept,
 		Settings: catalog.NewSettings(o.cfg, o.handler, types).OfShard(o.shard), Slots: o.slots, Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
 		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly, Lineages: o.lineages,
-	})
-	e.ReadSchemas(ctx)
+	}), nil
+}
+
+// register registers the metrics of an engine.
+func (o *operator) register(counted *observe.Metrics, e *reconcile.Engine, leading func() bool) error {
+	types := e.Types
 	watched := make([]resource.Type, 0, len(types.All()))
 	for _, k := range slices.Concat(types.All(), types.Related) {
 		if !slices.Contains(watched, k.Type) {
@@ -152,16 +171,15 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 		}
 	}
 	unregister, err := counted.Register(o.opts.Metrics, o.cfg.Name, o.shardName(), watched, func() observe.Gauges {
-		values := e.Gauges(l.Leading())
+		values := e.Gauges(leading())
 		if o.opts.LogLinesDropped != nil {
 			values.LogLinesDropped = o.opts.LogLinesDropped()
 		}
 		return values
 	})
 	if err != nil {
-		e.Close()
-		return nil, err
+		return err
 	}
 	o.registered(unregister)
-	return e, nil
+	return nil
 }

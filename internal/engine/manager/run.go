@@ -30,12 +30,7 @@ func (m *Manager) run(
 	defer stop(nil)
 	var wg sync.WaitGroup
 	for i, e := range engines {
-		if doubt := operators[i].doubtStatus(); doubt != "" {
-			operators[i].log.WarnContext(ctx, "the status of parents will lack something", "type", operators[i].cfg.Parent.String(), "reason", doubt)
-		} else {
-			e.WarnNoStatus()
-		}
-		e.WarnUnowned()
+		operators[i].warn(ctx, e)
 		if standby {
 			e.Standby()
 		}
@@ -73,6 +68,16 @@ func (m *Manager) run(
 		o.log.Info("stopped")
 	}
 	return nil
+}
+
+// warn logs what its parents' status and its children's owners will lack.
+func (o *operator) warn(ctx context.Context, e *reconcile.Engine) {
+	if doubt := o.doubtStatus(); doubt != "" {
+		o.log.WarnContext(ctx, "the status of parents will lack something", "type", o.cfg.Parent.String(), "reason", doubt)
+	} else {
+		e.WarnNoStatus()
+	}
+	e.WarnUnowned()
 }
 
 // lead calls work once this process leads, and returns what lead.Run does.

@@ -134,18 +134,23 @@ func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*P
 			out.Desired = append(out.Desired, object)
 		}
 	}
+	out.foreseePlan(&planned)
+	p.planStatus(out, status, p.standOffline(&planned, desired, resp, len(out.Actions), err))
+	return out, err
+}
+
+// foreseePlan notes the actions of a plan, and those that wait.
+func (o *Planned) foreseePlan(planned *plan.Plan) {
 	early, late := plan.SplitDeletes(planned.Deletes)
-	out.foresee(early, planned.Writes, late)
+	o.foresee(early, planned.Writes, late)
 	for i := range planned.Gated {
-		out.Actions = append(out.Actions, planned.Gated[i].Foresee())
+		o.Actions = append(o.Actions, planned.Gated[i].Foresee())
 	}
 	for i := range planned.Queued {
 		if step, shown := planned.Queued[i].Foresee(); shown {
-			out.Actions = append(out.Actions, step)
+			o.Actions = append(o.Actions, step)
 		}
 	}
-	p.planStatus(out, status, p.standOffline(&planned, desired, resp, len(out.Actions), err))
-	return out, err
 }
 
 // planFinalize plans a pass over a parent that is being deleted.

@@ -216,16 +216,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	if !resp.KeepChildren {
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
-	p.findRivals(ctx, &planned)
-	if p.lineages != nil {
-		p.findPrompt()
-	}
-	p.apply(ctx, &planned)
-	p.emitWrites()
-	p.tellUntried()
-	if p.lineages == nil {
-		p.findPrompt() // so late, since hashing holds up no request here
-	}
+	p.carryOut(ctx, &planned)
 	out := p.learn(&planned, desired, resp.KeepChildren)
 	out.Again = p.awaitTypes(&planned) || out.Again
 	err = p.learnFailures(&planned)
@@ -234,16 +225,8 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	}
 	texts, waits := p.waitTexts(&planned)
 	p.tellWaits(texts)
-	changed, prompted := out.Again || p.failuresOver, p.prompt != plan.ByOwnWrites
-	standing, expires := p.stand(outlook{planned: &planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: changed, err: err})
-	state := childrenState{changed: changed, failed: err != nil, waits: len(waits) > 0 && !slices.Equal(waits, []string{byNextPass}), prompted: prompted, standing: standing}
-	if len(p.did) == 0 {
-		state.unverified = len(planned.Queued)
-	}
-	statusOut, statusErr := p.settleStatus(ctx, status, state)
-	p.memory.Stepped(p.stepped)
+	statusOut, statusErr := p.settleActed(ctx, status, outlook{planned: &planned, desired: desired, kept: resp.KeepChildren, waits: waits, again: out.Again || p.failuresOver, err: err})
 	out = out.Merge(statusOut)
-	out.Resync = schedule.Soonest(out.Resync, expires)
 	out.Again = out.Again || p.failuresOver
 	out.Resync = schedule.Soonest(out.Resync, resp.Resync)
 	p.memory.Resync(time.Now(), resp.Resync)
@@ -254,6 +237,34 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	out.Err = err != nil
 	p.postpone(&out, err)
 	p.memory.Calm()
+	return out, err
+}
+
+// carryOut carries out a plan, and tells of it.
+func (p *pass) carryOut(ctx context.Context, planned *plan.Plan) {
+	p.findRivals(ctx, planned)
+	if p.lineages != nil {
+		p.findPrompt()
+	}
+	p.apply(ctx, planned)
+	p.emitWrites()
+	p.tellUntried()
+	if p.lineages == nil {
+		p.findPrompt() // so late, since hashing holds up no request here
+	}
+}
+
+// settleActed settles the status of a parent whose children were acted on.
+func (p *pass) settleActed(ctx context.Context, status *desiredStatus, o outlook) (schedule.Outcome, error) {
+	prompted := p.prompt != plan.ByOwnWrites
+	standing, expires := p.stand(o)
+	state := childrenState{changed: o.again, failed: o.err != nil, waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), prompted: prompted, standing: standing}
+	if len(p.did) == 0 {
+		state.unverified = len(o.planned.Queued)
+	}
+	out, err := p.settleStatus(ctx, status, state)
+	p.memory.Stepped(p.stepped)
+	out.Resync = schedule.Soonest(out.Resync, expires)
 	return out, err
 }
 

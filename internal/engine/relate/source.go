@@ -243,10 +243,7 @@ func (s *source) ObserveDeleted(_ store.Stream, res *resource.Resource) store.Ch
 func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Resource, version string, anew bool) (c store.Change, proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	proven = store.Older(version, asked) || slices.ContainsFunc(list, func(res *resource.Resource) bool {
-		held := s.objects[res.Key()]
-		return held != nil && store.Contradicts(held, res, version, isShort(res))
-	})
+	proven = store.Older(version, asked) || s.contradictsLocked(list, version)
 	var concerned []*query
 	if proven || anew {
 		for _, held := range s.objects {
@@ -290,6 +287,14 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 	c.Parents = slices.Compact(c.Parents)
 	s.signal()
 	return c, proven
+}
+
+// contradictsLocked says whether a list at a version can't be what follows on what is held.
+func (s *source) contradictsLocked(list []*resource.Resource, version string) bool {
+	return slices.ContainsFunc(list, func(res *resource.Resource) bool {
+		held := s.objects[res.Key()]
+		return held != nil && store.Contradicts(held, res, version, isShort(res))
+	})
 }
 
 // Bookmark is watch.Mirror's.
