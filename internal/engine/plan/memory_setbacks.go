@@ -80,7 +80,7 @@ func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, at time.Time, back
 	delays := map[int]time.Duration{} // what was refused as often is tried again together
 	for _, n := range now {
 		s := &setback{hash: hashOfWant(n.Action), failure: n.Failure, tries: 1}
-		if before := p.setback(n.Action); before != nil {
+		if before := p.setbacks[n.Action.Ref]; before != nil && p.follows(before, s) {
 			s.tries = before.tries + 1
 		}
 		if _, known := delays[s.tries]; !known {
@@ -94,6 +94,15 @@ func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, at time.Time, back
 		next[n.Action.Ref] = s
 	}
 	p.setbacks = next
+}
+
+// follows says whether a write that came to nothing counts as another try of the one before. What is desired
+// otherwise does, too, if nothing has happened in between: a handler that makes a random value, as
+// for a password, returns another one each time that it is called.
+func (p *ParentMemory) follows(before, s *setback) bool {
+	deletes := func(s *setback) bool { return s.hash == jsonvalue.Digest{} }
+	refused := before.failure.Err != nil && s.failure.Err != nil
+	return before.hash == s.hash || refused && !p.stirred && deletes(before) == deletes(s)
 }
 
 // Tries returns how many passes in a row have come to nothing with this write.
@@ -184,7 +193,7 @@ type statusRefusal struct {
 // RefuseStatus remembers that a desired status was refused with err.
 func (p *ParentMemory) RefuseStatus(desired any, err error, now time.Time, backoff func(n int) time.Duration) {
 	r := &statusRefusal{desired: jsonvalue.Sum(desired), err: err, tries: 1}
-	if before := p.status.refusal; before != nil && before.desired == r.desired {
+	if before := p.status.refusal; before != nil && (before.desired == r.desired || !before.stirred) { // see follows
 		r.tries = before.tries + 1
 	}
 	r.at = now.Add(backoff(r.tries))
@@ -192,17 +201,11 @@ func (p *ParentMemory) RefuseStatus(desired any, err error, now time.Time, backo
 }
 
 // StatusRefused returns the error with which a desired status was refused, nil if it
-// wasn't or is to be tried again. What is remembered of another desired status is
-// dropped.
+// wasn't or is to be tried again.
 func (p *ParentMemory) StatusRefused(desired any, now time.Time) error {
 	r := p.status.refusal
 	switch {
-	case r == nil:
-		return nil
-	case r.desired != jsonvalue.Sum(desired):
-		p.status.refusal = nil
-		return nil
-	case r.stirred || !now.Before(r.at):
+	case r == nil, r.desired != jsonvalue.Sum(desired), r.stirred, !now.Before(r.at):
 		return nil
 	}
 	return r.err

@@ -109,6 +109,32 @@ func TestSetBack(t *testing.T) {
 	require.Zero(t, p.Tries(&gone))
 }
 
+// TestSetBack_AnotherValueEachTime: a handler that makes a random value is no reason to try again at once.
+func TestSetBack_AnotherValueEachTime(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	backoff := func(n int) time.Duration { return time.Duration(n) * time.Minute }
+	start, no := time.Unix(1000, 0), errors.New("no")
+	p := NewMemory().Of("p")
+	tries := func(value string, refusal error) time.Duration {
+		desired, err := Desire(s, parent, []any{testConfigMap(value)}, &ParentMemory{})
+		require.NoError(t, err)
+		a := Action{Verb: VerbCreate, Kind: desired[0].kind, Ref: desired[0].ref, Want: desired[0]}
+		p.SetBack(nil, []Setback{{Action: &a, Failure: Failure{Ref: a.Ref, Verb: a.Verb, Err: refusal}}}, start, backoff)
+		return time.Duration(p.Tries(&a))
+	}
+	require.EqualValues(t, 1, tries("a", no))
+	require.EqualValues(t, 2, tries("b", no))
+	require.EqualValues(t, 3, tries("c", no))
+	p.Stir()
+	require.EqualValues(t, 1, tries("d", no), "something has happened, so it may be wanted for that")
+	require.EqualValues(t, 2, tries("d", no), "the same comes to nothing all the same")
+	p.Calm()
+	require.EqualValues(t, 3, tries("e", no))
+	require.EqualValues(t, 1, tries("f", nil), "a newer state is awaited: no refusal")
+	require.EqualValues(t, 1, tries("g", no))
+}
+
 // TestLastErrors: a handler is shown what failed, without what has fields of its own.
 func TestLastErrors(t *testing.T) {
 	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
@@ -147,6 +173,13 @@ func TestStatusRefused(t *testing.T) {
 	p.RefuseStatus("a", no, start, backoff)
 	require.Equal(t, no, p.StatusRefused("a", start), "once for each time that something happens")
 	require.NoError(t, p.StatusRefused("b", start))
+	p.RefuseStatus("b", no, start, backoff)
+	require.Equal(t, 4*time.Minute, p.RetryIn(start), "a handler that returns another status each time isn't asked more often")
+	p.Stir()
+	p.RefuseStatus("c", no, start, backoff)
+	require.Equal(t, time.Minute, p.RetryIn(start), "something has happened")
+	p.RefuseStatus("c", no, start, backoff)
+	p.AcceptStatus("d", "d")
 	require.Zero(t, p.RetryIn(start), "nothing is left of it")
 	p.RefuseStatus("a", no, start, backoff)
 	p.ForgetRefusal()

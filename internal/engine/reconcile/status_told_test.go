@@ -16,6 +16,7 @@ import (
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // TestReady_StatusRefused: the API server refuses the handler's status, and the conditions say so beside the one that is
@@ -153,4 +154,40 @@ func TestStatusRefused_OfAnError(t *testing.T) {
 		require.Greater(t, sent.Load(), before, "the edit may have ended the cause")
 		r.Stop()
 	})
+}
+
+// A handler that returns another value each time that it is called, as for a password, is asked in growing
+// distance while the API server refuses that.
+func TestRefused_AnotherValueEachTime(t *testing.T) {
+	for name, refuses := range map[string]func(fakeapi.Request) bool{
+		"Child":  func(r fakeapi.Request) bool { return r.Type == k8s.ConfigMap && r.Verb == "create" },
+		"Status": func(r fakeapi.Request) bool { return r.Subresource == "status" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				var calls, sent atomic.Int64
+				server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+					if !refuses(r) {
+						return nil
+					}
+					sent.Add(1)
+					return no()
+				}})
+				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+					value := fmt.Sprint(calls.Add(1))
+					if name == "Status" {
+						return &handler.SyncResponse{Status: map[string]any{"value": value}}, nil
+					}
+					return &handler.SyncResponse{Children: []any{rig.Copied("one", value)}}, nil
+				}))
+				r.Create("one", "v")
+				rig.Elapse(time.Hour)
+				require.Greater(t, sent.Load(), int64(5))
+				require.LessOrEqual(t, sent.Load(), int64(30))
+				require.LessOrEqual(t, calls.Load(), int64(60))
+				r.Stop()
+			})
+		})
+	}
 }
