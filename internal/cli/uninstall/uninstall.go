@@ -36,11 +36,7 @@ func PrintPlan(w io.Writer, d *leave.Departure, how leave.How) {
 		}
 		fmt.Fprintf(w, "  %s %s\n", parentsFate(how), named(s.Parents, "parent"))
 		if held := len(slices.DeleteFunc(slices.Clone(s.Parents), func(r leave.Remnant) bool { return !r.Holds })); held > 0 {
-			have := "have"
-			if held == 1 {
-				have = "has"
-			}
-			fmt.Fprintf(w, "  %d of them %s the operator's finalizer: %s\n", held, have, finalizersFate(d, how))
+			fmt.Fprintf(w, "  %s the operator's finalizer: %s\n", counted(held, "of them has", "of them have"), finalizersFate(d, how))
 		}
 		others, retained := split(s.Children, how)
 		if len(others) > 0 || len(retained) == 0 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -147,6 +148,18 @@ func listsOf(server *fakeapi.Server, t resource.Type) int {
 	return n
 }
 
+// expireBetweenPages has the first list of parents expire before its second page, and tells whether it has.
+func expireBetweenPages(server *fakeapi.Server) *atomic.Bool {
+	var expired atomic.Bool
+	server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+		if r.Type == sample.ParentType() && r.Query.Get("continue") != "" && !expired.Swap(true) {
+			server.Compact()
+		}
+		return nil
+	}})
+	return &expired
+}
+
 func TestDepartedBeforeTheStart_ManyOnSeveralPages(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		server := rig.Server()
@@ -154,17 +167,10 @@ func TestDepartedBeforeTheStart_ManyOnSeveralPages(t *testing.T) {
 			parentWith(t, server, fmt.Sprint("p", i), []string{"yes", "no"}[i%2], ours)
 		}
 		server.LimitPages(3)
-		expired := false
-		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
-			if r.Type == sample.ParentType() && r.Query.Get("continue") != "" && !expired {
-				expired = true
-				server.Compact()
-			}
-			return nil
-		}})
+		expired := expireBetweenPages(server)
 		r := rig.Start(t, server, selecting(), handler.SyncFunc(rig.Copier))
 		rig.Elapse(time.Minute)
-		require.True(t, expired)
+		require.True(t, expired.Load())
 		for i := range 25 {
 			require.Equal(t, i%2 == 0, slices.Contains(r.Get(sample.ParentType(), fmt.Sprint("p", i)).Finalizers(), ours), i)
 		}
@@ -353,17 +359,10 @@ func TestDepartedBeforeTheStart_PlanOfExpiredPages(t *testing.T) {
 			want = append(want, fmt.Sprintf("p%d: update Parent p%[1]d", i))
 		}
 		server.LimitPages(3)
-		expired := false
-		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
-			if r.Type == sample.ParentType() && r.Query.Get("continue") != "" && !expired {
-				expired = true
-				server.Compact()
-			}
-			return nil
-		}})
+		expired := expireBetweenPages(server)
 		lines, err := planOf(t, server, selecting(), handler.SyncFunc(rig.Copier))
 		require.NoError(t, err)
-		require.True(t, expired)
+		require.True(t, expired.Load())
 		require.Equal(t, want, verbsOnly(lines))
 	})
 }
