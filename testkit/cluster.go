@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/roperator/roperator/internal/redirect"
 )
 
 // ClusterOptions say what a Cluster consists of. The zero value is an etcd and
@@ -157,6 +159,7 @@ func (c *Cluster) connect(rules *clientcmd.ClientConfigLoadingRules) error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	config.QPS = -1 // tests wait for the server, not for their own client
+	config.Wrap(redirect.Refuse)
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)

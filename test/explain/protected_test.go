@@ -60,21 +60,27 @@ func hostAddress(t *testing.T) string {
 // podOf creates the Pod of the operator's process, as manifests has it, with these arguments.
 func (s *stage) podOf(args []string) {
 	s.t.Helper()
-	host, text, err := net.SplitHostPort(s.address)
-	require.NoError(s.t, err)
+	createPod(s.t, s.Namespace, "sites-0", s.address, args)
+}
+
+// createPod creates a Pod with the label of the program sites, whose process listens at this address.
+func createPod(t *testing.T, namespace, name, address string, args []string) {
+	t.Helper()
+	host, text, err := net.SplitHostPort(address)
+	require.NoError(t, err)
 	port, err := strconv.Atoi(text)
-	require.NoError(s.t, err)
+	require.NoError(t, err)
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
-	require.NoError(s.t, err)
-	pods := client.CoreV1().Pods(s.Namespace)
-	pod, err := pods.Create(s.t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "sites-0", Labels: map[string]string{"app.kubernetes.io/name": "sites"}},
+	require.NoError(t, err)
+	pods := client.CoreV1().Pods(namespace)
+	pod, err := pods.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/name": "sites"}},
 		Spec: corev1.PodSpec{NodeName: "none", Containers: []corev1.Container{{
 			Name: "operator", Image: "i", Args: args, Ports: []corev1.ContainerPort{{Name: "metrics", ContainerPort: int32(port)}},
 		}}},
 	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
+	require.NoError(t, err)
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: host, PodIPs: []corev1.PodIP{{IP: host}}}
-	_, err = pods.UpdateStatus(s.t.Context(), pod, metav1.UpdateOptions{})
-	require.NoError(s.t, err)
+	_, err = pods.UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})
+	require.NoError(t, err)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -182,6 +183,33 @@ func TestRedirects(t *testing.T) {
 	code, said := fetchInto(t, dir, below.URL+"/some/where/")
 	require.Zero(t, code, said)
 	require.Equal(t, installed("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", kwok), contents(t, dir))
+}
+
+// A download by https stays encrypted.
+func TestStayEncrypted(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason   string
+		from, to string
+		before   int
+		want     string
+	}{
+		"Encrypted":  {"releases are served by other hosts", "https://one.example/a", "https://other.example/b", 1, ""},
+		"Downgraded": {"anyone on the way could replace file and sum", "https://one.example/a", "http://one.example/a", 1, "redirect from https to http://one.example"},
+		"Plain":      {"a mirror on the loopback interface has no certificate", "http://127.0.0.1/a", "http://127.0.0.1/b", 1, ""},
+		"Circle":     {"two hosts that name each other", "https://one.example/a", "https://one.example/a", maxRedirects, "10 redirects"},
+	} {
+		first, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tc.from, nil)
+		require.NoError(t, err)
+		next, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tc.to, nil)
+		require.NoError(t, err)
+		err = stayEncrypted(next, slices.Repeat([]*http.Request{first}, tc.before))
+		if tc.want == "" {
+			require.NoError(t, err, "%s: %s", name, tc.reason)
+		} else {
+			require.EqualError(t, err, tc.want, "%s: %s", name, tc.reason)
+		}
+	}
 }
 
 // TestPassword is a mirror that wants a password, which no message has.

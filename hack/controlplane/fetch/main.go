@@ -79,7 +79,7 @@ func run(args []string, stderr io.Writer) int {
 	transport := newTransport(opts.mirror, opts.silence, progress)
 	// envtest's client knows no other way to be given a transport.
 	http.DefaultTransport = transport
-	failures := fetchAll(ctx, opts, &http.Client{Transport: transport}, progress)
+	failures := fetchAll(ctx, opts, &http.Client{Transport: transport, CheckRedirect: stayEncrypted}, progress)
 	progress.end()
 	if ctx.Err() != nil {
 		fmt.Fprintln(stderr, "controlplane: interrupted; nothing half done is left")
@@ -92,6 +92,21 @@ func run(args []string, stderr io.Writer) int {
 		return exitFailed
 	}
 	return 0
+}
+
+// maxRedirects bounds how often one download is redirected, as net/http does.
+const maxRedirects = 10
+
+// stayEncrypted follows the redirects of a host of releases, which carry no credentials,
+// unless one leads from https to http: the sums come from the same host.
+func stayEncrypted(req *http.Request, via []*http.Request) error {
+	switch {
+	case len(via) >= maxRedirects:
+		return fmt.Errorf("%d redirects", len(via))
+	case via[0].URL.Scheme == "https" && req.URL.Scheme != "https":
+		return fmt.Errorf("redirect from https to %s://%s", req.URL.Scheme, req.URL.Host)
+	}
+	return nil
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {

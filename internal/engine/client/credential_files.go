@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/roperator/roperator/internal/process"
+	"github.com/roperator/roperator/internal/redirect"
 )
 
 // rereadAfter is how old what was read from the credential files may be when a
@@ -58,9 +59,21 @@ type credentialFiles struct {
 	}
 }
 
-// httpClientFor is rest.HTTPClientFor, and follows the files that the configuration
-// names. It reads them, and returns an error if one can't be used.
+// httpClientFor returns a client as rest.HTTPClientFor does, except that it reads the
+// credential files again and follows no redirect. It returns an error if a file can't be
+// used.
 func httpClientFor(rc *rest.Config, log *slog.Logger) (*http.Client, error) {
+	made, err := credentialedClient(rc, log)
+	if err != nil {
+		return nil, err
+	}
+	own := *made // it may be http.DefaultClient
+	own.Transport = redirect.Refuse(own.Transport)
+	return &own, nil
+}
+
+// credentialedClient returns a client that reads the credential files again.
+func credentialedClient(rc *rest.Config, log *slog.Logger) (*http.Client, error) {
 	f := &credentialFiles{
 		ca:    rc.CAFile != "" && len(rc.CAData) == 0,
 		cert:  rc.CertFile != "" && len(rc.CertData) == 0 && rc.KeyFile != "" && len(rc.KeyData) == 0,

@@ -267,3 +267,42 @@ func TestCredentialFiles_Certificates(t *testing.T) {
 	require.Contains(t, log.String(), "can't be used")
 	require.Equal(t, 2, strings.Count(log.String(), "credentials were replaced"))
 }
+
+// No request goes to where an aggregated API server, say, redirects to: it would carry the
+// operator's credentials.
+func TestConnect_Redirects(t *testing.T) {
+	dir := folder(t.TempDir())
+	dir.put(t, "token", []byte("token"))
+	for name, cfg := range map[string]rest.Config{
+		"None":        {},
+		"Token":       {BearerToken: "token"},
+		"Token file":  {BearerTokenFile: dir.path("token")},
+		"Password":    {Username: "user", Password: "hush"},
+		"Own default": {Transport: http.DefaultTransport},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var others atomic.Int32
+			other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { others.Add(1) }))
+			defer other.Close()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				http.Redirect(w, req, other.URL+"/api/v1/pods", http.StatusTemporaryRedirect)
+			}))
+			defer server.Close()
+			cfg.Host = server.URL
+			link, err := Connect(&cfg, sample.DiscardLog())
+			require.NoError(t, err)
+			client := link.As("sites", nil)
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				req, err := http.NewRequestWithContext(t.Context(), method, server.URL+"/api/v1/pods", strings.NewReader("{}"))
+				require.NoError(t, err)
+				resp, err := client.Do(req)
+				if err == nil {
+					_ = resp.Body.Close()
+				}
+				require.ErrorContains(t, err, `redirect (307) to "http://127.0.0.1:`)
+			}
+			require.Zero(t, others.Load())
+		})
+	}
+	require.Nil(t, http.DefaultClient.Transport, "other clients of the process are left alone")
+}

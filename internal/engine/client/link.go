@@ -76,9 +76,6 @@ func (l *Link) Leading() bool { return l.lease == nil || l.lease.Held() }
 // unless Config sets another. m counts the requests; a nil m counts none.
 func (l *Link) As(operator string, m *observe.Metrics) *http.Client {
 	out := *l.http
-	if out.Transport == nil {
-		out.Transport = http.DefaultTransport
-	}
 	out.Transport = m.Meter(out.Transport)
 	if l.lease != nil {
 		out.Transport = &guard{next: out.Transport, lease: l.lease, dryRuns: l.dryRun}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/internal/engine/explain"
+	"github.com/roperator/roperator/internal/redirect"
 )
 
 const (
@@ -39,6 +40,8 @@ type apiServer struct {
 
 // askPods asks the Pods of a program, through the API server.
 func askPods(ctx context.Context, rc *rest.Config, p Process, q Question) (explain.Process, error) {
+	rc = rest.CopyConfig(rc)
+	rc.Wrap(redirect.Refuse) // the response is a Pod's own, and the request has the caller's credentials
 	client, err := rest.HTTPClientFor(rc)
 	if err != nil {
 		return explain.Process{}, err

@@ -100,6 +100,25 @@ func TestAsk_Pods(t *testing.T) {
 	}
 }
 
+// A Pod chooses what it answers: its redirect would bring the caller's credentials to any host.
+func TestAsk_PodsThatRedirect(t *testing.T) {
+	others := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { others++ }))
+	defer other.Close()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // as the API server
+		if strings.HasSuffix(r.URL.Path, explain.Path) {
+			http.Redirect(w, r, other.URL, http.StatusFound)
+			return
+		}
+		_, _ = w.Write([]byte(`{"items":[` + pod("a", "Running", "") + `]}`))
+	}))
+	defer server.Close()
+	known := Ask(t.Context(), &rest.Config{Host: server.URL, BearerToken: "token"}, Process{Program: "sites"}, question())
+	require.Contains(t, known.Unknown, "Pod ops/a: ")
+	require.Contains(t, known.Unknown, `the response is a redirect (302) to "`+other.URL+`"`)
+	require.Zero(t, others)
+}
+
 // The program may serve with TLS, or without, whatever the arguments of its container say.
 func TestAsk_PodsByTheOtherScheme(t *testing.T) {
 	process := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"from":"a","leading":true}`)) })
