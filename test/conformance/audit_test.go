@@ -28,6 +28,16 @@ type auditLog struct {
 	starts   []int64 // where the line of each request begins
 }
 
+// openAuditLog returns the log from its present end on. An existing cluster has logged the
+// requests of other packages before.
+func openAuditLog(path string) (*auditLog, error) {
+	end, err := lastLine(path)
+	if err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	return &auditLog{path: path, end: int64(end)}, nil
+}
+
 // A mark is a moment in the audit log.
 type mark int64
 
@@ -97,24 +107,37 @@ func needsAudit(t *testing.T) *auditLog {
 	return audit
 }
 
-// mark returns now: the end of the last whole line, as one may be half written.
+// mark returns now.
 func (l *auditLog) mark(t *testing.T) mark {
 	t.Helper()
-	file, err := os.Open(l.path)
+	now, err := lastLine(l.path)
 	require.NoError(t, err)
+	return now
+}
+
+// lastLine returns the end of the last whole line of a file. A line may be half written.
+func lastLine(path string) (mark, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
 	defer file.Close()
 	end, err := file.Seek(0, io.SeekEnd)
-	require.NoError(t, err)
+	if err != nil {
+		return 0, err
+	}
 	for chunk := make([]byte, 16<<10); end > 0; {
 		start := max(0, end-int64(len(chunk)))
 		n, err := file.ReadAt(chunk[:end-start], start)
-		require.NoError(t, err)
+		if err != nil {
+			return 0, err
+		}
 		if i := bytes.LastIndexByte(chunk[:n], '\n'); i >= 0 {
-			return mark(start + int64(i) + 1)
+			return mark(start + int64(i) + 1), nil
 		}
 		end = start
 	}
-	return 0
+	return 0, nil
 }
 
 // since returns the requests of the operator of this name since then, in the

@@ -5,9 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
+	auditlog "github.com/roperator/roperator/internal/testing/audit"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/testkit"
 )
@@ -16,7 +16,7 @@ import (
 var cluster *testkit.Cluster
 
 // audit lists the requests that reached the API server; nil on an existing
-// cluster.
+// cluster without auditlog.Variable.
 var audit *auditLog
 
 func TestMain(m *testing.M) {
@@ -54,22 +54,15 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	policy, err := filepath.Abs("testdata/audit-policy.yaml")
+	flags, log, err := auditlog.ServerFlags(dir)
 	if err != nil {
 		return 1, err
 	}
-	log := filepath.Join(dir, "audit.log")
 	cluster, err = testkit.Start(testkit.ClusterOptions{
 		CRDPaths:          []string{"testdata/crds.yaml"},
 		ControllerManager: true,
 		CheckPlans:        checksPlans,
-		APIServerFlags: map[string]string{
-			"audit-policy-file":   policy,
-			"audit-log-path":      log,
-			"audit-log-mode":      "blocking", // what has been answered has been logged
-			"audit-log-maxsize":   "10000",    // MB: a log that is rotated has no marks
-			"audit-log-maxbackup": "1",
-		},
+		APIServerFlags:    flags,
 	})
 	if err != nil {
 		return 1, err
@@ -78,8 +71,13 @@ func run(m *testing.M) (code int, err error) {
 	if os.Getenv("CI") == "true" && !cluster.HasControllerManager() {
 		return 1, errors.New("conformance: kube-controller-manager is missing beside kube-apiserver, and CI=true: no scenario may be skipped")
 	}
-	if _, err := os.Stat(log); err == nil {
-		audit = &auditLog{path: log}
+	if _, err := os.Stat(log); err != nil { // an existing cluster
+		log = os.Getenv(auditlog.Variable)
+	}
+	if log != "" {
+		if audit, err = openAuditLog(log); err != nil {
+			return 1, err
+		}
 	}
 	return m.Run(), nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -64,13 +63,13 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	policy, err := filepath.Abs("../conformance/testdata/audit-policy.yaml")
+	flags, log, err := audit.ServerFlags(dir)
 	if err != nil {
 		return 1, err
 	}
-	auditLog = filepath.Join(dir, "audit.log")
+	auditLog = log
 	cluster, err = testkit.Start(testkit.ClusterOptions{
-		CRDPaths: []string{"../conformance/testdata/crds.yaml"}, APIServerFlags: audit.Flags(policy, auditLog),
+		CRDPaths: []string{"../conformance/testdata/crds.yaml"}, APIServerFlags: flags,
 	})
 	if err != nil {
 		return 1, err

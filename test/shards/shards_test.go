@@ -3,7 +3,6 @@ package shards
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -66,10 +65,10 @@ func newNamespace(t *testing.T, client dynamic.Interface) string {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	policy, err := filepath.Abs("testdata/audit-policy.yaml")
+	flags, log, err := audit.ServerFlags(t.TempDir())
 	require.NoError(t, err)
-	s := &stage{T: t, log: filepath.Join(t.TempDir(), "audit.log"), divides: map[string]int{}}
-	s.cluster = startCluster(t, audit.Flags(policy, s.log))
+	s := &stage{T: t, log: log, divides: map[string]int{}}
+	s.cluster = startCluster(t, flags)
 	s.client = dial(t, s.cluster.RESTConfig())
 	s.namespace = newNamespace(t, s.client)
 	s.people = newPeople(t, s.client.Resource(resourceOf("shards.example.com", "v1", "gadgets")).Namespace(s.namespace))

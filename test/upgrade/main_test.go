@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/roperator/roperator/config"
@@ -48,12 +47,12 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	policy, err := filepath.Abs("../conformance/testdata/audit-policy.yaml")
+	flags, log, err := audit.ServerFlags(dir)
 	if err != nil {
 		return 1, err
 	}
-	auditLog = filepath.Join(dir, "audit.log")
-	if cluster, err = testkit.Start(testkit.ClusterOptions{APIServerFlags: audit.Flags(policy, auditLog)}); err != nil {
+	auditLog = log
+	if cluster, err = testkit.Start(testkit.ClusterOptions{APIServerFlags: flags}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()

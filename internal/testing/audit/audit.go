@@ -1,5 +1,5 @@
 // Package audit reads the audit log of a test's API server: who wrote what, one after the
-// other. The log is that of Flags.
+// other. The log is that of ServerFlags.
 package audit
 
 import (
@@ -18,14 +18,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 )
-
-// Flags returns the flags of an API server that writes its log to file, by a policy. The
-// log is written before a request is answered.
-func Flags(policy, file string) map[string]string {
-	return map[string]string{
-		"audit-policy-file": policy, "audit-log-path": file, "audit-log-mode": "blocking", "audit-log-maxsize": "10000", "audit-log-maxbackup": "1",
-	}
-}
 
 // sent begins what a User-Agent says of the time at which its request was sent.
 const sent = " sent/"
