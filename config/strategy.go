@@ -45,9 +45,11 @@ const (
 type FinalizerPolicy string
 
 const (
-	// FinalizerAuto adds the finalizer if the handler has something to
-	// finalize: SyncFunc and Typed have not, Funcs has if its FinalizeFunc is
-	// set, and any other Handler has.
+	// FinalizerAuto adds the finalizer if the handler has something to finalize. A
+	// SyncFunc has nothing. Funcs, and the Handler that Typed returns, have something if
+	// FinalizeFunc is set. Any other Handler has something, unless its method
+	// Finalizes() bool returns false. The finalizer is also added if Teardown is
+	// TeardownOrdered or a Child has Retain.
 	FinalizerAuto FinalizerPolicy = ""
 	// FinalizerAlways adds the finalizer whatever the handler is.
 	FinalizerAlways FinalizerPolicy = "Always"

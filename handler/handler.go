@@ -18,9 +18,8 @@ import (
 // timeout or the operator's HandlerTimeout expires. It says by [IsPlan] whether
 // the call is part of a plan.
 //
-// Whether there is something to finalize decides if parents get a finalizer.
-// A Handler other than those of this package has, unless
-// config.Operator.Finalizer says otherwise.
+// With config.FinalizerAuto, parents get a finalizer if the Handler has something
+// to finalize: see [Finalizes].
 type Handler interface {
 	// Sync returns the children that shall exist and the parent's status.
 	//
@@ -67,8 +66,8 @@ type Funcs struct {
 	// SyncFunc is called by Sync. The default leaves the status and the
 	// children as they are.
 	SyncFunc func(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
-	// FinalizeFunc is called by Finalize. Without it there is nothing to
-	// finalize, and parents get no finalizer.
+	// FinalizeFunc is called by Finalize. The default returns Finalized. If it is nil,
+	// the Handler has nothing to finalize: see [Finalizes].
 	FinalizeFunc func(ctx context.Context, req *SyncRequest) (*FinalizeResponse, error)
 	// ErrorFunc returns what goes with an error of SyncFunc: a status, nil to
 	// leave it alone, and when to try again, 0 for the engine's backoff. The
@@ -108,11 +107,15 @@ func (f Funcs) Relate(parent *resource.Resource) ([]Ref, error) {
 	return f.RelateFunc(parent)
 }
 
-// Finalizes says whether a Handler has something to finalize, which is what
-// config.FinalizerAuto goes by: a SyncFunc, and what Typed returns, has nothing,
-// a Funcs has if its FinalizeFunc is set, and any other type has, unless it has
-// a method Finalizes() bool that says otherwise (Handlers that wrap another one
-// pass the question on to it).
+// Finalizes returns true if a Handler has something to finalize, which decides for
+// config.FinalizerAuto:
+//
+//   - A SyncFunc has nothing.
+//   - A Funcs has something if its FinalizeFunc is set. The same holds for the Handler that
+//     [Typed] returns.
+//   - Any other type with a method Finalizes() bool has what the method returns. A Handler
+//     that wraps another one returns Finalizes of that one.
+//   - Any other type has something.
 func Finalizes(h Handler) bool {
 	switch h := h.(type) {
 	case SyncFunc:

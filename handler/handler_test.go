@@ -33,6 +33,20 @@ func (whole) Finalize(context.Context, *SyncRequest) (*FinalizeResponse, error) 
 	return nil, nil
 }
 
+func typedFinalize(context.Context, corev1.Pod, *SyncRequest) (*FinalizeResponse, error) {
+	return nil, nil
+}
+
+// typedFuncs returns all functions of a Typed handler, with this FinalizeFunc.
+func typedFuncs(finalize func(context.Context, corev1.Pod, *SyncRequest) (*FinalizeResponse, error)) TypedFuncs[corev1.Pod] {
+	return TypedFuncs[corev1.Pod]{
+		SyncFunc:     func(context.Context, corev1.Pod, *SyncRequest) (*SyncResponse, error) { return nil, nil },
+		FinalizeFunc: finalize,
+		ErrorFunc:    func(context.Context, *SyncRequest, error) (any, time.Duration) { return nil, 0 },
+		RelateFunc:   func(corev1.Pod) ([]Ref, error) { return nil, nil },
+	}
+}
+
 func TestFinalizes(t *testing.T) {
 	finalize := func(context.Context, *SyncRequest) (*FinalizeResponse, error) { return nil, nil }
 	cases := map[string]struct {
@@ -41,13 +55,16 @@ func TestFinalizes(t *testing.T) {
 		want   bool
 	}{
 		"SyncFunc":       {"has nothing to finalize", SyncFunc(nil), false},
-		"Typed":          {"has nothing to finalize", Typed[corev1.Pod](nil), false},
+		"Typed":          {"has nothing unless FinalizeFunc is set", Typed[corev1.Pod](nil), false},
+		"TypedSyncFunc":  {"has nothing for its SyncFunc, RelateFunc and ErrorFunc", Typed(nil, typedFuncs(nil)), false},
+		"TypedFinalize":  {"has something", Typed(nil, typedFuncs(typedFinalize)), true},
 		"Funcs":          {"has nothing unless FinalizeFunc is set", Funcs{}, false},
 		"FinalizeFunc":   {"has something", Funcs{FinalizeFunc: finalize}, true},
 		"FuncsPointer":   {"by pointer as well", &Funcs{FinalizeFunc: finalize}, true},
 		"Own":            {"any other type has", whole{}, true},
 		"EmbedsSyncFunc": {"has its own Finalize, whatever else it has from SyncFunc", custom{}, true},
-		"Wrapper":        {"has what it wraps", wrapper{SyncFunc(nil)}, false},
+		"Wrapper":        {"has what it wraps: nothing", wrapper{SyncFunc(nil)}, false},
+		"WrapperOfOwn":   {"has what it wraps: something", wrapper{whole{}}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

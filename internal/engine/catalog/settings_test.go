@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -40,6 +41,46 @@ func TestFinalizers(t *testing.T) {
 			require.Equal(t, tc.wanted, s.WantedFinalizers(held), tc.reason)
 			require.Equal(t, tc.held, held, "what a parent holds is left unchanged")
 			require.Equal(t, tc.without, s.WithoutOurs(slices.Clone(held)))
+		})
+	}
+}
+
+// A plain handler says nothing of what it finalizes.
+type plain struct{ handler.Handler }
+
+// TestFinalizerAuto: a parent gets the finalizer if the handler has something to finalize, or if
+// Teardown or Retain needs it. config.FinalizerAuto states the same.
+func TestFinalizerAuto(t *testing.T) {
+	finalize := func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) { return nil, nil }
+	typedFinalize := func(context.Context, struct{}, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+		return nil, nil
+	}
+	for name, tc := range map[string]struct {
+		reason           string
+		cfg              config.Operator
+		h                handler.Handler
+		finalizes, holds bool
+	}{
+		"SyncFunc":      {"it has nothing to finalize", config.Operator{}, handler.SyncFunc(nil), false, false},
+		"Funcs":         {"its FinalizeFunc is nil", config.Operator{}, handler.Funcs{}, false, false},
+		"FinalizeFunc":  {"its FinalizeFunc is set", config.Operator{}, handler.Funcs{FinalizeFunc: finalize}, true, true},
+		"Typed":         {"its FinalizeFunc is nil", config.Operator{}, handler.Typed[struct{}](nil), false, false},
+		"TypedFinalize": {"its FinalizeFunc is set", config.Operator{}, handler.Typed(nil, handler.TypedFuncs[struct{}]{FinalizeFunc: typedFinalize}), true, true},
+		"Own":           {"any other handler finalizes", config.Operator{}, plain{handler.SyncFunc(nil)}, true, true},
+		"Never":         {"the policy decides", config.Operator{Finalizer: config.FinalizerNever}, handler.Funcs{FinalizeFunc: finalize}, false, false},
+		"Always":        {"the policy decides", config.Operator{Finalizer: config.FinalizerAlways}, handler.SyncFunc(nil), true, true},
+		"Ordered":       {"the deletion of children in order needs it", config.Operator{Teardown: config.TeardownOrdered}, handler.SyncFunc(nil), false, true},
+		"Retain": {"the release of children needs it",
+			config.Operator{Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace, Retain: true}}}, handler.SyncFunc(nil), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.cfg.Name, tc.cfg.Parent = "op", sample.ParentType()
+			cfg := defaults.Apply(tc.cfg)
+			types, err := Offline(cfg)
+			require.NoError(t, err)
+			s := NewSettings(cfg, tc.h, types)
+			require.Equal(t, tc.finalizes, s.Finalizes, tc.reason)
+			require.Equal(t, tc.holds, s.Holds, tc.reason)
 		})
 	}
 }
