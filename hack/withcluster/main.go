@@ -1,0 +1,77 @@
+// Command withcluster runs a command beside one control plane for tests: etcd,
+// kube-apiserver with an audit log, and kube-controller-manager.
+//
+//	go run ./hack/withcluster go test -p 1 ./examples/... ./test/conformance
+//
+// The command gets USE_EXISTING_CLUSTER=true and KUBECONFIG, so that testkit starts no
+// control plane, and the path of the audit log in ROPERATOR_AUDIT_LOG. The control plane
+// stops when the command ends, and withcluster exits with its code. If withcluster itself
+// is killed, the control plane stops as well.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/roperator/roperator/internal/testing/audit"
+	"github.com/roperator/roperator/testkit"
+)
+
+// grace is how long the command may take to end after a signal.
+const grace = 30 * time.Second
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	code, err := run(ctx, os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "withcluster:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run returns the exit code of the command.
+func run(ctx context.Context, command []string) (code int, err error) {
+	if len(command) == 0 {
+		return 0, errors.New("usage: withcluster COMMAND [ARGUMENT ...]")
+	}
+	dir, err := os.MkdirTemp("", "roperator-withcluster-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	flags, log, err := audit.ServerFlags(dir)
+	if err != nil {
+		return 0, err
+	}
+	cluster, err := testkit.Start(testkit.ClusterOptions{ControllerManager: true, APIServerFlags: flags})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	if !cluster.HasControllerManager() {
+		return 0, errors.New("kube-controller-manager is missing beside kube-apiserver; make controlplane gets it")
+	}
+	return beside(ctx, cluster, log, command)
+}
+
+// beside runs the command. An error that isn't the command's own is returned.
+func beside(ctx context.Context, cluster *testkit.Cluster, log string, command []string) (int, error) {
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = grace
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+cluster.Kubeconfig(), audit.Variable+"="+log)
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
+		return exit.ExitCode(), nil
+	}
+	return 0, err
+}
