@@ -1,4 +1,4 @@
-// Package rooms holds the walls of the engine: which package may import which.
+// Package rooms holds which package of the engine may import which, and that all modules use the same versions.
 package rooms
 
 import (
