@@ -7,7 +7,7 @@ replace github.com/roperator/roperator => ../..
 require (
 	github.com/roperator/roperator v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
-	golang.org/x/mod v0.41.0
+	golang.org/x/mod v0.42.0
 )
 
 require (
