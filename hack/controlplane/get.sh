@@ -78,10 +78,10 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# The flags are those of build.sh and of the demo, so that what they have in common is compiled once.
+# The flags are those of the demo and of the tests, so that what they have in common is compiled once.
 fetch() {
 	echo "controlplane: downloading ${missing[*]} (Kubernetes $kubernetes, kwok $kwok) into $folder"
-	(cd fetch && CGO_ENABLED=0 GOFLAGS="${GOFLAGS:-} -trimpath" GOGC=${GOGC:-400} go build -gcflags=all=-dwarf=false -ldflags='-s -w' -o "$work/fetch" .) || return 1
+	(cd fetch && GOGC=${GOGC:-400} go build -ldflags='-s -w' -o "$work/fetch" .) || return 1
 	"$work/fetch" -out "$folder" -kubernetes "$kubernetes" -kwok "$kwok" -kwok-sums "$here/kwok.sums" \
 		-mirror "${CONTROLPLANE_MIRROR:-}" "${missing[@]}" 9>&-
 }
