@@ -67,6 +67,7 @@ ROUNDS ?= 5
 PROGRAMS ?=
 VARIANTS ?=
 SINCE ?= $(shell git describe --tags --abbrev=0 2>/dev/null || echo HEAD)
+VERSIONS ?= 1.34 1.35 1.36 1.37
 SEEDS ?= 2000
 FIRST ?= 1
 OBJECTS ?= 2000,20000,200000
@@ -138,6 +139,10 @@ window-test: controlplane window-tools ## The window's page in a browser, and it
 .PHONY: conformance
 conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)
 	go run ./hack/scenarios -timeout 30m $(if $(RUN),-run '$(RUN)_') $(TESTFLAGS) ./test/conformance
+
+.PHONY: test-versions
+test-versions: ## The conformance scenarios on other versions of Kubernetes (VERSIONS="1.34 1.35 1.36 1.37", or patches), each downloaded, or else built in 5 minutes
+	hack/controlplane/versions.sh $(CACHE)/versions $(VERSIONS)
 
 .PHONY: histories
 histories: controlplane ## Random histories of children on a real API server, for MINUTES (60), from seed FIRST (1) on

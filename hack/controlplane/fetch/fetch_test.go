@@ -124,6 +124,9 @@ func TestUsage(t *testing.T) {
 		_, err := parse(strings.Fields(args), io.Discard)
 		require.ErrorContains(t, err, says, args)
 	}
+	opts, err := parse([]string{"-out=x", "-kubernetes=v1.0.0", "etcd"}, io.Discard)
+	require.NoError(t, err, "kwok's version is needed for kwok alone")
+	require.Equal(t, []string{"etcd"}, opts.names)
 }
 
 func TestTwoAtOnce(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -115,7 +116,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	flags.StringVar(&opts.out, "out", "", "`folder` that the programs come into")
 	flags.StringVar(&opts.kubernetes, "kubernetes", "", "`version` of Kubernetes, v1.36.3 say")
-	flags.StringVar(&opts.kwok, "kwok", "", "`version` of kwok, v0.8.0 say")
+	flags.StringVar(&opts.kwok, "kwok", "", "`version` of kwok, v0.8.0 say; needed for kwok alone")
 	flags.StringVar(&opts.kwokSums, "kwok-sums", "", "`file` with the sums of kwok's releases, which publish none: lines VERSION FILE SHA256")
 	flags.StringVar(&opts.goos, "os", runtime.GOOS, "operating `system`, in Go's terms")
 	flags.StringVar(&opts.goarch, "arch", runtime.GOARCH, "`architecture`, in Go's terms")
@@ -125,7 +126,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return opts, err
 	}
 	opts.names = flags.Args()
-	for _, required := range []string{"out", "kubernetes", "kwok"} {
+	required := []string{"out", "kubernetes"}
+	if slices.Contains(opts.names, kwok) {
+		required = append(required, "kwok")
+	}
+	for _, required := range required {
 		if flags.Lookup(required).Value.String() == "" {
 			return opts, fmt.Errorf("fetch: -%s is missing", required)
 		}
