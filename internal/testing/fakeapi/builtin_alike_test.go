@@ -1,4 +1,4 @@
-package sim
+package fakeapi_test
 
 import (
 	"encoding/json"

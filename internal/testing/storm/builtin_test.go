@@ -1,13 +1,18 @@
-package sim
+package storm_test
 
 import (
 	"context"
+	"os"
+	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/testkit"
@@ -29,7 +34,7 @@ func TestStormOfBuiltInObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			children := namespaced(t)
-			cfg := config.Operator{Name: operatorName, Parent: parentType()}
+			cfg := config.Operator{Name: "simulated", Parent: builtInParent()}
 			seen := map[resource.Type]bool{}
 			for _, child := range children {
 				of := tc.child
@@ -41,7 +46,8 @@ func TestStormOfBuiltInObjects(t *testing.T) {
 				seen[of.Type] = true
 			}
 			h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
-				value, _ := specOf(req.Parent)
+				held, _ := req.Parent.Field("spec", "value")
+				value, _ := held.(string)
 				resp := &handler.SyncResponse{Status: map[string]any{"value": value}}
 				for _, child := range children {
 					child = child.DeepCopy()
@@ -55,26 +61,36 @@ func TestStormOfBuiltInObjects(t *testing.T) {
 				}
 				return resp, nil
 			})
-			testkit.Storm(t, cfg, h, testkit.Faults{Seeds: 12}, func(s *testkit.Scenario) {
+			testkit.Storm(t, cfg, h, testkit.Faults{Seeds: int(budget.Runs(12))}, func(s *testkit.Scenario) {
 				parent := map[string]any{
-					"apiVersion": parentType().APIVersion, "kind": parentType().Kind,
-					"metadata": map[string]any{"name": "p", "namespace": "default"}, "spec": spec("v1", "0"),
+					"apiVersion": builtInParent().APIVersion, "kind": builtInParent().Kind,
+					"metadata": map[string]any{"name": "p", "namespace": "default"}, "spec": map[string]any{"value": "v1"},
 				}
 				s.Create(parent)
-				s.Change(parent, func(o map[string]any) { o["spec"] = spec("v2", "0") })
+				s.Change(parent, func(o map[string]any) { o["spec"] = map[string]any{"value": "v2"} })
 				s.Delete(parent)
 			})
 		})
 	}
 }
 
-// namespaced returns those of the manifests that a parent in a namespace may have as children.
+func builtInParent() resource.Type {
+	return resource.Type{APIVersion: "sim.example.com/v1", Kind: "Parent"}
+}
+
+// namespaced returns the namespaced objects among those that fakeapi is compared with a real server by.
 func namespaced(t *testing.T) (out []*unstructured.Unstructured) {
 	t.Helper()
-	for _, object := range manifests(t) {
-		if !inNoNamespace(object) {
-			out = append(out, object)
+	text, err := os.ReadFile("../fakeapi/testdata/builtin.yaml")
+	require.NoError(t, err)
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		object := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(document), &object.Object))
+		switch object.GetKind() {
+		case "PersistentVolume", "PriorityClass", "StorageClass", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration":
+			continue // of the cluster
 		}
+		out = append(out, object)
 	}
 	return out
 }

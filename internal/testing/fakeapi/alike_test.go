@@ -1,4 +1,4 @@
-package sim
+package fakeapi_test
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -14,17 +15,18 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/internal/testing/fakeapi"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )
 
-// TestServerIsLikeARealOne holds the server of the simulation to what a real one does: the same
-// requests get the same answers from both.
+// TestServerIsLikeARealOne compares the server in the process with a real one: the same requests get
+// the same responses from both.
 func TestServerIsLikeARealOne(t *testing.T) {
-	t.Run("simulated", func(t *testing.T) {
-		server := fakeapi.New(append(appliedKinds(), shapeKind(t), fakeapi.Custom(parentType(), "parents"), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Namespaces())...)
+	t.Run("InProcess", func(t *testing.T) {
+		server := fakeapi.New(append(appliedKinds(), shapeKind(t), fakeapi.Custom(resource.Type{APIVersion: "sim.example.com/v1", Kind: "Parent"}, "parents"), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Namespaces())...)
 		behaves(t, server.RESTConfig())
 	})
-	t.Run("real", func(t *testing.T) {
+	t.Run("Real", func(t *testing.T) {
 		if os.Getenv("KUBEBUILDER_ASSETS") == "" || testing.Short() {
 			t.Skip("needs the binaries of KUBEBUILDER_ASSETS")
 		}
@@ -330,4 +332,13 @@ func builtIn(t *testing.T, c *caller, name string) {
 	require.GreaterOrEqual(t, number(list.Meta.ResourceVersion), number(one.Meta.ResourceVersion))
 	gone := c.call(t, "DELETE", configMaps+"/"+name, asJSON, "")
 	require.Equal(t, "Status", gone.Kind)
+}
+
+// number returns a resourceVersion as a number, -1 if it is none.
+func number(version string) int64 {
+	n, err := strconv.ParseInt(version, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
