@@ -66,6 +66,9 @@ type Options struct {
 	// KeepHistory keeps errors and conflict loops for tests: see
 	// reconcile.Config.
 	KeepHistory bool
+	// Jitter returns numbers from 0 to 1 that lengthen the waits of every operator's queue, for tests
+	// that count. It may be called concurrently. Nil: they are random.
+	Jitter func() float64
 }
 
 // A Spec is one of the operators of a process.

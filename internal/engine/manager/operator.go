@@ -157,7 +157,7 @@ func (o *operator) newEngine(l *client.Link, httpClient *http.Client, c *client.
 		Journal:  kept,
 		Settings: catalog.NewSettings(o.cfg, o.handler, types).OfShard(o.shard), Slots: o.slots, Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
-		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly, Lineages: o.lineages,
+		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly, Lineages: o.lineages, Jitter: o.opts.Jitter,
 	}), nil
 }
 

@@ -53,6 +53,8 @@ type Config struct {
 	// Lineages tell what has come of writes of passes, of all engines that share them. Nil: no
 	// operator of this process has related types.
 	Lineages *plan.Lineages
+	// Jitter is that of schedule.New. Nil: waits are lengthened at random.
+	Jitter func() float64
 }
 
 // An Engine is one operator: everything that its passes share. Its exported
@@ -116,7 +118,7 @@ func New(c Config) *Engine {
 		handler:  c.Handler,
 		client:   c.Client,
 		store:    store.New(c.Settings.Config.Parent, c.Settings.Config.TrackingLabel),
-		queue:    schedule.New(c.Settings.Config.MaxErrorBackoff, nil),
+		queue:    schedule.New(c.Settings.Config.MaxErrorBackoff, c.Jitter),
 		memory:   plan.NewMemory(),
 		loops:    schedule.NewConflictDetector(0, 0),
 		events:   c.Events,

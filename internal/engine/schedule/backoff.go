@@ -157,6 +157,6 @@ func (s *Scheduler) backoff(base time.Duration, n int) time.Duration {
 	for i := 1; i < n && d < s.maxBackoff; i++ {
 		d *= 2
 	}
-	d += time.Duration(s.rnd() * float64(d) / 2)
+	d += time.Duration(s.jitter() * float64(d) / 2)
 	return min(d, s.maxBackoff)
 }

@@ -81,7 +81,7 @@ type Due struct {
 // they are more than ten a second for longer than a second: see Due.Unasked.
 type Scheduler struct {
 	maxBackoff time.Duration
-	rnd        func() float64
+	jitter     func() float64
 
 	wake   chan struct{} // holds a token while a waiting caller of Next should look again
 	timer  *time.Timer   // set to the earliest of mu.timers; all callers of Next share it
@@ -102,18 +102,18 @@ type Scheduler struct {
 }
 
 // New returns an empty scheduler. A maxBackoff of zero or less means 10 minutes.
-// rnd returns numbers from 0 to 1 for the jitter, and is never called
-// concurrently. A nil rnd means that of math/rand/v2.
-func New(maxBackoff time.Duration, rnd func() float64) *Scheduler {
+// jitter returns numbers from 0 to 1 that lengthen waits, and is never called
+// concurrently. A nil jitter draws them at random.
+func New(maxBackoff time.Duration, jitter func() float64) *Scheduler {
 	if maxBackoff <= 0 {
 		maxBackoff = defaults.MaxErrorBackoff
 	}
-	if rnd == nil {
-		rnd = rand.Float64
+	if jitter == nil {
+		jitter = rand.Float64
 	}
 	s := &Scheduler{
 		maxBackoff: maxBackoff,
-		rnd:        rnd,
+		jitter:     jitter,
 		wake:       make(chan struct{}, 1),
 		timer:      time.NewTimer(maxBackoff),
 		closed:     make(chan struct{}),
