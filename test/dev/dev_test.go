@@ -85,7 +85,6 @@ func parentType() resource.Type {
 // beOperator is the main function of an operator's process: a ConfigMap for each parent,
 // with the parent's value.
 func beOperator() {
-	operatorproc.EndWithTest()
 	cfg := config.Operator{Name: operatorName, Parent: parentType(), Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}}}
 	runner.Main(cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
 		value, _ := req.Parent.Field("spec", "value")

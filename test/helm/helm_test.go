@@ -37,7 +37,6 @@ var cluster *testkit.Cluster
 
 func TestMain(m *testing.M) {
 	if name := os.Getenv(operatorproc.Variable); name != "" {
-		operatorproc.EndWithTest()
 		leaver(name).Main()
 	}
 	testkit.Main(m, testkit.ClusterOptions{ControllerManager: true}, &cluster)

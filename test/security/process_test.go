@@ -40,10 +40,8 @@ func secret(name, value string) map[string]any {
 	}
 }
 
-// beOperator is the main function of an operator's process. It ends with the
-// test, of which it inherited the standard input.
+// beOperator is the main function of an operator's process.
 func beOperator() {
-	operatorproc.EndWithTest()
 	name := os.Getenv(operatorproc.Variable)
 	if name == fewDescriptors {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {

@@ -32,7 +32,6 @@ func parentType() resource.Type {
 // finalized unless it has the annotation "held". In the program "retains" the ConfigMaps outlive their parents. The
 // program "both" has a second operator, whose children are the first one's parents.
 func beOperator(name string) {
-	operatorproc.EndWithTest()
 	first := runner.Spec{
 		Config: config.Operator{Name: "leaver", Parent: parentType(), Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace, Retain: name == "retains"}}},
 		Handler: handler.Funcs{

@@ -7,16 +7,13 @@
 //	p.Signal(syscall.SIGTERM)
 //	require.Zero(t, p.Exit())
 //
-// A Process dies with the test. One goroutine waits for its end, and ends with it.
+// A Process does not outlive the test binary: it is a childprocess.Process.
 package operatorproc
 
 import (
-	"bufio"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/roperator/roperator/internal/testing/childprocess"
 )
 
 // Variable is set in the environment of a Process, to its name.
@@ -34,11 +33,9 @@ const patience = 4 * time.Minute
 
 // A Process is an operator in a process of its own. Its methods are for the test's goroutine.
 type Process struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	in   io.Writer     // its standard input
-	log  string        // the file it writes to; "": it writes elsewhere
-	done chan struct{} // closed when it has ended
+	t       *testing.T
+	process *childprocess.Process
+	log     string // the file it writes to; "": it writes elsewhere
 }
 
 // A Command says what a Process is to be.
@@ -47,16 +44,6 @@ type Command struct {
 	Args   []string
 	Env    []string // besides that of the test
 	Output *os.File // where it writes; nil: what it writes is kept, for Said
-}
-
-// EndWithTest ends this process when the test has ended that has started it. It is for the
-// main function of a Process.
-func EndWithTest() {
-	go func() { // ends with the process
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-		}
-		os.Exit(3)
-	}()
 }
 
 // Start starts the test's binary as an operator of this name, which finds its API server
@@ -69,7 +56,7 @@ func Start(t *testing.T, name, kubeconfig string, args ...string) *Process {
 // Start starts the test's binary.
 func (c Command) Start(t *testing.T) *Process {
 	t.Helper()
-	p := &Process{t: t, done: make(chan struct{})}
+	p := &Process{t: t}
 	out := c.Output
 	if out == nil {
 		p.log = filepath.Join(t.TempDir(), "log")
@@ -78,21 +65,13 @@ func (c Command) Start(t *testing.T) *Process {
 		defer kept.Close()
 		out = kept
 	}
-	p.cmd = exec.Command(os.Args[0], c.Args...)
-	p.cmd.Env = append(append(os.Environ(), Variable+"="+c.Name), c.Env...)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
-	in, err := p.cmd.StdinPipe()
+	var err error
+	p.process, err = childprocess.Command{
+		Path: os.Args[0], Args: c.Args, Env: append([]string{Variable + "=" + c.Name}, c.Env...), Output: out, Stdin: true,
+	}.Start()
 	require.NoError(t, err)
-	p.in = in
-	require.NoError(t, p.cmd.Start())
-	go func() { // ends with the process, which the cleanup sees to
-		defer close(p.done)
-		_ = p.cmd.Wait() // the exit code tells
-	}()
 	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // unless it has ended
-		<-p.done
-		_ = in.Close()
+		p.process.Kill()
 		if t.Failed() && p.log != "" {
 			t.Logf("%s said:\n%s", c.Name, p.Said())
 		}
@@ -101,55 +80,38 @@ func (c Command) Start(t *testing.T) *Process {
 }
 
 // Pid returns the number of the process.
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
+func (p *Process) Pid() int { return p.process.PID() }
 
 // Word writes a line to the standard input of the process.
 func (p *Process) Word() {
 	p.t.Helper()
-	_, err := io.WriteString(p.in, "go on\n")
+	_, err := io.WriteString(p.process, "go on\n")
 	require.NoError(p.t, err)
 }
 
 // SignalIfRunning sends a signal to the process, unless it has ended.
-func (p *Process) SignalIfRunning(signal syscall.Signal) { _ = p.cmd.Process.Signal(signal) }
+func (p *Process) SignalIfRunning(signal syscall.Signal) { _ = p.process.Signal(signal) }
 
 // Signal sends a signal to the process, which must not have ended.
 func (p *Process) Signal(signal syscall.Signal) {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(signal))
+	require.NoError(p.t, p.process.Signal(signal))
 }
 
-// Freeze stops the process as SIGSTOP does, until SIGCONT. It can't see the end of the test
-// then, so a shell does, and kills it if this process dies.
+// Freeze stops the process as SIGSTOP does, until SIGCONT.
 func (p *Process) Freeze() {
 	p.t.Helper()
-	guard := exec.Command("sh", "-c", `read -r _ || kill -KILL "$0"`, strconv.Itoa(p.cmd.Process.Pid))
-	in, err := guard.StdinPipe()
-	require.NoError(p.t, err)
-	require.NoError(p.t, guard.Start())
-	p.t.Cleanup(func() {
-		_, err := io.WriteString(in, "done\n")
-		require.NoError(p.t, err)
-		require.NoError(p.t, guard.Wait())
-	})
-	p.Signal(syscall.SIGSTOP)
+	require.NoError(p.t, p.process.Pause())
 }
 
 // Ended says whether the process has ended.
-func (p *Process) Ended() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
+func (p *Process) Ended() bool { return p.process.Ended() }
 
 // Exit waits for the end of the process, and returns its exit code, -1 if a signal has ended it.
 func (p *Process) Exit() int {
 	p.t.Helper()
 	require.Eventually(p.t, p.Ended, patience, 50*time.Millisecond, "the process ends")
-	return p.cmd.ProcessState.ExitCode()
+	return p.process.ExitCode()
 }
 
 // Said returns what the process has written so far, where that is kept.
