@@ -25,7 +25,7 @@ func quick() []quickScenario {
 		{"TestC42_ForeignNamespaceAndClusterScopedChild", "ownership: where children may be; an invalid response writes nothing"},
 		{"TestC60_ChangeOnEveryCall", "loops are noticed and slowed down"},
 		{"TestC62_SecretsStaySecret", "values of Secrets in no log, event, metric, trace or plan"},
-		{"TestC74_PlanIsWhatIsDone", "plan says what a run does"},
+		{"TestC74b_PlanIsWhatIsDone", "plan says what a run does"},
 		{"TestC74_RestartWithEverythingConverged", "a restart writes nothing"},
 		{"TestC80_RelatedSecret", "related objects: watched, shown, and waking their parents"},
 		{"TestC100_NeverReadyTooEarly", "readiness at every resourceVersion of a rollout"},

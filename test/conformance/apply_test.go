@@ -63,8 +63,8 @@ func TestC138_ScaledWhileTheHandlerThinks(t *testing.T) {
 	}
 }
 
-func TestC138_IgnoredSinceABuild(t *testing.T) {
-	scenario(t, "C138", "a field that a build applied and the next one ignores isn't the operator's any more after the next removal: whoever applies it meets no conflict")
+func TestC138b_IgnoredSinceABuild(t *testing.T) {
+	scenario(t, "C138b", "a field that a build applied and the next one ignores isn't the operator's any more after the next removal: whoever applies it meets no conflict")
 	deployment := func(spec string) map[string]any {
 		return manifest(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {paused: true, selector: {matchLabels: {app: one}}, template: {
 			metadata: {labels: {app: one}}, spec: {containers: [{name: main, image: example.com/app}]}}, `+spec+`}}`)
@@ -147,9 +147,9 @@ func TestC151_ApplyDoesAsReplace(t *testing.T) {
 	both.end()
 }
 
-func TestC151_AnyWay(t *testing.T) {
+func TestC151b_AnyWay(t *testing.T) {
 	needsWidgets(t)
-	scenario(t, "C151", "under Apply a child becomes what it becomes under Replace, whichever way it goes through its states, with restarts in between")
+	scenario(t, "C151b", "under Apply a child becomes what it becomes under Replace, whichever way it goes through its states, with restarts in between")
 	table := livesUnderApply()
 	for _, transitions := range []map[string]transition{podTransitions(), otherTransitions()} {
 		for name, tr := range transitions {
@@ -309,8 +309,8 @@ func contentOf(r *resource.Resource) map[string]any {
 	return out
 }
 
-func TestC151_WhatWasAllocatedStays(t *testing.T) {
-	scenario(t, "C151", "a port that gets another number keeps its nodePort; a nodePort that is ignored, and no longer said, stays too")
+func TestC151c_WhatWasAllocatedStays(t *testing.T) {
+	scenario(t, "C151c", "a port that gets another number keeps its nodePort; a nodePort that is ignored, and no longer said, stays too")
 	for i, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -411,8 +411,8 @@ func TestC169_OneWrite(t *testing.T) {
 	s.restart()
 }
 
-func TestC138_ApplyAcrossVersions(t *testing.T) {
-	scenario(t, "C138", "a child that somebody has written in another version of its type, which lacks some fields, can't be applied, and is updated")
+func TestC138c_ApplyAcrossVersions(t *testing.T) {
+	scenario(t, "C138c", "a child that somebody has written in another version of its type, which lacks some fields, can't be applied, and is updated")
 	for name, writer := range map[string]string{"an earlier build": "", "somebody else": "somebody"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -94,8 +94,8 @@ func defaultsTransitions() map[string]transition {
 	}
 }
 
-func TestC132_DefaultThatWasSaid(t *testing.T) {
-	scenario(t, "C132", "a field that we said once, and that the server makes as we said it, is made anew when the words that it follows from change")
+func TestC132b_DefaultThatWasSaid(t *testing.T) {
+	scenario(t, "C132b", "a field that we said once, and that the server makes as we said it, is made anew when the words that it follows from change")
 	for name, tc := range map[string]struct {
 		head   string
 		states []string
@@ -139,8 +139,8 @@ func TestC132_DefaultThatWasSaid(t *testing.T) {
 	}
 }
 
-func TestC132_OthersKeepWhatTheySaid(t *testing.T) {
-	scenario(t, "C132", "what others have set beside our words stays when the words change")
+func TestC132c_OthersKeepWhatTheySaid(t *testing.T) {
+	scenario(t, "C132c", "what others have set beside our words stays when the words change")
 	s := newStage(t, "c132-others", childrenBy(config.Replace, k8s.Service)...)
 	service := func(port string) map[string]any {
 		return manifest(t, `{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {selector: {app: one}, ports: [{name: http, port: `+port+`}]}}`)
@@ -162,8 +162,8 @@ func TestC132_OthersKeepWhatTheySaid(t *testing.T) {
 	s.silent()
 }
 
-func TestC132_CreateOnlyWebhook(t *testing.T) {
-	scenario(t, "C132", "what a webhook injects at the creation alone isn't lost when the words change")
+func TestC132d_CreateOnlyWebhook(t *testing.T) {
+	scenario(t, "C132d", "what a webhook injects at the creation alone isn't lost when the words change")
 	s := newStage(t, "c132-hook", childrenBy(config.Replace, k8s.Deployment)...)
 	hook := &webhook{creation: true, mutate: func(object map[string]any) {
 		spec, ok := object["spec"].(map[string]any)

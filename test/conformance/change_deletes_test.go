@@ -159,8 +159,8 @@ func TestC162_DeleteAnsweredLate(t *testing.T) {
 // that a pass over one of them lists all parents and so explains every loss so far.
 // Then the parent one is deleted, and loses its other child, of which the operator
 // hears first. The late answer must not explain that loss.
-func TestC162_ListExplainsBeforeTheAnswer(t *testing.T) {
-	scenario(t, "C162", "an own delete that is answered late explains no loss of another child: what goes along with its parent isn't created again")
+func TestC162b_ListExplainsBeforeTheAnswer(t *testing.T) {
+	scenario(t, "C162b", "an own delete that is answered late explains no loss of another child: what goes along with its parent isn't created again")
 	needsAudit(t)
 	const others = 40 // enough for a list of all parents to be the cheaper
 	slow, handlers := &slowServer{}, &latch{}

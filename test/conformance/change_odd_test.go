@@ -12,8 +12,8 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-func TestC30_AllocatedValuesStay(t *testing.T) {
-	scenario(t, "C30", "what the API server has allocated stays when something else of a Service changes: clusterIP and nodePorts")
+func TestC30b_AllocatedValuesStay(t *testing.T) {
+	scenario(t, "C30b", "what the API server has allocated stays when something else of a Service changes: clusterIP and nodePorts")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -49,8 +49,8 @@ func TestC30_AllocatedValuesStay(t *testing.T) {
 	}
 }
 
-func TestC30_ManyLongNames(t *testing.T) {
-	scenario(t, "C30", "where there are more names than the mark on a child can hold, dropped fields disappear all the same, and what others injected beside them stays")
+func TestC30c_ManyLongNames(t *testing.T) {
+	scenario(t, "C30c", "where there are more names than the mark on a child can hold, dropped fields disappear all the same, and what others injected beside them stays")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -83,8 +83,8 @@ func TestC30_ManyLongNames(t *testing.T) {
 	}
 }
 
-func TestC30_OddNamesAndValues(t *testing.T) {
-	scenario(t, "C30", "names with dots, slashes, quotes and brackets, empty values, values in other scripts: kept, changed and dropped like any other")
+func TestC30d_OddNamesAndValues(t *testing.T) {
+	scenario(t, "C30d", "names with dots, slashes, quotes and brackets, empty values, values in other scripts: kept, changed and dropped like any other")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -116,8 +116,8 @@ func TestC30_OddNamesAndValues(t *testing.T) {
 	}
 }
 
-func TestC32_TheMarkItself(t *testing.T) {
-	scenario(t, "C32", "the mark on a child, taken off or tampered with, is put back, and recreates nothing")
+func TestC32b_TheMarkItself(t *testing.T) {
+	scenario(t, "C32b", "the mark on a child, taken off or tampered with, is put back, and recreates nothing")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate, config.OnDelete} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -144,8 +144,8 @@ func TestC32_TheMarkItself(t *testing.T) {
 	}
 }
 
-func TestC30_OwnerReferences(t *testing.T) {
-	scenario(t, "C30", "a further owner that the desired state names is added and dropped; one that others have added stays")
+func TestC30e_OwnerReferences(t *testing.T) {
+	scenario(t, "C30e", "a further owner that the desired state names is added and dropped; one that others have added stays")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()

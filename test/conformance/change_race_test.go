@@ -172,8 +172,8 @@ func TestC37_ConflictsInTheMiddle(t *testing.T) {
 	}
 }
 
-func TestC37_GoneInTheMiddle(t *testing.T) {
-	scenario(t, "C37", "a child that is to be deleted, or the parent itself, goes in the middle of a pass: no error reported")
+func TestC37b_GoneInTheMiddle(t *testing.T) {
+	scenario(t, "C37b", "a child that is to be deleted, or the parent itself, goes in the middle of a pass: no error reported")
 	needsControllerManager(t)
 	s := newStage(t, "c37-gone", childrenBy(config.Replace, k8s.ConfigMap)...)
 	typed, untyped := clients(t, "somebody")

@@ -107,8 +107,8 @@ func TestC30_DroppedFieldsDisappear(t *testing.T) {
 	}
 }
 
-func TestC30_IgnoredFieldsAreKept(t *testing.T) {
-	scenario(t, "C30", "ignored fields are set once, and keep what another manager makes of them")
+func TestC30f_IgnoredFieldsAreKept(t *testing.T) {
+	scenario(t, "C30f", "ignored fields are set once, and keep what another manager makes of them")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()

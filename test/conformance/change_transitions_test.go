@@ -37,13 +37,13 @@ const (
 	main = `containers: [{name: main, image: example.com/app}]`
 )
 
-func TestC30_Transitions(t *testing.T) {
-	scenario(t, "C30", "whatever it was before, a child becomes what a new one would be")
+func TestC30g_Transitions(t *testing.T) {
+	scenario(t, "C30g", "whatever it was before, a child becomes what a new one would be")
 	checkTransitions(t, "c30-pods", podTransitions())
 }
 
-func TestC30_TransitionsOfOtherKinds(t *testing.T) {
-	scenario(t, "C30", "whatever it was before, a child becomes what a new one would be: Services, ConfigMaps and other kinds")
+func TestC30h_TransitionsOfOtherKinds(t *testing.T) {
+	scenario(t, "C30h", "whatever it was before, a child becomes what a new one would be: Services, ConfigMaps and other kinds")
 	checkTransitions(t, "c30-kinds", otherTransitions())
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-func TestEvents_EachErrorIsTold(t *testing.T) {
-	scenario(t, "Events", "an error that changes while the parent doesn't is a new Event, one that stays the same isn't")
+func TestC200_EachErrorIsTold(t *testing.T) {
+	scenario(t, "C200", "an error that changes while the parent doesn't is a new Event, one that stays the same isn't")
 	log := needsAudit(t)
 	from := log.mark(t)
 	var calls atomic.Int64
@@ -33,8 +33,8 @@ func TestEvents_EachErrorIsTold(t *testing.T) {
 	require.Len(t, writesTo(t, log, from, "error-events", "events"), 2)
 }
 
-func TestEvents_OfTheHandler(t *testing.T) {
-	scenario(t, "Events", "a handler's Events are recorded, equal ones once with a count")
+func TestC201_OfTheHandler(t *testing.T) {
+	scenario(t, "C201", "a handler's Events are recorded, equal ones once with a count")
 	log := needsAudit(t)
 	from := log.mark(t)
 	var calls atomic.Int64

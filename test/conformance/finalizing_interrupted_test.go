@@ -35,8 +35,8 @@ func freeParents(t *testing.T, kit *testkit.Kit, names ...string) {
 	}
 }
 
-func TestFinalizer_NothingReleasesButFinalized(t *testing.T) {
-	scenario(t, "Finalizer", "errors, panics and empty answers of Finalize never release a parent")
+func TestC202_NothingReleasesButFinalized(t *testing.T) {
+	scenario(t, "C202", "errors, panics and empty answers of Finalize never release a parent")
 	answers := map[string]func() (*handler.FinalizeResponse, error){
 		"error":     func() (*handler.FinalizeResponse, error) { return nil, errors.New("no") },
 		"permanent": func() (*handler.FinalizeResponse, error) { return nil, handler.Permanent(errors.New("never")) },
@@ -90,8 +90,8 @@ func TestFinalizer_NothingReleasesButFinalized(t *testing.T) {
 	}
 }
 
-func TestFinalizer_DeletedBeforeItWasSeen(t *testing.T) {
-	scenario(t, "Finalizer", "a parent that was created and deleted while the operator was down: nothing is begun")
+func TestC203_DeletedBeforeItWasSeen(t *testing.T) {
+	scenario(t, "C203", "a parent that was created and deleted while the operator was down: nothing is begun")
 	// The operator was down from the creation of a parent to its deletion:
 	// there is nothing to finalize, and nothing is begun.
 	cfg := operator("seen-late", configMapChild())
@@ -109,8 +109,8 @@ func TestFinalizer_DeletedBeforeItWasSeen(t *testing.T) {
 	freeParents(t, kit, "one")
 }
 
-func TestFinalizer_PausedParentsFinalize(t *testing.T) {
-	scenario(t, "Finalizer", "a paused parent isn't synced, but finalizes")
+func TestC204_PausedParentsFinalize(t *testing.T) {
+	scenario(t, "C204", "a paused parent isn't synced, but finalizes")
 	kit := testkit.New(t, cluster, operator("paused-final", configMapChild()), finalizing(released))
 	it := parent("one", withData("k", "v"))
 	kit.Create(it)
@@ -137,8 +137,8 @@ func TestFinalizer_PausedParentsFinalize(t *testing.T) {
 	kit.Eventually(configMap("never", "k", "v"), patience)
 }
 
-func TestFinalizer_OthersEditInTheMiddle(t *testing.T) {
-	scenario(t, "Finalizer", "finalizers of others are kept while everybody edits")
+func TestC205_OthersEditInTheMiddle(t *testing.T) {
+	scenario(t, "C205", "finalizers of others are kept while everybody edits")
 	// Somebody adds and removes finalizers as fast as they can, while ours
 	// come and go.
 	kit := testkit.New(t, cluster, operator("many-editors", configMapChild()), finalizing(released))
@@ -209,8 +209,8 @@ func TestFinalizer_OthersEditInTheMiddle(t *testing.T) {
 	freeParents(t, kit, names...)
 }
 
-func TestFinalizer_ParentGoneInTheMiddleOfAPass(t *testing.T) {
-	scenario(t, "Finalizer", "a parent that is gone in the middle of a pass is no error")
+func TestC206_ParentGoneInTheMiddleOfAPass(t *testing.T) {
+	scenario(t, "C206", "a parent that is gone in the middle of a pass is no error")
 	// A parent is deleted and gone while its handler thinks; its children's
 	// creation, status and finalizer fail nothing.
 	_, untyped := clients(t, "somebody")
@@ -243,8 +243,8 @@ func TestFinalizer_ParentGoneInTheMiddleOfAPass(t *testing.T) {
 	kit.Eventually(configMap("two", "k", "v"), patience)
 }
 
-func TestFinalizer_NeverAndAlways(t *testing.T) {
-	scenario(t, "Finalizer", "FinalizerAlways and FinalizerNever")
+func TestC207_NeverAndAlways(t *testing.T) {
+	scenario(t, "C207", "FinalizerAlways and FinalizerNever")
 	cfg := operator("policy", configMapChild())
 	cfg.Finalizer = config.FinalizerAlways
 	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(copier))

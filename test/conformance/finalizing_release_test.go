@@ -39,8 +39,8 @@ func runOnce(t *testing.T, name string, args ...string) (said string, code int) 
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-func TestLeaving_ReleaseFinalizers(t *testing.T) {
-	scenario(t, "Leaving", "release-finalizers lets every parent of an operator that is gone be deleted, and touches no other finalizer; with --dry-run it only says so")
+func TestC208_ReleaseFinalizers(t *testing.T) {
+	scenario(t, "C208", "release-finalizers lets every parent of an operator that is gone be deleted, and touches no other finalizer; with --dry-run it only says so")
 	const parents = 5
 	never := handler.Funcs{SyncFunc: copier, FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
 		return &handler.FinalizeResponse{}, nil

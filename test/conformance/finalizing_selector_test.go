@@ -86,8 +86,8 @@ func TestC161_LeavesSelectorWhileNoOperatorRuns(t *testing.T) {
 	}
 }
 
-func TestC161_ManyParents(t *testing.T) {
-	scenario(t, "C161", "many parents have left the selector; the first passes don't wait for them")
+func TestC161b_ManyParents(t *testing.T) {
+	scenario(t, "C161b", "many parents have left the selector; the first passes don't wait for them")
 	cfg := operator("c161-many", configMapChild())
 	cfg.ParentSelector = "mine=yes"
 	kit := testkit.New(t, cluster, cfg, finalizing(released))
@@ -106,8 +106,8 @@ func TestC161_ManyParents(t *testing.T) {
 	require.Equal(t, []string{"roperator.com/c161-many"}, kit.Get(parent("mine", nil)).Finalizers())
 }
 
-func TestC161_FinalizeDropped(t *testing.T) {
-	scenario(t, "C161", "a build whose handler no longer finalizes releases parents that have left the selector from its finalizer and those in FormerFinalizers")
+func TestC161c_FinalizeDropped(t *testing.T) {
+	scenario(t, "C161c", "a build whose handler no longer finalizes releases parents that have left the selector from its finalizer and those in FormerFinalizers")
 	for name, how := range map[string]struct{ never, former bool }{
 		"dropped": {}, "never": {never: true}, "never-and-former": {never: true, former: true},
 	} {
@@ -135,8 +135,8 @@ func TestC161_FinalizeDropped(t *testing.T) {
 	}
 }
 
-func TestC161_NoListWhereNobodyCanHaveLeft(t *testing.T) {
-	scenario(t, "C161", "parents are listed once at the start, where there is a selector, and not at all elsewhere; then the operator is silent")
+func TestC161d_NoListWhereNobodyCanHaveLeft(t *testing.T) {
+	scenario(t, "C161d", "parents are listed once at the start, where there is a selector, and not at all elsewhere; then the operator is silent")
 	log := needsAudit(t)
 	for name, tc := range map[string]struct {
 		selector string
@@ -171,8 +171,8 @@ func TestC161_NoListWhereNobodyCanHaveLeft(t *testing.T) {
 
 // Kits whose operators have the same name share the cluster-scoped parents of the
 // cluster, and must not release each other's.
-func TestC161_KitsOfClusterScopedParents(t *testing.T) {
-	scenario(t, "C161", "an operator in a Kit with cluster-scoped parents releases those of its own Kit alone")
+func TestC161e_KitsOfClusterScopedParents(t *testing.T) {
+	scenario(t, "C161e", "an operator in a Kit with cluster-scoped parents releases those of its own Kit alone")
 	cfg := operator("c161-kits", configMapChild())
 	cfg.Parent, cfg.ParentSelector = clusterParentType, "mine=yes"
 	h := handler.Funcs{FinalizeFunc: finalizing(released).FinalizeFunc}

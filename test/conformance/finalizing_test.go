@@ -162,8 +162,8 @@ func TestC56_FinalizeDropped(t *testing.T) {
 	require.Empty(t, kit.HandlerErrors(living))
 }
 
-func TestFinalize_BlocksNoWorker(t *testing.T) {
-	scenario(t, "Finalize", "a Finalize that asks for a retry blocks no worker")
+func TestC209_BlocksNoWorker(t *testing.T) {
+	scenario(t, "C209", "a Finalize that asks for a retry blocks no worker")
 	cfg := operator("finalizeblocks", configMapChild())
 	cfg.MaxConcurrentSyncs = 1
 	cfg.Finalizer = config.FinalizerAuto

@@ -32,8 +32,8 @@ func writesTo(t *testing.T, log *auditLog, from mark, operator, resource string)
 	return found
 }
 
-func TestBadInput_RefusedByTheServer(t *testing.T) {
-	scenario(t, "BadInput", "what the API server refuses is sent in growing distance, and at once when the desired state changes")
+func TestC210_RefusedByTheServer(t *testing.T) {
+	scenario(t, "C210", "what the API server refuses is sent in growing distance, and at once when the desired state changes")
 	log := needsAudit(t)
 	from := log.mark(t)
 	s := newStageWith(t, patient("badsize", configMapChild(), config.Child{Type: k8s.Service, Strategy: config.Replace}), testkit.KitOptions{})
@@ -69,8 +69,8 @@ func TestBadInput_RefusedByTheServer(t *testing.T) {
 	eventually(t, "it is tried again", func() bool { return len(writesTo(t, log, from, "badsize", "configmaps")) > 2 })
 }
 
-func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
-	scenario(t, "BadInput", "custom resources and statuses that are too large or too deep: an error on that parent, tried with growing distance, others undisturbed")
+func TestC211_LargeAndDeepCustomResources(t *testing.T) {
+	scenario(t, "C211", "custom resources and statuses that are too large or too deep: an error on that parent, tried with growing distance, others undisturbed")
 	log := needsAudit(t)
 	from := log.mark(t)
 	specs := map[string]func() any{
@@ -147,8 +147,8 @@ func TestBadInput_LargeAndDeepCustomResources(t *testing.T) {
 	require.Less(t, len(writesTo(t, log, from, "badcr", "parents")), 15*len(specs))
 }
 
-func TestBadInput_TenThousandChildren(t *testing.T) {
-	scenario(t, "BadInput", "10,000 children of one parent: one request each, at most 16 at a time")
+func TestC212_TenThousandChildren(t *testing.T) {
+	scenario(t, "C212", "10,000 children of one parent: one request each, at most 16 at a time")
 	if testing.Short() {
 		t.Skip("minutes of a busy API server")
 	}

@@ -123,8 +123,8 @@ func badAnswers() map[string]badAnswer {
 	}
 }
 
-func TestBadInput_RefusedBeforeAnyWrite(t *testing.T) {
-	scenario(t, "BadInput", "a response that is wrong in one child: an error that names child and field, nothing written, others undisturbed")
+func TestC213_RefusedBeforeAnyWrite(t *testing.T) {
+	scenario(t, "C213", "a response that is wrong in one child: an error that names child and field, nothing written, others undisturbed")
 	log := needsAudit(t)
 	from := log.mark(t)
 	cases := badAnswers()

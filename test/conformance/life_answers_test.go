@@ -44,8 +44,8 @@ func TestC174_NotFoundByAProxy(t *testing.T) {
 	settle(t, kit)
 }
 
-func TestC174_NotServedForAMoment(t *testing.T) {
-	scenario(t, "C174", "a 404 of the API server, which doesn't serve the parents' version for a moment, is no end of the parent: the deletion completes once it does")
+func TestC174b_NotServedForAMoment(t *testing.T) {
+	scenario(t, "C174b", "a 404 of the API server, which doesn't serve the parents' version for a moment, is no end of the parent: the deletion completes once it does")
 	log := needsAudit(t)
 	const group = "c174.conformance.roperator.com"
 	installThing(t, group, `{type: object, x-kubernetes-preserve-unknown-fields: true}`, "v1", "v2")

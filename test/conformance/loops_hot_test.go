@@ -114,8 +114,8 @@ func TestC133_HotLoopOfCreates(t *testing.T) {
 	}
 }
 
-func TestC133_HotLoopOfFinishedJobs(t *testing.T) {
-	scenario(t, "C133", "a Job that is deleted as soon as it has finished is a conflict loop, under one name or under new ones")
+func TestC133b_HotLoopOfFinishedJobs(t *testing.T) {
+	scenario(t, "C133b", "a Job that is deleted as soon as it has finished is a conflict loop, under one name or under new ones")
 	needsControllerManager(t)
 	for name, fresh := range map[string]bool{"same": false, "new-names": true} {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +148,8 @@ func finishedJob(name string) *batchv1.Job {
 	}}
 }
 
-func TestC133_HotLoopOfDeletes(t *testing.T) {
-	scenario(t, "C133", "two builds of which one creates what the other deletes: both are told, and throttled")
+func TestC133c_HotLoopOfDeletes(t *testing.T) {
+	scenario(t, "C133c", "two builds of which one creates what the other deletes: both are told, and throttled")
 	keeperWitness, cleanerWitness := newWitness(), newWitness()
 	cfg := unbounded(operator("c133-builds", configMapChild()))
 	keeper := newStageWith(t, cfg, keeperWitness.options())
@@ -167,8 +167,8 @@ func TestC133_HotLoopOfDeletes(t *testing.T) {
 	})
 }
 
-func TestC133_DeletionsByHandAreNone(t *testing.T) {
-	scenario(t, "C133", "children that are deleted one after the other, or all at once, are no loop")
+func TestC133d_DeletionsByHandAreNone(t *testing.T) {
+	scenario(t, "C133d", "children that are deleted one after the other, or all at once, are no loop")
 	w := newWitness()
 	s := newStageWith(t, unbounded(operator("c133-drain", configMapChild())), w.options())
 	var n atomic.Int64
@@ -218,8 +218,8 @@ func TestC136_ProgressIsNoLoop(t *testing.T) {
 	require.NotContains(t, w.logged(), "conflict loop")
 }
 
-func TestC136_EditEndsThrottle(t *testing.T) {
-	scenario(t, "C136", "an edit of a parent, and its deletion, reach the handler though somebody keeps the parent in a conflict loop")
+func TestC136b_EditEndsThrottle(t *testing.T) {
+	scenario(t, "C136b", "an edit of a parent, and its deletion, reach the handler though somebody keeps the parent in a conflict loop")
 	for name, edit := range map[string]map[string]any{
 		"spec":       {"spec": map[string]any{"v": "new"}},
 		"label":      {"metadata": map[string]any{"name": "one", "labels": map[string]any{"v": "new"}}},

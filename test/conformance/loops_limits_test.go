@@ -44,8 +44,8 @@ func vandal(t *testing.T, s *stage, name, patch string, done func(*corev1.Config
 	}
 }
 
-func TestLoop_WhatTheEngineSetsIsTakenOffAgainAndAgain(t *testing.T) {
-	scenario(t, "Loop", "labels, owner reference or mark taken off again and again are a conflict loop")
+func TestC214_WhatTheEngineSetsIsTakenOffAgainAndAgain(t *testing.T) {
+	scenario(t, "C214", "labels, owner reference or mark taken off again and again are a conflict loop")
 	for name, tc := range map[string]struct {
 		patch string
 		done  func(*corev1.ConfigMap) bool
@@ -79,8 +79,8 @@ func TestLoop_WhatTheEngineSetsIsTakenOffAgainAndAgain(t *testing.T) {
 	}
 }
 
-func TestLoop_BehindAController(t *testing.T) {
-	scenario(t, "Loop", "a loop behind a controller that answers every write is throttled")
+func TestC215_BehindAController(t *testing.T) {
+	scenario(t, "C215", "a loop behind a controller that answers every write is throttled")
 	needsControllerManager(t)
 	// The Deployment controller answers every write with a status: that is
 	// nobody's change, and doesn't excuse the next write.
@@ -100,8 +100,8 @@ func TestLoop_BehindAController(t *testing.T) {
 	slow(t, func() int { return len(verbs(s.Writes(), "Deployment", "typed")) })
 }
 
-func TestLoop_OthersAreNotSlowedDown(t *testing.T) {
-	scenario(t, "Loop", "a parent in a loop slows down no other")
+func TestC216_OthersAreNotSlowedDown(t *testing.T) {
+	scenario(t, "C216", "a parent in a loop slows down no other")
 	var calls atomic.Int64
 	cfg := unbounded(operator("loop-alone", configMapChild()))
 	cfg.MaxConcurrentSyncs = 1
@@ -125,8 +125,8 @@ func TestLoop_OthersAreNotSlowedDown(t *testing.T) {
 	require.Less(t, calls.Load()-before, int64(others), "none has waited for the loop")
 }
 
-func TestLoop_ManyChangesByHandAreNone(t *testing.T) {
-	scenario(t, "Loop", "twenty changes of a parent are no loop")
+func TestC217_ManyChangesByHandAreNone(t *testing.T) {
+	scenario(t, "C217", "twenty changes of a parent are no loop")
 	// A user who changes the parent twenty times gets what they ask for, each
 	// time.
 	w := newWitness()
@@ -140,8 +140,8 @@ func TestLoop_ManyChangesByHandAreNone(t *testing.T) {
 	require.NotContains(t, w.logged(), "conflict loop")
 }
 
-func TestLoop_FollowersOfAChildAreNone(t *testing.T) {
-	scenario(t, "Loop", "a child that follows others is no loop")
+func TestC218_FollowersOfAChildAreNone(t *testing.T) {
+	scenario(t, "C218", "a child that follows others is no loop")
 	// A ConfigMap lists the Pods that are Ready: it changes with each of them.
 	s := newStageWith(t, unbounded(operator("no-loop-pods", config.Child{Type: k8s.Pod, Strategy: config.Recreate}, configMapChild())), newWitness().options())
 	var pods []any
@@ -176,8 +176,8 @@ func TestLoop_FollowersOfAChildAreNone(t *testing.T) {
 	require.False(t, anyContains(s.Events(parent("one", nil)), "ConflictLoop"))
 }
 
-func TestLoop_RolloutStepByStepIsNone(t *testing.T) {
-	scenario(t, "Loop", "a rollout in steps that wait for a status is no loop")
+func TestC219_RolloutStepByStepIsNone(t *testing.T) {
+	scenario(t, "C219", "a rollout in steps that wait for a status is no loop")
 	// A rollout whose next step waits for the status of the last one, which
 	// comes at once.
 	s := newStageWith(t, unbounded(operator("no-loop-rollout", config.Child{Type: k8s.Pod, Strategy: config.Replace})), newWitness().options())

@@ -24,8 +24,8 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-func TestMessages_WrongVersion(t *testing.T) {
-	scenario(t, "Messages", "a type in a version that isn't served: the versions that are served are named, of a child in a response too")
+func TestC220_WrongVersion(t *testing.T) {
+	scenario(t, "C220", "a type in a version that isn't served: the versions that are served are named, of a child in a response too")
 	replaced := func(apiVersion, kind string) config.Child {
 		return config.Child{Type: resource.Type{APIVersion: apiVersion, Kind: kind}, Strategy: config.Replace}
 	}
@@ -46,8 +46,8 @@ func TestMessages_WrongVersion(t *testing.T) {
 	failing(t, kit, parent("one", nil), "apps/v1beta1/Deployment web: kind: not a configured child type, but apps/v1/Deployment is; return the child as that, or add its type to config.Operator.Children")
 }
 
-func TestMessages_NamespaceOfTheLease(t *testing.T) {
-	scenario(t, "Messages", "outside of a Pod the Lease is in the namespace default, whatever the kubeconfig says, and the flag's help says so")
+func TestC221_NamespaceOfTheLease(t *testing.T) {
+	scenario(t, "C221", "outside of a Pod the Lease is in the namespace default, whatever the kubeconfig says, and the flag's help says so")
 	kit := bystander(t, "leasewhere-bystander")
 	admin := kubeconfigAs(t, "leasewhere", true)
 	cfg, err := clientcmd.LoadFromFile(admin)
@@ -70,8 +70,8 @@ func TestMessages_NamespaceOfTheLease(t *testing.T) {
 	require.Contains(t, help.Said(), `by a Lease in the Pod's namespace, outside of a Pod in "default"`)
 }
 
-func TestMessages_HandlerThatIgnoresSIGTERM(t *testing.T) {
-	scenario(t, "Messages", "a process whose handler ignores its context fails its liveness probe, releases the lease and ends, a few seconds after the shutdown timeout")
+func TestC222_HandlerThatIgnoresSIGTERM(t *testing.T) {
+	scenario(t, "C222", "a process whose handler ignores its context fails its liveness probe, releases the lease and ends, a few seconds after the shutdown timeout")
 	kit := bystander(t, "stubborn-bystander")
 	kit.Create(parent("slow", map[string]any{"data": map[string]any{"wait": "for a word"}}))
 	leases := kubernetes.NewForConfigOrDie(cluster.RESTConfig()).CoordinationV1().Leases("default")
@@ -86,8 +86,8 @@ func TestMessages_HandlerThatIgnoresSIGTERM(t *testing.T) {
 	require.Empty(t, *lease.Spec.HolderIdentity)
 }
 
-func TestMessages_UnknownFields(t *testing.T) {
-	scenario(t, "Messages", "an unknown field is told of by a line of the log and an Event, once for each object, which they name; a Secret's value never; then there is silence")
+func TestC223_UnknownFields(t *testing.T) {
+	scenario(t, "C223", "an unknown field is told of by a line of the log and an Event, once for each object, which they name; a Secret's value never; then there is silence")
 	log := needsAudit(t)
 	logs := &rig.Logs{}
 	typo := func(apiVersion, kind, name string, fields map[string]any) map[string]any {
@@ -142,8 +142,8 @@ func TestMessages_UnknownFields(t *testing.T) {
 	require.NotContains(t, logs.String(), "hunter2")
 }
 
-func TestMessages_SameNamedOperators(t *testing.T) {
-	scenario(t, "Messages", "two builds of one operator that run side by side: the conflict loop's message suspects the other process, whatever they fight over")
+func TestC224_SameNamedOperators(t *testing.T) {
+	scenario(t, "C224", "two builds of one operator that run side by side: the conflict loop's message suspects the other process, whatever they fight over")
 	for name, c := range map[string]struct {
 		child    config.Child
 		response func(build string) *handler.SyncResponse
@@ -195,8 +195,8 @@ func TestMessages_SameNamedOperators(t *testing.T) {
 	}
 }
 
-func TestMessages_EventsBesideAnError(t *testing.T) {
-	scenario(t, "Messages", "Events of a response that comes with an error are recorded, beside the one of the error; so are those of a response that is refused")
+func TestC225_EventsBesideAnError(t *testing.T) {
+	scenario(t, "C225", "Events of a response that comes with an error are recorded, beside the one of the error; so are those of a response that is refused")
 	for name, answer := range map[string]func() (*handler.SyncResponse, error){
 		"error": func() (*handler.SyncResponse, error) {
 			return &handler.SyncResponse{Events: []handler.Event{{Type: handler.EventWarning, Reason: "NoBucket", Message: "the bucket is gone"}}}, errors.New("broken")

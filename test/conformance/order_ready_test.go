@@ -174,8 +174,8 @@ func TestC103_WhatIsInTheWay(t *testing.T) {
 	s.silent()
 }
 
-func TestC103_FailedHandler(t *testing.T) {
-	scenario(t, "C103", "ReadyCondition: a handler that fails without a response is told all the same, and so is a conflict loop")
+func TestC103b_FailedHandler(t *testing.T) {
+	scenario(t, "C103b", "ReadyCondition: a handler that fails without a response is told all the same, and so is a conflict loop")
 	cfg := operator("c103-failed", configMapChild())
 	cfg.ReadyCondition = true
 	var mode atomic.Value
@@ -211,8 +211,8 @@ func TestC103_FailedHandler(t *testing.T) {
 	eventually(t, "it is Ready", func() bool { return isReadyNow(kit.Get(parent("one", nil))) })
 }
 
-func TestC103_RefusedStatus(t *testing.T) {
-	scenario(t, "C103", "ReadyCondition: a status that the API server refuses leaves the one of before, whose conditions say so; that is written once, and over once it is over")
+func TestC103c_RefusedStatus(t *testing.T) {
+	scenario(t, "C103c", "ReadyCondition: a status that the API server refuses leaves the one of before, whose conditions say so; that is written once, and over once it is over")
 	const group = "c103-status.roperator.com"
 	crd := thingCRD(t, group, `{type: object, x-kubernetes-preserve-unknown-fields: true}`)
 	version := crd.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)

@@ -90,8 +90,8 @@ func TestC148_AdoptionLeavesOtherOperatorsObjects(t *testing.T) {
 // hash32 is in the place of a hash.
 const hash32 = "0123456789abcdef0123456789abcdef"
 
-func TestOwnership_AdoptOffered(t *testing.T) {
-	scenario(t, "Ownership", "with AdoptOffered only what is offered to this operator is taken, and never what has another controller or another operator's mark")
+func TestC226_AdoptOffered(t *testing.T) {
+	scenario(t, "C226", "with AdoptOffered only what is offered to this operator is taken, and never what has another controller or another operator's mark")
 	child := configMapChild()
 	child.AdoptOffered = true
 	s := newStage(t, "adopt-offered", child)
@@ -138,8 +138,8 @@ func TestOwnership_AdoptOffered(t *testing.T) {
 	s.Eventually(configMap("to-another", "whose", "ours"), patience)
 }
 
-func TestOwnership_UnlabelledChildOfTheParent(t *testing.T) {
-	scenario(t, "Ownership", "an object whose controller is the parent is restored if by its mark or its managedFields the operator made it, adopted with Adopt, and another operator's otherwise")
+func TestC227_UnlabelledChildOfTheParent(t *testing.T) {
+	scenario(t, "C227", "an object whose controller is the parent is restored if by its mark or its managedFields the operator made it, adopted with Adopt, and another operator's otherwise")
 	for name, adopts := range map[string]bool{"adopt": true, "strict": false} {
 		t.Run(name, func(t *testing.T) {
 			child := configMapChild()

@@ -31,8 +31,8 @@ func release(t *testing.T, namespace, name string) {
 	patchMeta(t, namespace, name, `{"finalizers":null}`)
 }
 
-func TestOwnership_CopiedLabelsMakeNoChild(t *testing.T) {
-	scenario(t, "Ownership", "an object that carries a child's labels but has another controller or none is neither shown, changed nor deleted")
+func TestC228_CopiedLabelsMakeNoChild(t *testing.T) {
+	scenario(t, "C228", "an object that carries a child's labels but has another controller or none is neither shown, changed nor deleted")
 	s := newStage(t, "copied-labels", configMapChild())
 	s.want(configMap("real", "k", "v"))
 	genuine := s.Get(configMap("real", "", ""))
@@ -68,8 +68,8 @@ func TestOwnership_CopiedLabelsMakeNoChild(t *testing.T) {
 	}
 }
 
-func TestOwnership_OwnerReferenceRestoredAfterLookingAtTheParent(t *testing.T) {
-	scenario(t, "Ownership", "an owner reference that was taken off is restored after the parent was read live")
+func TestC229_OwnerReferenceRestoredAfterLookingAtTheParent(t *testing.T) {
+	scenario(t, "C229", "an owner reference that was taken off is restored after the parent was read live")
 	log := needsAudit(t)
 	s := newStage(t, "restored-owner", configMapChild())
 	s.want(configMap("child", "k", "v"))
@@ -87,8 +87,8 @@ func TestOwnership_OwnerReferenceRestoredAfterLookingAtTheParent(t *testing.T) {
 	s.quiet()
 }
 
-func TestOwnership_EverythingTakenOff(t *testing.T) {
-	scenario(t, "Ownership", "labels and mark taken off by hand are restored in place; without labels and owner it is foreign")
+func TestC230_EverythingTakenOff(t *testing.T) {
+	scenario(t, "C230", "labels and mark taken off by hand are restored in place; without labels and owner it is foreign")
 	s := newStage(t, "all-taken-off", configMapChild())
 	s.want(configMap("child", "k", "v"))
 	before := s.Get(configMap("child", "", ""))
@@ -113,8 +113,8 @@ func TestOwnership_EverythingTakenOff(t *testing.T) {
 	require.Empty(t, s.Get(before).OwnerReferences())
 }
 
-func TestOwnership_AdoptWaitsForWhatIsBeingDeleted(t *testing.T) {
-	scenario(t, "Ownership", "Adopt leaves an object alone that is being deleted")
+func TestC231_AdoptWaitsForWhatIsBeingDeleted(t *testing.T) {
+	scenario(t, "C231", "Adopt leaves an object alone that is being deleted")
 	child := configMapChild()
 	child.Adopt = true
 	s := newStage(t, "adopt-deleting", child)
@@ -134,8 +134,8 @@ func TestOwnership_AdoptWaitsForWhatIsBeingDeleted(t *testing.T) {
 	require.Empty(t, s.errors())
 }
 
-func TestOwnership_SecondParentFollowsTheFirst(t *testing.T) {
-	scenario(t, "Ownership", "a parent that waits for another's child gets the name as soon as it is free")
+func TestC232_SecondParentFollowsTheFirst(t *testing.T) {
+	scenario(t, "C232", "a parent that waits for another's child gets the name as soon as it is free")
 	// Two parents want one child; the second gets it when the first drops it,
 	// without a backoff of minutes.
 	w := newWitness()
@@ -157,8 +157,8 @@ func TestOwnership_SecondParentFollowsTheFirst(t *testing.T) {
 		"the deletion has woken it")
 }
 
-func TestOwnership_TwoOperatorsOneParent(t *testing.T) {
-	scenario(t, "Ownership", "two operators with the same parents don't take each other's children, not even with Adopt")
+func TestC233_TwoOperatorsOneParent(t *testing.T) {
+	scenario(t, "C233", "two operators with the same parents don't take each other's children, not even with Adopt")
 	// Two operators have the same parents; the child of one is nothing that
 	// the other may take, though its controller is that very parent.
 	answer := func(value string) handler.SyncFunc {
@@ -181,8 +181,8 @@ func TestOwnership_TwoOperatorsOneParent(t *testing.T) {
 	require.Equal(t, version, first.Get(configMap("shared", "", "")).ResourceVersion())
 }
 
-func TestOwnership_OrphanedNameIsNotWaitedForForever(t *testing.T) {
-	scenario(t, "Ownership", "a name that a predecessor's child keeps by being orphaned is an error, not an endless wait")
+func TestC234_OrphanedNameIsNotWaitedForForever(t *testing.T) {
+	scenario(t, "C234", "a name that a predecessor's child keeps by being orphaned is an error, not an endless wait")
 	needsControllerManager(t)
 	// A parent is deleted and its children are orphaned, late: its successor,
 	// which waited for their names, is told.
@@ -211,8 +211,8 @@ func TestOwnership_OrphanedNameIsNotWaitedForForever(t *testing.T) {
 	settle(t, kit)
 }
 
-func TestOwnership_OneNameTwoTypes(t *testing.T) {
-	scenario(t, "Ownership", "children of two types under one name")
+func TestC235_OneNameTwoTypes(t *testing.T) {
+	scenario(t, "C235", "children of two types under one name")
 	s := newStage(t, "one-name", configMapChild(), config.Child{Type: k8s.Secret, Strategy: config.Replace})
 	secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "same"}}
 	s.want(configMap("same", "k", "v"), secret)
@@ -222,8 +222,8 @@ func TestOwnership_OneNameTwoTypes(t *testing.T) {
 	require.NotNil(t, s.Get(secret))
 }
 
-func TestOwnership_KeepOneDropOthers(t *testing.T) {
-	scenario(t, "Ownership", "handler.Keep and KeepChildren leave children exactly as they are")
+func TestC236_KeepOneDropOthers(t *testing.T) {
+	scenario(t, "C236", "handler.Keep and KeepChildren leave children exactly as they are")
 	s := newStage(t, "keep-one", configMapChild())
 	s.want(configMap("kept", "k", "v"), configMap("dropped", "k", "v"))
 	s.Update(configMap("kept", "k", "by hand"))

@@ -84,8 +84,8 @@ func TestC159_FieldHandedOver(t *testing.T) {
 	}
 }
 
-func TestC159_FieldLeftFromTheStart(t *testing.T) {
-	scenario(t, "C159", "a field that is left to others has the handler's value when the child is created, in whatever form the child is returned")
+func TestC159b_FieldLeftFromTheStart(t *testing.T) {
+	scenario(t, "C159b", "a field that is left to others has the handler's value when the child is created, in whatever form the child is returned")
 	child := configMap("left", "a", "1")
 	child["data"] = map[string]any{"a": "1", "b": "1"}
 	raw, err := json.Marshal(child)

@@ -124,8 +124,8 @@ func TestC160_UnlabelledChildrenAreFound(t *testing.T) {
 	}
 }
 
-func TestC160_OthersObjectsAreNeverTaken(t *testing.T) {
-	scenario(t, "C160", "what carries the labels or the mark of another operator or Domain, has another controller, or belongs to a parent that is gone or not selected, is neither shown nor touched")
+func TestC160b_OthersObjectsAreNeverTaken(t *testing.T) {
+	scenario(t, "C160b", "what carries the labels or the mark of another operator or Domain, has another controller, or belongs to a parent that is gone or not selected, is neither shown nor touched")
 	s := newStage(t, "c160-others", configMapChild())
 	s.want()
 	gone := parent("gone", nil)
@@ -191,8 +191,8 @@ func TestC160_OthersObjectsAreNeverTaken(t *testing.T) {
 	}
 }
 
-func TestC160_ParentDeletedMeanwhile(t *testing.T) {
-	scenario(t, "C160", "unlabelled children of a parent that is being deleted are left to the garbage collector")
+func TestC160c_ParentDeletedMeanwhile(t *testing.T) {
+	scenario(t, "C160c", "unlabelled children of a parent that is being deleted are left to the garbage collector")
 	cfg := operator("c160-dying", configMapChild())
 	kit := testkit.New(t, cluster, cfg, finalizing(func(*handler.SyncRequest) (*handler.FinalizeResponse, error) {
 		return &handler.FinalizeResponse{}, nil
@@ -224,8 +224,8 @@ func TestC160_ParentDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-func TestC160_OneListOfMetadataForTypesWithAdopt(t *testing.T) {
-	scenario(t, "C160", "only types with Adopt are listed, once, and a settled operator is silent")
+func TestC160d_OneListOfMetadataForTypesWithAdopt(t *testing.T) {
+	scenario(t, "C160d", "only types with Adopt are listed, once, and a settled operator is silent")
 	log := needsAudit(t)
 	from := log.mark(t)
 	adopted := adopting()
@@ -243,8 +243,8 @@ func TestC160_OneListOfMetadataForTypesWithAdopt(t *testing.T) {
 	s.silent()
 }
 
-func TestC160_ClusterScoped(t *testing.T) {
-	scenario(t, "C160", "unlabelled children of a cluster-scoped parent are found in every namespace, and cluster-scoped ones as well")
+func TestC160e_ClusterScoped(t *testing.T) {
+	scenario(t, "C160e", "unlabelled children of a cluster-scoped parent are found in every namespace, and cluster-scoped ones as well")
 	cfg := operator("c160-cluster", configMapChild(), config.Child{Type: k8s.ClusterRole, Strategy: config.Apply})
 	cfg.Parent = clusterParentType
 	nothing := func(*handler.SyncRequest) *handler.SyncResponse { return &handler.SyncResponse{} }

@@ -46,8 +46,8 @@ func removeNamespace(t *testing.T, name string) {
 	})
 }
 
-func TestPlacement_NamespacesFirst(t *testing.T) {
-	scenario(t, "Placement", "Namespaces are written first, the other types in the configuration's order")
+func TestC237_NamespacesFirst(t *testing.T) {
+	scenario(t, "C237", "Namespaces are written first, the other types in the configuration's order")
 	log := needsAudit(t)
 	// The configuration names the types in another order than they are needed
 	// in: Namespaces go first, the rest as configured.
@@ -79,8 +79,8 @@ func TestPlacement_NamespacesFirst(t *testing.T) {
 	require.Equal(t, 5, kit.Snapshot(it).Children.Len())
 }
 
-func TestPlacement_NamespaceThatIsMissing(t *testing.T) {
-	scenario(t, "Placement", "a child in a namespace that doesn't exist yet is retried")
+func TestC238_NamespaceThatIsMissing(t *testing.T) {
+	scenario(t, "C238", "a child in a namespace that doesn't exist yet is retried")
 	cfg := operator("missing-namespace", configMapChild())
 	cfg.Parent = clusterParentType
 	kit := testkit.New(t, cluster, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
@@ -97,8 +97,8 @@ func TestPlacement_NamespaceThatIsMissing(t *testing.T) {
 	settle(t, kit)
 }
 
-func TestPlacement_DeleteFirst(t *testing.T) {
-	scenario(t, "Placement", "DeleteFirst frees a port before it is taken again")
+func TestC239_DeleteFirst(t *testing.T) {
+	scenario(t, "C239", "DeleteFirst frees a port before it is taken again")
 	// Two Services can't have one nodePort: the old one has to go first.
 	service := func(name string, port int32) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.ServiceSpec{
@@ -125,8 +125,8 @@ func TestPlacement_DeleteFirst(t *testing.T) {
 	require.Empty(t, s.errors())
 }
 
-func TestPlacement_SeveralNamespaces(t *testing.T) {
-	scenario(t, "Placement", "one operator in two namespaces of three")
+func TestC240_SeveralNamespaces(t *testing.T) {
+	scenario(t, "C240", "one operator in two namespaces of three")
 	// One operator in two namespaces of three.
 	here, there := idle(t, "several-a"), idle(t, "several-b")
 	outside := idle(t, "several-c")
@@ -163,8 +163,8 @@ func TestPlacement_SeveralNamespaces(t *testing.T) {
 	}
 }
 
-func TestPlacement_ManyChildrenInATerminatingNamespace(t *testing.T) {
-	scenario(t, "Placement", "a hundred children in a namespace being terminated: no error, no storm")
+func TestC241_ManyChildrenInATerminatingNamespace(t *testing.T) {
+	scenario(t, "C241", "a hundred children in a namespace being terminated: no error, no storm")
 	needsControllerManager(t)
 	log := needsAudit(t)
 	const count = 100
@@ -192,8 +192,8 @@ func TestPlacement_ManyChildrenInATerminatingNamespace(t *testing.T) {
 	freeParents(t, s.Kit, "one")
 }
 
-func TestPlacement_ResyncBesideARefusal(t *testing.T) {
-	scenario(t, "Placement", "a Resync beside a refused child calls the handler, not the API server")
+func TestC242_ResyncBesideARefusal(t *testing.T) {
+	scenario(t, "C242", "a Resync beside a refused child calls the handler, not the API server")
 	log := needsAudit(t)
 	from := log.mark(t)
 	s := newStageWith(t, patient("resync-refused", configMapChild()), testkit.KitOptions{})
@@ -206,8 +206,8 @@ func TestPlacement_ResyncBesideARefusal(t *testing.T) {
 	require.Less(t, len(writesTo(t, log, from, "resync-refused", "configmaps")), 12, "the API server isn't")
 }
 
-func TestPlacement_PermanentErrorsWaitForAChange(t *testing.T) {
-	scenario(t, "Placement", "a permanent error waits for a change of the parent or a child")
+func TestC243_PermanentErrorsWaitForAChange(t *testing.T) {
+	scenario(t, "C243", "a permanent error waits for a change of the parent or a child")
 	s := newStage(t, "permanent", configMapChild())
 	s.want(configMap("child", "k", "v"))
 	kit := s.Kit

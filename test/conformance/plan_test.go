@@ -150,8 +150,8 @@ func TestC74_RestartWithEverythingConverged(t *testing.T) {
 	}
 }
 
-func TestC74_PlanIsWhatIsDone(t *testing.T) {
-	scenario(t, "C74", "a plan of a new build writes nothing, and says what that build then does")
+func TestC74b_PlanIsWhatIsDone(t *testing.T) {
+	scenario(t, "C74b", "a plan of a new build writes nothing, and says what that build then does")
 	log := needsAudit(t)
 	cfg := operator("c74-plan",
 		config.Child{Type: k8s.ConfigMap, Strategy: config.Replace},

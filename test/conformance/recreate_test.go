@@ -212,8 +212,8 @@ func TestC130_RecreateRefused(t *testing.T) {
 	}
 }
 
-func TestC130_RecreateNames(t *testing.T) {
-	scenario(t, "C130", "Recreate of a child whose name or content no other object may have")
+func TestC130b_RecreateNames(t *testing.T) {
+	scenario(t, "C130b", "Recreate of a child whose name or content no other object may have")
 	s := newStage(t, "c130-names", childrenBy(config.Recreate, k8s.Role, k8s.Service, k8s.ConfigMap)...)
 	port := s.freeNodePort()
 	children := func(version int) []any {
@@ -329,8 +329,8 @@ func TestC146_RecreateIgnoredUpdates(t *testing.T) {
 	require.Equal(t, uid, s.Get(child).UID())
 }
 
-func TestC146_AllocatedIsNoDifference(t *testing.T) {
-	scenario(t, "C146", "what the API server chooses where nothing is asked for is never a reason to recreate")
+func TestC146b_AllocatedIsNoDifference(t *testing.T) {
+	scenario(t, "C146b", "what the API server chooses where nothing is asked for is never a reason to recreate")
 	s := newStage(t, "c146-service", childrenBy(config.Recreate, k8s.Service)...)
 	service := func(port, ip string) map[string]any {
 		return manifest(t, `{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {type: NodePort, ports: [{port: 80`+port+`}]`+ip+`}}`)
@@ -426,8 +426,8 @@ func TestC154_OwnFinalizers(t *testing.T) {
 	}
 }
 
-func TestC154_FinalizersOfOthers(t *testing.T) {
-	scenario(t, "C154", "of a child that is being deleted, only those finalizers go that the handler has set and dropped, and nothing else changes")
+func TestC154b_FinalizersOfOthers(t *testing.T) {
+	scenario(t, "C154b", "of a child that is being deleted, only those finalizers go that the handler has set and dropped, and nothing else changes")
 	s := newStage(t, "c154-others", childrenBy(config.Recreate, k8s.ConfigMap)...)
 	s.want(manifest(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: one, finalizers: [example.com/a, example.com/b]}, data: {k: a}}`))
 	it := configMap("one", "", "")
@@ -464,8 +464,8 @@ func TestC154_FinalizersOfOthers(t *testing.T) {
 	s.silent()
 }
 
-func TestC145_DefaultRestatedUnderAQuota(t *testing.T) {
-	scenario(t, "C145", "a new build that states a default needs no new child, though a webhook has changed the child at its creation and a quota leaves no room to ask what a creation would make of it")
+func TestC145b_DefaultRestatedUnderAQuota(t *testing.T) {
+	scenario(t, "C145b", "a new build that states a default needs no new child, though a webhook has changed the child at its creation and a quota leaves no room to ask what a creation would make of it")
 	pod := func(more string) map[string]any {
 		return manifest(t, `{apiVersion: v1, kind: Pod, metadata: {name: one}, spec: {hostname: ours, `+more+` containers: [{name: main, image: example.com/app}]}}`)
 	}

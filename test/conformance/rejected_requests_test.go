@@ -94,8 +94,8 @@ func refusals(t *testing.T) map[string]refusal {
 	}
 }
 
-func TestC169_RequestsOfARefusal(t *testing.T) {
-	scenario(t, "C169", "a refused child costs the same few requests in each try, after a restart too, and none in between")
+func TestC169b_RequestsOfARefusal(t *testing.T) {
+	scenario(t, "C169b", "a refused child costs the same few requests in each try, after a restart too, and none in between")
 	for name, tc := range refusals(t) {
 		for strategy, each := range tc.each {
 			t.Run(name+"-"+string(strategy), func(t *testing.T) {

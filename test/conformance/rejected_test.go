@@ -171,8 +171,8 @@ func TestC131_PortThatMoves(t *testing.T) {
 	}
 }
 
-func TestC131_RenamedService(t *testing.T) {
-	scenario(t, "C131", "a renamed Service takes its nodePort or clusterIP along, without DeleteFirst")
+func TestC131b_RenamedService(t *testing.T) {
+	scenario(t, "C131b", "a renamed Service takes its nodePort or clusterIP along, without DeleteFirst")
 	t.Run("NodePort", func(t *testing.T) {
 		t.Parallel()
 		s := newStageWith(t, patient("c131n", childrenBy(config.Replace, k8s.Service)...), testkit.KitOptions{})
@@ -234,8 +234,8 @@ func TestC131_RenamedService(t *testing.T) {
 	})
 }
 
-func TestC131_CauseElsewhere(t *testing.T) {
-	scenario(t, "C131", "a refusal whose cause is elsewhere ends when the cause does: by itself, or when the parent or a sibling is touched")
+func TestC131c_CauseElsewhere(t *testing.T) {
+	scenario(t, "C131c", "a refusal whose cause is elsewhere ends when the cause does: by itself, or when the parent or a sibling is touched")
 	typed, _ := clients(t, "somebody")
 	blocked := func(t *testing.T, cfg config.Operator, port int32) *stage {
 		t.Helper()
@@ -295,8 +295,8 @@ func TestC131_CauseElsewhere(t *testing.T) {
 	})
 }
 
-func TestC131_RefusalCostsLittle(t *testing.T) {
-	scenario(t, "C131", "a refused child costs a few requests with growing distance, whatever Resync says, and is told once")
+func TestC131d_RefusalCostsLittle(t *testing.T) {
+	scenario(t, "C131d", "a refused child costs a few requests with growing distance, whatever Resync says, and is told once")
 	log := needsAudit(t)
 	w := newWitness()
 	s := newStageWith(t, patient("c131c", configMapChild()), w.options())
@@ -379,8 +379,8 @@ func TestC137_ForeignNamespace(t *testing.T) {
 	}
 }
 
-func TestC137_NamespaceOfAnotherParent(t *testing.T) {
-	scenario(t, "C137", "nothing is written into a namespace that is another parent's child, until it is ours")
+func TestC137b_NamespaceOfAnotherParent(t *testing.T) {
+	scenario(t, "C137b", "nothing is written into a namespace that is another parent's child, until it is ours")
 	log := needsAudit(t)
 	needsControllerManager(t)
 	cfg := operator("c137p", config.Child{Type: k8s.Namespace, Strategy: config.Replace}, configMapChild(), config.Child{Type: k8s.NetworkPolicy, Strategy: config.Replace})

@@ -177,8 +177,8 @@ func TestC88_Forbidden(t *testing.T) {
 }
 
 // The right is taken away while the operator runs, and its watches end.
-func TestC88_ForbiddenLater(t *testing.T) {
-	scenario(t, "C88", "the right to read a related type is lost while the operator runs: /readyz names the rule, parents keep what they have, new references fail with the rule, and all follow once there is the right again")
+func TestC88b_ForbiddenLater(t *testing.T) {
+	scenario(t, "C88b", "the right to read a related type is lost while the operator runs: /readyz names the rule, parents keep what they have, new references fail with the rule, and all follow once there is the right again")
 	r := newRestricted(t, "c88-later")
 	every := []string{"get", "list", "watch"}
 	r.grant(every)
@@ -212,8 +212,8 @@ func TestC88_ForbiddenLater(t *testing.T) {
 
 // Where more names are referred to than have a watch each, a new one is listed by itself,
 // while the watch of all goes on.
-func TestC88_ForbiddenLookup(t *testing.T) {
-	scenario(t, "C88", "beyond 64 names, the right to list is lost and the watch goes on: only the parent with the new name fails, with the rule to add, which /readyz names, too")
+func TestC88c_ForbiddenLookup(t *testing.T) {
+	scenario(t, "C88c", "beyond 64 names, the right to list is lost and the watch goes on: only the parent with the new name fails, with the rule to add, which /readyz names, too")
 	const many = 70
 	r := newRestricted(t, "c88-lookup")
 	r.grant([]string{"get", "list", "watch"})

@@ -112,8 +112,8 @@ func TestC91_LateAtTheStart(t *testing.T) {
 }
 
 // References move while the operator runs.
-func TestC91_LateReferences(t *testing.T) {
-	scenario(t, "C91", "everything about Secrets comes five seconds late while references move, also to Secrets that were created just before: no handler is told that one isn't there which is")
+func TestC91b_LateReferences(t *testing.T) {
+	scenario(t, "C91b", "everything about Secrets comes five seconds late while references move, also to Secrets that were created just before: no handler is told that one isn't there which is")
 	t.Run("name", func(t *testing.T) {
 		t.Parallel()
 		s := newLateStage(t, "c91-name")

@@ -17,8 +17,8 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-func TestC82_TypeGetsNamespaces(t *testing.T) {
-	scenario(t, "C82", "a related type that had no namespaces, and is installed anew with some, shows a parent what is in its own namespace, and never what is in others")
+func TestC82b_TypeGetsNamespaces(t *testing.T) {
+	scenario(t, "C82b", "a related type that had no namespaces, and is installed anew with some, shows a parent what is in its own namespace, and never what is in others")
 	const group = "c82-scope.roperator.com"
 	crd := func(scope string) *unstructured.Unstructured {
 		out := thingCRD(t, group, `{type: object, x-kubernetes-preserve-unknown-fields: true}`)

@@ -318,8 +318,8 @@ func TestC86_AnotherParentsChild(t *testing.T) {
 
 // Two parents refer to each other's statuses and children, and each has a new answer to each
 // change of the other. Who edits one of them is served at once.
-func TestC86_ACircle(t *testing.T) {
-	scenario(t, "C86", "what follows from the operator's own writes of another parent, and of its child, without end is a conflict loop")
+func TestC86b_ACircle(t *testing.T) {
+	scenario(t, "C86b", "what follows from the operator's own writes of another parent, and of its child, without end is a conflict loop")
 	for _, by := range []string{"status", "child"} {
 		t.Run(by, func(t *testing.T) {
 			cfg := unbounded(relating("c86-"+by, config.Related{Type: parentType, Fields: []string{"spec.next"}}, config.Related{Type: k8s.ConfigMap, Fields: []string{"spec.next"}}))

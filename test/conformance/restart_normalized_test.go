@@ -54,8 +54,8 @@ func TestC142_RestartUnderPolicy(t *testing.T) {
 	}
 }
 
-func TestC142_OthersChangeUnderPolicy(t *testing.T) {
-	scenario(t, "C142", "what others change while the operator is down, and a policy denies updates at the restart: no error, and mended once the policy has gone")
+func TestC142b_OthersChangeUnderPolicy(t *testing.T) {
+	scenario(t, "C142b", "what others change while the operator is down, and a policy denies updates at the restart: no error, and mended once the policy has gone")
 	s := newStage(t, "c142-policy", childrenBy(config.Replace, k8s.Service)...)
 	s.want(typedService())
 	var lift func()
@@ -74,8 +74,8 @@ func TestC142_OthersChangeUnderPolicy(t *testing.T) {
 	require.Empty(t, s.errors())
 }
 
-func TestC142_RestartAsksNothing(t *testing.T) {
-	scenario(t, "C142", "a restart, and a plan, of children that the server or a webhook has changed at our request asks for nothing but lists")
+func TestC142c_RestartAsksNothing(t *testing.T) {
+	scenario(t, "C142c", "a restart, and a plan, of children that the server or a webhook has changed at our request asks for nothing but lists")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -91,8 +91,8 @@ func TestC142_RestartAsksNothing(t *testing.T) {
 	}
 }
 
-func TestC142_OthersChangeWhileDown(t *testing.T) {
-	scenario(t, "C142", "what others change or remove while the operator is down is mended at the restart, beside what the server has normalized")
+func TestC142d_OthersChangeWhileDown(t *testing.T) {
+	scenario(t, "C142d", "what others change or remove while the operator is down is mended at the restart, beside what the server has normalized")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -156,8 +156,8 @@ func TestC147_ManyNormalizedFields(t *testing.T) {
 	}
 }
 
-func TestC144_ExemptedByTheDesiredState(t *testing.T) {
-	scenario(t, "C144", "a webhook that changes our fields and then exempts the object, since the desired state or somebody says so: our values come back")
+func TestC144b_ExemptedByTheDesiredState(t *testing.T) {
+	scenario(t, "C144b", "a webhook that changes our fields and then exempts the object, since the desired state or somebody says so: our values come back")
 	exempt := func(o map[string]any) {
 		meta, _ := o["metadata"].(map[string]any)
 		labels, _ := meta["labels"].(map[string]any)
@@ -191,8 +191,8 @@ func TestC144_ExemptedByTheDesiredState(t *testing.T) {
 	}
 }
 
-func TestC144_ExemptedByAnythingDesired(t *testing.T) {
-	scenario(t, "C144", "a webhook that goes by any field of the desired state: after each change the child is what a create would make of it, and a webhook for creations keeps its word")
+func TestC144c_ExemptedByAnythingDesired(t *testing.T) {
+	scenario(t, "C144c", "a webhook that goes by any field of the desired state: after each change the child is what a create would make of it, and a webhook for creations keeps its word")
 	for name, creation := range map[string]bool{"always": false, "creation": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -326,8 +326,8 @@ func TestC167_CreateOnlyWebhook(t *testing.T) {
 	}
 }
 
-func TestC169_RefusedOnceAfterRestart(t *testing.T) {
-	scenario(t, "C169", "a child whose update or creation is refused is sent once after a restart")
+func TestC169c_RefusedOnceAfterRestart(t *testing.T) {
+	scenario(t, "C169c", "a child whose update or creation is refused is sent once after a restart")
 	s := newStage(t, "c169", childrenBy(config.Replace, k8s.Service, k8s.ConfigMap, k8s.Pod)...)
 	s.want(podWith(t, "1"))
 	changed := podWith(t, "1")
@@ -351,8 +351,8 @@ func TestC169_RefusedOnceAfterRestart(t *testing.T) {
 	require.LessOrEqual(t, len(s.triedSince(from)), 3*tries, "whether a creation would be refused, too: %v", s.triedSince(from))
 }
 
-func TestC142_EmptyListFilledByAWebhook(t *testing.T) {
-	scenario(t, "C142", "what a webhook adds to a list that is desired to be empty is no change by others, also where no creation can be tried")
+func TestC142e_EmptyListFilledByAWebhook(t *testing.T) {
+	scenario(t, "C142e", "what a webhook adds to a list that is desired to be empty is no change by others, also where no creation can be tried")
 	for name, quota := range map[string]bool{"room": false, "no room": true} {
 		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
 			t.Run(name+"/"+string(strategy), func(t *testing.T) {
@@ -372,9 +372,9 @@ func TestC142_EmptyListFilledByAWebhook(t *testing.T) {
 	}
 }
 
-func TestC142_SetThatOthersReplaced(t *testing.T) {
+func TestC142f_SetThatOthersReplaced(t *testing.T) {
 	needsWidgets(t)
-	scenario(t, "C142", "the items of a set that somebody has replaced while the operator was down are back after the restart, beside theirs")
+	scenario(t, "C142f", "the items of a set that somebody has replaced while the operator was down are back after the restart, beside theirs")
 	widget := resource.Type{APIVersion: "conformance.roperator.com/v1", Kind: "Widget"}
 	s := newStage(t, "c142-set", childrenBy(config.Replace, widget)...)
 	desired := func() map[string]any {
@@ -386,8 +386,8 @@ func TestC142_SetThatOthersReplaced(t *testing.T) {
 	s.silent()
 }
 
-func TestC142_OthersWordsRuleOursOut(t *testing.T) {
-	scenario(t, "C142", "what somebody has set while the operator was down can't be beside the desired state: the restart makes room for ours, or says that it can't, and then mends the child once it can")
+func TestC142g_OthersWordsRuleOursOut(t *testing.T) {
+	scenario(t, "C142g", "what somebody has set while the operator was down can't be beside the desired state: the restart makes room for ours, or says that it can't, and then mends the child once it can")
 	for name, tc := range map[string]struct {
 		spec   string // desired
 		kind   string

@@ -102,8 +102,8 @@ func TestC134_SchemaThatCantBeRead(t *testing.T) {
 	}
 }
 
-func TestC134_RestartWithoutSchema(t *testing.T) {
-	scenario(t, "C134", "a restart while schemas can't be read: no write, and the marks stay what they were")
+func TestC134b_RestartWithoutSchema(t *testing.T) {
+	scenario(t, "C134b", "a restart while schemas can't be read: no write, and the marks stay what they were")
 	const group = "c134-again.roperator.com"
 	installThing(t, group, thingLists("id"))
 	g := &gate{}
@@ -129,8 +129,8 @@ func TestC134_RestartWithoutSchema(t *testing.T) {
 	s.silent()
 }
 
-func TestC134_StartRightAfterTheCRD(t *testing.T) {
-	scenario(t, "C134", "an operator that is started right after its child's CRD reads the schema")
+func TestC134c_StartRightAfterTheCRD(t *testing.T) {
+	scenario(t, "C134c", "an operator that is started right after its child's CRD reads the schema")
 	for i := range 3 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			group := fmt.Sprintf("c134-early%d.roperator.com", i)
@@ -146,8 +146,8 @@ func TestC134_StartRightAfterTheCRD(t *testing.T) {
 	}
 }
 
-func TestC134_CRDThatChanges(t *testing.T) {
-	scenario(t, "C134", "a schema is read again when the CRD changes, or is made anew")
+func TestC134d_CRDThatChanges(t *testing.T) {
+	scenario(t, "C134d", "a schema is read again when the CRD changes, or is made anew")
 	const group = "c134-change.roperator.com"
 	installThing(t, group, thingLists("id"))
 	g := &gate{}
@@ -192,8 +192,8 @@ func isDocument(group string) func(uri string) bool {
 	return func(uri string) bool { return strings.HasPrefix(uri, "/openapi/v3/apis/"+group+"/") }
 }
 
-func TestC170_SchemasAtAStart(t *testing.T) {
-	scenario(t, "C170", "a start reads the schemas of its custom children alone, each document once, side by side; what it can't read in time it names")
+func TestC181_SchemasAtAStart(t *testing.T) {
+	scenario(t, "C181", "a start reads the schemas of its custom children alone, each document once, side by side; what it can't read in time it names")
 	var types []resource.Type
 	groups := []string{"c170-one.roperator.com", "c170-two.roperator.com", "c170-three.roperator.com"}
 	for _, group := range groups {
@@ -253,8 +253,8 @@ func TestC170_SchemasAtAStart(t *testing.T) {
 	}
 }
 
-func TestC133_KindUnderTwoNames(t *testing.T) {
-	scenario(t, "C133", "a kind that is served in two groups from one storage is refused at start, both named")
+func TestC182_KindUnderTwoNames(t *testing.T) {
+	scenario(t, "C182", "a kind that is served in two groups from one storage is refused at start, both named")
 	h := handler.SyncFunc(nil)
 	events := resource.Type{APIVersion: "events.k8s.io/v1", Kind: "Event"}
 	core := resource.Type{APIVersion: "v1", Kind: "Event"}
@@ -346,8 +346,8 @@ func TestC141_OwnerReferenceIsKept(t *testing.T) {
 	}
 }
 
-func TestC141_AnotherVersionOfTheParent(t *testing.T) {
-	scenario(t, "C141", "when the parent's version has changed, the children's owner references name the new one, which is served, once and in place")
+func TestC141b_AnotherVersionOfTheParent(t *testing.T) {
+	scenario(t, "C141b", "when the parent's version has changed, the children's owner references name the new one, which is served, once and in place")
 	const group = "c141.roperator.com"
 	installThing(t, group, `{type: object, x-kubernetes-preserve-unknown-fields: true}`, "v1", "v2")
 	build := func(version string) config.Operator {

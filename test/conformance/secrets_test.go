@@ -44,8 +44,8 @@ func changed(secret map[string]any, field string, value any) map[string]any {
 	return secret
 }
 
-func TestSecrets_NothingTellsAValue(t *testing.T) {
-	scenario(t, "Secrets", "no answer to a Secret, however refused, shows a value, under any strategy")
+func TestC244_NothingTellsAValue(t *testing.T) {
+	scenario(t, "C244", "no answer to a Secret, however refused, shows a value, under any strategy")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.OnDelete, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()

@@ -15,8 +15,8 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-func TestC12_ImageOfAPodThatAdmissionChanged(t *testing.T) {
-	scenario(t, "C12", "what admission made of a Pod at its creation doesn't keep its image from being changed in place")
+func TestC12b_ImageOfAPodThatAdmissionChanged(t *testing.T) {
+	scenario(t, "C12b", "what admission made of a Pod at its creation doesn't keep its image from being changed in place")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +45,8 @@ func TestC12_ImageOfAPodThatAdmissionChanged(t *testing.T) {
 	}
 }
 
-func TestC13_NewBuildSaysWhatIsSoAlready(t *testing.T) {
-	scenario(t, "C13", "a new build that spells out defaults and quantities differently recreates nothing")
+func TestC13b_NewBuildSaysWhatIsSoAlready(t *testing.T) {
+	scenario(t, "C13b", "a new build that spells out defaults and quantities differently recreates nothing")
 	s := newStage(t, "c13-build", childrenBy(config.Recreate, k8s.Pod)...)
 	pod := func(more, cpu string) map[string]any {
 		return manifest(t, `{apiVersion: v1, kind: Pod, metadata: {name: one}, spec: {`+more+`containers: [{name: main, image: example.com/app, resources: {limits: {cpu: `+cpu+`, memory: 1024Mi}}}]}}`)
@@ -63,8 +63,8 @@ func TestC13_NewBuildSaysWhatIsSoAlready(t *testing.T) {
 	s.silent()
 }
 
-func TestC14_EveryForm(t *testing.T) {
-	scenario(t, "C14", "one child as a map, typed, unstructured and as an apply configuration: never another object, silent in every form")
+func TestC14b_EveryForm(t *testing.T) {
+	scenario(t, "C14b", "one child as a map, typed, unstructured and as an apply configuration: never another object, silent in every form")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -90,8 +90,8 @@ func TestC14_EveryForm(t *testing.T) {
 	}
 }
 
-func TestC20_SidecarInjectedAtCreation(t *testing.T) {
-	scenario(t, "C20", "a sidecar that a webhook injects only when an object is created is kept when our image changes and our variables go")
+func TestC20b_SidecarInjectedAtCreation(t *testing.T) {
+	scenario(t, "C20b", "a sidecar that a webhook injects only when an object is created is kept when our image changes and our variables go")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -129,8 +129,8 @@ func TestC20_SidecarInjectedAtCreation(t *testing.T) {
 	}
 }
 
-func TestC30_OwnedByTwo(t *testing.T) {
-	scenario(t, "C30", "Apply: what another manager applies as well stays when it is dropped; what only we did goes")
+func TestC30i_OwnedByTwo(t *testing.T) {
+	scenario(t, "C30i", "Apply: what another manager applies as well stays when it is dropped; what only we did goes")
 	s := newStage(t, "c30-two", childrenBy(config.Apply, k8s.ConfigMap)...)
 	both := manifest(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: one}, data: {keep: a, both: b, ours: c}}`)
 	s.want(both)
@@ -145,8 +145,8 @@ func TestC30_OwnedByTwo(t *testing.T) {
 	s.restart()
 }
 
-func TestC22_StrategyChanges(t *testing.T) {
-	scenario(t, "C22", "a new build with another strategy: nothing is written for that, and what it drops goes")
+func TestC22b_StrategyChanges(t *testing.T) {
+	scenario(t, "C22b", "a new build with another strategy: nothing is written for that, and what it drops goes")
 	deployment := func(drop string) map[string]any {
 		return manifest(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: one}, spec: {replicas: 0, selector: {matchLabels: {app: one}}, template: {
 			metadata: {labels: {app: one}}, spec: {containers: [{name: main, image: example.com/app, env: [{name: KEEP, value: a}`+drop+`], resources: {limits: {cpu: 1000m}}}]}}}}`)

@@ -49,8 +49,8 @@ func clusterObjects(t *testing.T, name, version string) []any {
 	return children
 }
 
-func TestC22_ClusterScopedKinds(t *testing.T) {
-	scenario(t, "C22", "cluster-scoped kinds: silent, converge after a change, silent again, nothing to do after a restart")
+func TestC22c_ClusterScopedKinds(t *testing.T) {
+	scenario(t, "C22c", "cluster-scoped kinds: silent, converge after a change, silent again, nothing to do after a restart")
 	needsControllerManager(t)
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"github.com/roperator/roperator/testkit"
 )
 
-func TestC11_RepeatedEnvNames(t *testing.T) {
-	scenario(t, "C11", "two variables of one name, as the API server allows: no loop, and a change converges")
+func TestC11b_RepeatedEnvNames(t *testing.T) {
+	scenario(t, "C11b", "two variables of one name, as the API server allows: no loop, and a change converges")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -33,8 +33,8 @@ func TestC11_RepeatedEnvNames(t *testing.T) {
 	}
 }
 
-func TestC15_ObservedChildChanged(t *testing.T) {
-	scenario(t, "C15", "a handler that returns the observed child with a change of its own: written once, and what others set is kept")
+func TestC15b_ObservedChildChanged(t *testing.T) {
+	scenario(t, "C15b", "a handler that returns the observed child with a change of its own: written once, and what others set is kept")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -80,9 +80,9 @@ func TestC15_ObservedChildChanged(t *testing.T) {
 	}
 }
 
-func TestC21_PrunedStatus(t *testing.T) {
+func TestC21b_PrunedStatus(t *testing.T) {
 	needsWidgets(t)
-	scenario(t, "C21", "a status of which the schema prunes fields and adds defaults is written once")
+	scenario(t, "C21b", "a status of which the schema prunes fields and adds defaults is written once")
 	cfg := operator("c21-pruned", childrenBy(config.Replace, k8s.ConfigMap)...)
 	cfg.Parent = gadgetType
 	s := newStageWith(t, cfg, testkit.KitOptions{FieldValidation: "Warn"})

@@ -62,9 +62,9 @@ func TestC18_PrunedFields(t *testing.T) {
 	}
 }
 
-func TestC18_ListsOfCustomResources(t *testing.T) {
+func TestC18b_ListsOfCustomResources(t *testing.T) {
 	needsWidgets(t)
-	scenario(t, "C18", "a CRD child with list types map, set and atomic, with defaults in them: silent, and changes converge")
+	scenario(t, "C18b", "a CRD child with list types map, set and atomic, with defaults in them: silent, and changes converge")
 	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Recreate, config.Apply} {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()

@@ -218,8 +218,8 @@ func TestC20_InjectedSidecar(t *testing.T) {
 	}
 }
 
-func TestC20_WebhookThatChangesOurFields(t *testing.T) {
-	scenario(t, "C20", "a webhook that makes something else of what we set, with and without dry runs: no loop, nothing written after a restart")
+func TestC20c_WebhookThatChangesOurFields(t *testing.T) {
+	scenario(t, "C20c", "a webhook that makes something else of what we set, with and without dry runs: no loop, nothing written after a restart")
 	for name, wet := range map[string]bool{"dry": false, "wet": true} {
 		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
 			t.Run(name+string(strategy), func(t *testing.T) {

@@ -63,8 +63,8 @@ func fleet(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, 
 	return &handler.SyncResponse{Children: children, Status: map[string]any{"seen": req.Children.Len()}}, nil
 }
 
-func TestTraffic_OneRequestForEachThing(t *testing.T) {
-	scenario(t, "Traffic", "creating a parent's children costs a finalizer patch, one create each and one status write, and nothing else")
+func TestC245_OneRequestForEachThing(t *testing.T) {
+	scenario(t, "C245", "creating a parent's children costs a finalizer patch, one create each and one status write, and nothing else")
 	log := needsAudit(t)
 	for _, tc := range []struct {
 		name, reason string
@@ -135,8 +135,8 @@ func TestTraffic_OneRequestForEachThing(t *testing.T) {
 	}
 }
 
-func TestTraffic_SettledIsSilent(t *testing.T) {
-	scenario(t, "Traffic", "a settled operator makes no request")
+func TestC246_SettledIsSilent(t *testing.T) {
+	scenario(t, "C246", "a settled operator makes no request")
 	kit := testkit.New(t, cluster, operator("traffic-settled", configMapChild()), handler.SyncFunc(fleet))
 	for i := range 20 {
 		kit.Create(parent(fmt.Sprintf("p%d", i), map[string]any{"count": 3, "value": "v"}))
@@ -145,8 +145,8 @@ func TestTraffic_SettledIsSilent(t *testing.T) {
 	quiet(t, "traffic-settled")
 }
 
-func TestTraffic_StatusConflictFailsNothing(t *testing.T) {
-	scenario(t, "Traffic", "a 409 on status fails nothing")
+func TestC247_StatusConflictFailsNothing(t *testing.T) {
+	scenario(t, "C247", "a 409 on status fails nothing")
 	log := needsAudit(t)
 	_, untyped := clients(t, "somebody")
 	var touches atomic.Int64

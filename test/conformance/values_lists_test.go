@@ -100,8 +100,8 @@ func TestC135_OrderOfItems(t *testing.T) {
 	}
 }
 
-func TestC135_OrderOfVariables(t *testing.T) {
-	scenario(t, "C135", "a ValidatingAdmissionPolicy whose variables change places is accepted, since each refers only to those before it")
+func TestC135b_OrderOfVariables(t *testing.T) {
+	scenario(t, "C135b", "a ValidatingAdmissionPolicy whose variables change places is accepted, since each refers only to those before it")
 	for _, strategy := range inPlace() {
 		t.Run(string(strategy), func(t *testing.T) {
 			t.Parallel()
@@ -234,9 +234,9 @@ func TestC150_NameAmongKeys(t *testing.T) {
 	}
 }
 
-func TestC156_RawNumbersAndNulls(t *testing.T) {
+func TestC156b_RawNumbersAndNulls(t *testing.T) {
 	needsWidgets(t)
-	scenario(t, "C156", "a raw 2.0 in a status costs nothing at a restart; a null in a desired list is what a create would make of it")
+	scenario(t, "C156b", "a raw 2.0 in a status costs nothing at a restart; a null in a desired list is what a create would make of it")
 	s := newStage(t, "c156", childrenBy(config.Replace, gadgetType)...)
 	gadget := func(list string) map[string]any {
 		return manifest(t, `{apiVersion: conformance.roperator.com/v1, kind: Gadget, metadata: {name: one}, spec: {list: `+list+`, ratio: 2.0}}`)
@@ -288,8 +288,8 @@ func TestC163_ItemsWithoutNames(t *testing.T) {
 	}
 }
 
-func TestC140_PortsOfOthers(t *testing.T) {
-	scenario(t, "C140", "a Service whose ports somebody renumbers, renames or adds to comes back to the desired ports; what can stand beside them stays")
+func TestC140b_PortsOfOthers(t *testing.T) {
+	scenario(t, "C140b", "a Service whose ports somebody renumbers, renames or adds to comes back to the desired ports; what can stand beside them stays")
 	for name, c := range map[string]struct {
 		ports, edited string
 		want          []any // the numbers of the ports in the end

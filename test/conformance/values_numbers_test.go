@@ -57,9 +57,9 @@ func TestC156_NumbersInAStatus(t *testing.T) {
 	}
 }
 
-func TestC156_NumbersInChildren(t *testing.T) {
+func TestC156c_NumbersInChildren(t *testing.T) {
 	needsWidgets(t)
-	scenario(t, "C156", "a number in a child costs nothing at a restart, however it is written")
+	scenario(t, "C156c", "a number in a child costs nothing at a restart, however it is written")
 	for form, of := range numberForms() {
 		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
 			t.Run(form+string(strategy), func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestC156_NumbersInChildren(t *testing.T) {
 	}
 }
 
-func TestC156_NumbersByASchema(t *testing.T) {
-	scenario(t, "C156", "a number that a schema describes costs nothing at a restart, however it is written")
+func TestC156d_NumbersByASchema(t *testing.T) {
+	scenario(t, "C156d", "a number that a schema describes costs nothing at a restart, however it is written")
 	const (
 		group  = "c156.example.com"
 		fields = `{number: {type: number}, integer: {type: integer}, either: {x-kubernetes-int-or-string: true}, any: {x-kubernetes-preserve-unknown-fields: true},
@@ -142,8 +142,8 @@ func TestC156_NumbersByASchema(t *testing.T) {
 	}
 }
 
-func TestC156_NumbersThatCantBe(t *testing.T) {
-	scenario(t, "C156", "a number that no API server can hold is an error that names the field, and nothing is written")
+func TestC156e_NumbersThatCantBe(t *testing.T) {
+	scenario(t, "C156e", "a number that no API server can hold is an error that names the field, and nothing is written")
 	s := newStage(t, "c156-beyond", childrenBy(config.Replace, gadgetType)...)
 	fails := func(problem, form string) {
 		t.Helper()
