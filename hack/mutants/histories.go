@@ -2,9 +2,7 @@ package main
 
 // forHistories returns the mutants that the short histories must find.
 func forHistories() []mutant {
-	one := func(name, file, was, is string) mutant {
-		return mutant{name, []edit{{"internal/engine/" + file, was, is}}, histories}
-	}
+	one := func(name, file, was, is string) mutant { return inEngine(histories(), name, file, was, is) }
 	return []mutant{
 		one("the loser of a name is told", "reconcile/pass.go",
 			"	if others, some := c.Without(p.req.Parent.UID()); some {\n", "	if others, some := c.Without(p.req.Parent.UID()); false && some {\n"),

@@ -2,27 +2,37 @@ package main
 
 import "slices"
 
-// An edit replaces what occurs exactly once in a file, and lies within one function.
+// An edit replaces text that occurs exactly once in a file, and lies within one function.
 type edit struct{ file, old, new string }
 
 // A mutant is an engine without one of its safeguards.
 type mutant struct {
 	name  string
 	edits []edit
-	tests string // the package whose unit tests must find out, or histories; empty: the simulation must
+	by    search // finds the mutant
 }
 
-// mutants returns all mutants. The names tell them apart.
-func mutants() []mutant {
-	return slices.Concat(
-		inStore(), inStoreOfWrites(), inSchedule(), inWatchAndClient(), inClient(), inPlan(), inMerge(), inApply(), inDeletes(), inReconcile(), inPlans(), inRelate(), inCircles(), inServing(), inReadiness(), inTeardown(), inRollouts(), inGates(), inLifeOfParents(), inLeadAndManager(), inRights(), inShards(), inMessages(), inCatalogAndObserve(), inLeaves(), inDefinitions(), inWindow(), inStorm(), forHistories(), forSimulation(),
-	)
+// A search is a test that runs as many seeds as an environment variable says.
+type search struct {
+	pkg, test string
+	variable  string
+	seeds     [3]int // tried in this order, until one run finds the mutant
 }
 
-// unit returns a mutant by one edit, which the unit tests of a package of the engine
-// must find.
-func unit(name, tests, file, was, is string) mutant {
-	return mutant{name, []edit{{"internal/engine/" + file, was, is}}, "internal/engine/" + tests}
+// simulation returns the search among long and sparse runs.
+func simulation() search { return search{"test/sim", "TestSeeds", "SIM_SEEDS", [3]int{60, 500, 3000}} }
+
+// histories returns the search among short and dense runs.
+func histories() search {
+	return search{"test/histories", "TestHistories", "STRESS_COUNT", [3]int{300, 3000, 12000}}
+}
+
+// mutants returns all mutants. Their names are unique.
+func mutants() []mutant { return slices.Concat(forSimulation(), forHistories()) }
+
+// inEngine returns a mutant by one edit of a file of the engine.
+func inEngine(by search, name, file, was, is string) mutant {
+	return mutant{name, []edit{{"internal/engine/" + file, was, is}}, by}
 }
 
 // byFile returns the edits of a mutant by file.
@@ -33,17 +43,3 @@ func (m mutant) byFile() map[string][]edit {
 	}
 	return out
 }
-
-// The packages of random tests that find mutants with more and more seeds.
-const simulation, histories = "test/sim", "test/histories"
-
-// pkg returns the package whose tests must find the mutant.
-func (m mutant) pkg() string {
-	if m.tests == "" {
-		return simulation
-	}
-	return m.tests
-}
-
-// random says whether tests must find the mutant that try out one seed after the other.
-func (m mutant) random() bool { return m.pkg() == simulation || m.pkg() == histories }

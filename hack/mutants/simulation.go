@@ -2,9 +2,7 @@ package main
 
 // forSimulation returns the mutants that the simulation must find.
 func forSimulation() []mutant {
-	one := func(name, file, was, is string) mutant {
-		return mutant{name, []edit{{"internal/engine/" + file, was, is}}, ""}
-	}
+	one := func(name, file, was, is string) mutant { return inEngine(simulation(), name, file, was, is) }
 	return []mutant{
 		one("read your writes", "apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
 		one("newer states only", "store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) && ", "if false && "),
@@ -19,7 +17,7 @@ func forSimulation() []mutant {
 		{"the lease check", []edit{
 			{"internal/engine/client/link.go", "		if !g.lease.Held() && (!g.dryRuns || !isDryRun(req)) {\n", "		if false {\n"},
 			{"internal/engine/lead/election.go", "		stop()\n		cut(lost)\n", ""},
-		}, ""},
+		}, simulation()},
 		one("no writes after a handler's error", "reconcile/pass.go", "	if err != nil {\n		return p.failSync(ctx, resp, err)\n	}\n", "	if err != nil {\n		resp = &handler.SyncResponse{}\n	}\n"),
 		one("removal of dropped fields", "plan/request_bodies.go", "Merge(a.LiveObject(), wanted, a.former))", "Merge(a.LiveObject(), wanted, nil))"),
 		one("old references are dropped", "relate/relations.go", "		if delete(of.parents, parent); len(of.parents) == 0 {\n			r.dropLocked(of)\n		}\n", "		_ = of\n"),
