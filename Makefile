@@ -217,7 +217,7 @@ check-generated: generate ## Fails if generate changes anything that is committe
 
 .PHONY: api
 api: ## What has changed in the public API since the last tag (SINCE=commit); fails if programs may break
-	@go run ./hack/api -against $(SINCE)
+	@hack/api/since.sh $(SINCE)
 
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities in what is called, by govulncheck; needs vuln.go.dev

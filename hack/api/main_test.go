@@ -4,88 +4,132 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A change of the public API is to be seen in a review.
-func TestListingIsThatOfTheCode(t *testing.T) {
-	root := filepath.Join("..", "..")
-	written, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
-	require.NoError(t, err)
-	now, err := list(root)
-	require.NoError(t, err)
-	c := compare(strings.Split(strings.TrimSpace(string(written)), "\n"), now)
-	require.Empty(t, c.incompatible, "programs may break; if that is meant: go run ./hack/api, and an entry in CHANGELOG.md")
-	require.Empty(t, c.compatible, "new in the public API; if that is meant: go run ./hack/api, and an entry in CHANGELOG.md")
-	for _, line := range []string{
-		"runner: func Main(config.Operator, handler.Handler)",
-		"handler: type Handler interface, Sync(context.Context, *SyncRequest) (*SyncResponse, error)",
-		"resource: method (*Resource) OwnerReferences() []meta/v1.OwnerReference",
-		"resource: func As[T any](*Resource) (T, error)",
-		"resource/k8s: var Pod resource.Type",
-		"testkit: func Sync(testing.TB, config.Operator, handler.Handler, any, ...any) *Plan",
-	} {
-		require.Contains(t, now, line)
-	}
-	require.NotContains(t, strings.Join(now, "\n"), "internal/")
+// A module is a module in a repository of its own.
+type module struct {
+	t   *testing.T
+	dir string
 }
 
-func TestCompare(t *testing.T) {
-	base := []string{"p: func F(int)", "p: type I interface", "p: type I interface, M()", "p: type S struct", "p: type S struct, A int"}
-	with := func(more ...string) []string { return append(slices.Clip(base), more...) }
-	for name, tc := range map[string]struct {
-		reason string
-		now    []string
-		want   changes
+func newModule(t *testing.T) module {
+	m := module{t, t.TempDir()}
+	m.write("go.mod", "module example.com/m\n\ngo 1.26\n")
+	m.write("p/p.go", "package p\n\ntype S struct{ A, b int }\n\nfunc (s *S) M(n int) (S, error) { return *s, nil }\n\nfunc gone() {}\n")
+	m.write("internal/q/q.go", "package q\n\nfunc Hidden() {}\n")
+	m.write("test/r/r.go", "package r\n\nfunc Hidden() {}\n")
+	m.write("docs/reference/README", "")
+	return m
+}
+
+func (m module) write(name, text string) {
+	path := filepath.Join(m.dir, filepath.FromSlash(name))
+	require.NoError(m.t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(m.t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// run runs a command in the module and returns its output.
+func (m module) run(name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = m.dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (m module) git(args ...string) {
+	out, err := m.run("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
+	require.NoError(m.t, err, "%s", out)
+}
+
+func TestListing(t *testing.T) {
+	m := newModule(t)
+	m.write("p/more.go", `package p
+
+import "io"
+
+const C = 3
+
+var V []S
+
+type A = S
+
+type I interface {
+	io.Reader
+	N(names ...string)
+}
+
+type G[T any] struct {
+	S
+	F func(T) T
+}
+
+func (G[T]) Of(t T) T { return t }
+
+func F[K comparable](m map[K]io.Reader) {}
+`)
+	require.NoError(t, run(m.dir))
+	text, err := os.ReadFile(filepath.Join(m.dir, "docs", "reference", "api.txt"))
+	require.NoError(t, err)
+	require.Equal(t, `p: const C untyped int = 3
+p: func F[K comparable](map[K]io.Reader)
+p: method (*G) M(int) (S, error)
+p: method (*S) M(int) (S, error)
+p: method (G) Of(T) T
+p: type A = S
+p: type G[T any] struct
+p: type G[T any] struct, F func(T) T
+p: type G[T any] struct, embedded S
+p: type I interface
+p: type I interface, N(...string)
+p: type I interface, Read([]byte) (int, error)
+p: type S struct
+p: type S struct, A int
+p: var V []S
+`, string(text))
+}
+
+func TestListingOfNothing(t *testing.T) {
+	m := module{t, t.TempDir()}
+	m.write("go.mod", "module example.com/m\n\ngo 1.26\n")
+	m.write("internal/q/q.go", "package q\n")
+	require.ErrorContains(t, run(m.dir), "no public package")
+}
+
+// since.sh fails if a program that compiled before may no longer compile, and only then.
+func TestSince(t *testing.T) {
+	script, err := filepath.Abs("since.sh")
+	require.NoError(t, err)
+	m := newModule(t)
+	m.git("init", "-q")
+	m.git("add", "-A")
+	m.git("commit", "-qm", "one")
+	for _, tc := range []struct {
+		reason, file, text string
+		want               string // the output
+		fails              bool
 	}{
-		"Same":            {"nothing has changed", base, changes{}},
-		"NewFunction":     {"nobody calls it yet", with("p: func G()"), changes{compatible: []string{"+ p: func G()"}}},
-		"NewField":        {"structs are made with names", with("p: type S struct, B int"), changes{compatible: []string{"+ p: type S struct, B int"}}},
-		"NewMethod":       {"others implement the interface", with("p: type I interface, N()"), changes{incompatible: []string{"+ p: type I interface, N()"}}},
-		"NewInterface":    {"nobody implements it yet", with("p: type J interface", "p: type J interface, N()"), changes{compatible: []string{"+ p: type J interface", "+ p: type J interface, N()"}}},
-		"Gone":            {"somebody may name it", base[1:], changes{incompatible: []string{"- p: func F(int)"}}},
-		"OtherParameters": {"somebody may call it", append([]string{"p: func F(int, int)"}, base[1:]...), changes{incompatible: []string{"- p: func F(int)"}, compatible: []string{"+ p: func F(int, int)"}}},
+		{"nothing has changed", "p/p.go", "package p\n\ntype S struct{ A, b int }\n\nfunc (s *S) M(n int) (S, error) { return *s, nil }\n\nfunc gone() {}\n",
+			"api: since HEAD: 0 incompatible, 0 compatible\n", false},
+		{"a program does not depend on what is new", "p/more.go", "package p\n\nfunc F(list ...S) {}\n",
+			"compatible: ./p.F: added\napi: since HEAD: 0 incompatible, 1 compatible\n", false},
+		{"a program imports no package below test", "test/r/r.go", "package r\n",
+			"compatible: ./p.F: added\napi: since HEAD: 0 incompatible, 1 compatible\n", false},
+		{"a program may call what is gone", "p/p.go", "package p\n\ntype S struct{ A, B int }\n", `incompatible: ./p.(*S).M: removed
+compatible: ./p.F: added
+compatible: ./p.S.B: added
+api: since HEAD: 1 incompatible, 2 compatible
+api: incompatible changes need a new minor version (before 1.0), and an entry under Changed or Removed in CHANGELOG.md
+`, true},
 	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, compare(base, tc.now), tc.reason) })
+		m.write(tc.file, tc.text)
+		out, err := m.run(script, "HEAD")
+		require.Equal(t, tc.want, out, tc.reason)
+		require.Equal(t, tc.fails, err != nil, tc.reason)
 	}
-}
-
-// The whole of it, on a module of two commits.
-func TestRunAgainstACommit(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	git := func(args ...string) {
-		cmd := exec.Command("git", append([]string{"-c", "user.name=t", "-c", "user.email=t@example.com"}, args...)...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-	}
-	write("go.mod", "module example.com/m\n\ngo 1.26\n")
-	write("p/p.go", "package p\n\ntype S struct{ A, b int }\n\nfunc (s *S) M(n int) (S, error) { return *s, nil }\n\nfunc gone() {}\n")
-	write("internal/q/q.go", "package q\n\ntype Hidden int\n")
-	write("docs/reference/README", "")
-	git("init", "-q")
-	require.ErrorContains(t, run(&strings.Builder{}, dir, "HEAD"), "name a commit that has the listing")
-	require.NoError(t, run(nil, dir, ""))
-	git("add", "-A")
-	git("commit", "-qm", "one")
-
-	var same, other strings.Builder
-	require.NoError(t, run(&same, dir, "HEAD"))
-	require.Equal(t, "api: since HEAD: 0 incompatible, 0 compatible\n", same.String())
-	write("p/p.go", "package p\n\ntype S struct{ A, B int }\n\nfunc (s S) M(m int) (S, error) { return s, nil }\n\nfunc F(list ...S) {}\n")
-	require.ErrorContains(t, run(&other, dir, "HEAD"), "CHANGELOG.md")
-	require.Equal(t, `incompatible: - p: method (*S) M(int) (S, error)
-compatible:   + p: func F(...S)
-compatible:   + p: method (S) M(int) (S, error)
-compatible:   + p: type S struct, B int
-api: since HEAD: 1 incompatible, 3 compatible
-`, other.String())
+	out, err := m.run(script, "v9.9.9")
+	require.Error(t, err)
+	require.Contains(t, out, "v9.9.9")
 }
