@@ -19,6 +19,9 @@ GOLANGCI_LINT := $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
 
 GOVULNCHECK_VERSION := v1.8.0
 
+# The tools whose versions are in hack/tools/go.mod.
+GOTESTSUM := go tool -modfile=$(CURDIR)/hack/tools/go.mod gotestsum
+
 # What the tests of the window's page need besides Chromium. The page itself has none of it.
 WINDOW_PACKAGES := axe-core@4.14.1 typescript@7.0.2
 
@@ -126,7 +129,7 @@ test-unit: ## The tests that need no API server, in seconds
 
 .PHONY: test-quick
 test-quick: controlplane test-unit ## What to run at each save: test-unit, and the 20 scenarios that tell most, in a minute with warm caches
-	go run ./hack/scenarios -quick -timeout 5m $(TESTFLAGS) ./test/conformance
+	$(GOTESTSUM) -f testname -- -count=1 -timeout 5m -run "^($$(sed -n 's/^\(Test[^:]*\):.*/\1/p' test/quick/scenarios.txt | paste -sd '|' -))\$$" $(TESTFLAGS) ./test/conformance
 
 .PHONY: window-tools
 window-tools: ## What window-test needs, into .cache, by npm; and Chromium, as root by apt-get
@@ -138,7 +141,8 @@ window-test: controlplane window-tools ## The window's page in a browser, and it
 
 .PHONY: conformance
 conformance: controlplane ## The conformance scenarios, a line each (RUN=C10 for one, TESTFLAGS=-race)
-	go run ./hack/scenarios -timeout 30m $(if $(RUN),-run '$(RUN)_') $(TESTFLAGS) ./test/conformance
+	@grep -qE '^func Test.*$(RUN)_' test/conformance/*_test.go || { echo "conformance: no scenario is named $(RUN)"; exit 1; }
+	$(GOTESTSUM) -f testname -- -count=1 -timeout 30m $(if $(RUN),-run '$(RUN)_') $(TESTFLAGS) ./test/conformance
 
 .PHONY: test-versions
 test-versions: ## The conformance scenarios on other versions of Kubernetes (VERSIONS="1.34 1.35 1.36 1.37", or patches), each downloaded, or else built in 5 minutes
