@@ -46,7 +46,7 @@ SATELLITE_FLAGS := -vet=off
 # SHARED run on the one that hack/withcluster starts. OWN configure theirs, or end it. SLOW
 # belong to test-all. test/suite fails if a package is missing here.
 SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
-	./examples/serviceperpod ./examples/teams ./examples/tempnamespace ./internal/testing/kubelet \
+	./examples/serviceperpod ./examples/teams ./examples/tempnamespace ./internal/testing/fakeapi ./internal/testing/kubelet \
 	./test/conformance ./test/crds ./test/dev ./test/docs ./test/explain ./test/rollouts ./test/security ./test/uninstall
 OWN := ./internal/apischema ./internal/testing/plane ./test/manifests ./testkit
 SLOW := ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade

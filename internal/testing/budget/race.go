@@ -1,0 +1,6 @@
+//go:build race
+
+package budget
+
+// divisor is the part of the default number that is run.
+const divisor = 10
