@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/discovery"
@@ -19,7 +21,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/roperator/roperator/internal/redirect"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
+
+// defaultStartTimeout only bounds a hang: each program takes an idle machine some seconds.
+const defaultStartTimeout = 5 * time.Minute
 
 // ClusterOptions say what a Cluster consists of. The zero value is an etcd and
 // a kube-apiserver without any custom resource.
@@ -57,9 +63,9 @@ type Cluster struct {
 	mapper     meta.ResettableRESTMapper
 	kubeconfig string
 	manager    bool
-	dir        string        // what this cluster has on disk; removed by Stop
-	plane      *controlPlane // nil on an existing cluster
-	keep       atomic.Bool   // a failed test wants to be looked at
+	dir        string       // what this cluster has on disk; removed by Stop
+	plane      *plane.Plane // nil on an existing cluster
+	keep       atomic.Bool  // a failed test wants to be looked at
 	checkPlans func(testing.TB) bool
 
 	stopOnce sync.Once
@@ -94,19 +100,20 @@ func useExisting() bool {
 
 // start starts a control plane of our own.
 func (c *Cluster) start(opts ClusterOptions) error {
-	bin, err := findBinaries()
+	ctx := context.Background() // each program has its own timeout
+	timeout, err := startTimeout()
 	if err != nil {
 		return err
 	}
-	if c.plane, err = startControlPlane(c.dir, bin, opts.APIServerFlags); err != nil {
-		return err
-	}
-	kubeconfig, err := c.plane.addUser("admin", "system:masters")
+	c.plane, err = plane.New(plane.Options{Dir: c.dir, ServerFlags: opts.APIServerFlags, StartTimeout: timeout})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.kubeconfig, kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("cluster: %w", err)
+	if err := c.plane.Start(ctx); err != nil {
+		return err
+	}
+	if c.kubeconfig, err = c.plane.Kubeconfig(plane.Admin, ""); err != nil {
+		return err
 	}
 	if err := c.connect(clientcmd.NewDefaultClientConfigLoadingRules()); err != nil {
 		return err
@@ -116,11 +123,29 @@ func (c *Cluster) start(opts ClusterOptions) error {
 	if err := installCRDs(c.restConfig, opts.CRDPaths); err != nil {
 		return err
 	}
-	if !opts.ControllerManager || bin.controllerManager == "" {
+	if !opts.ControllerManager {
 		return nil
 	}
+	if err := c.plane.StartControllerManager(); errors.Is(err, os.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	c.manager = true
-	return c.plane.startControllerManager(c.restConfig, bin.controllerManager)
+	return c.managerWorks()
+}
+
+func startTimeout() (time.Duration, error) {
+	const variable = "KUBEBUILDER_CONTROLPLANE_START_TIMEOUT"
+	text := os.Getenv(variable)
+	if text == "" {
+		return defaultStartTimeout, nil
+	}
+	timeout, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("control plane: %s: %w", variable, err)
+	}
+	return timeout, nil
 }
 
 // useExisting connects to the cluster of the user's kubeconfig.
@@ -195,13 +220,15 @@ func (c *Cluster) stop() error {
 	if c.keep.Load() {
 		fmt.Fprintf(os.Stderr, "testkit: cluster kept: kubectl --kubeconfig %s\n", c.kubeconfig)
 		if c.plane != nil {
-			fmt.Fprintf(os.Stderr, "testkit: end it by: %s\n", c.plane.leave())
+			fmt.Fprintf(os.Stderr, "testkit: end it by: %s\n", c.plane.Leave())
 		}
 		return nil
 	}
-	var err error
 	if c.plane != nil {
-		err = c.plane.stop()
+		c.plane.Stop()
 	}
-	return errors.Join(err, os.RemoveAll(c.dir))
+	if err := os.RemoveAll(c.dir); err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	return nil
 }

@@ -1,10 +1,10 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,59 +19,21 @@ import (
 
 const pollInterval = 50 * time.Millisecond
 
-// startControllerManager returns when kube-controller-manager has been seen
-// at work.
-func (p *controlPlane) startControllerManager(config *rest.Config, path string) error {
-	const name = "kube-controller-manager"
-	script, err := p.watchdog.program(path)
+// managerWorks waits until kube-controller-manager collects garbage, or has ended.
+func (c *Cluster) managerWorks() error {
+	manager := c.plane.ControllerManager
+	works := make(chan error, 1)
+	go func() { works <- garbageIsCollected(c.restConfig) }() // ends within its own timeout
+	var err error
+	select {
+	case err = <-works:
+	case <-manager.Done():
+		err = fmt.Errorf("ended: %w", cmp.Or(manager.Err(), errors.New("exit status 0")))
+	}
 	if err != nil {
-		return err
-	}
-	kubeconfig, err := p.addUser("system:" + name)
-	if err != nil {
-		return err
-	}
-	certs := p.plane.APIServer.CertDir
-	file, ca := filepath.Join(p.dir, name+".kubeconfig"), filepath.Join(certs, "ca.crt")
-	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if err := os.WriteFile(ca, config.CAData, 0o600); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	log, err := p.log(name + ".log")
-	if err != nil {
-		return err
-	}
-	p.manager, err = startProcess(name, log, script,
-		"--kubeconfig="+file,
-		"--controllers=*,-nodeipam,-node-route-controller,-cloud-node-lifecycle-controller",
-		"--service-account-private-key-file="+filepath.Join(certs, "sa-signer.key"),
-		"--root-ca-file="+ca,
-		"--use-service-account-credentials=true", // a client for each controller, so that none throttles another
-		"--kube-api-qps=500", "--kube-api-burst=1000",
-		"--leader-elect=false",
-		"--secure-port=0", // nobody asks for its metrics
-	)
-	if err != nil {
-		return err
-	}
-	if err := p.managerWorks(config); err != nil {
-		return fmt.Errorf("%s: %s: %w\n%s", name, path, err, tails(log.Name()))
+		return fmt.Errorf("kube-controller-manager: %w\n%s", err, manager.Said())
 	}
 	return nil
-}
-
-// managerWorks waits until garbage is collected, or the process has ended.
-func (p *controlPlane) managerWorks(config *rest.Config) error {
-	works := make(chan error, 1)
-	go func() { works <- garbageIsCollected(config) }() // ends within its own timeout
-	select {
-	case err := <-works:
-		return err
-	case <-p.manager.done:
-		return fmt.Errorf("ended: %w", p.manager.err)
-	}
 }
 
 // garbageIsCollected returns nil when the garbage collector has deleted an

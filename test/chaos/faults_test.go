@@ -159,7 +159,7 @@ func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration)
 		return err
 	}
 	pauseFor(limited, unseen)
-	return w.plane.StartControllerManager()
+	return w.plane.StartControllerManager(plane.GarbageCollector)
 }
 
 // suspend lets a replica stand still for a while, as a machine without time or

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -47,13 +46,8 @@ func parentType() resource.Type {
 	return resource.Type{APIVersion: "chaos.roperator.com/v1", Kind: "Parent"}
 }
 
-// beReplica is the main function of a replica. It ends with the test, of which
-// it inherited the standard input.
+// beReplica is the main function of a replica.
 func beReplica(identity string) int {
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/roperator/roperator/internal/testing/childprocess"
 )
 
 // A replica is a process of the operator, and the one that follows it when it
@@ -17,10 +17,11 @@ import (
 type replica struct {
 	slot  int
 	dir   string
+	token string // of its user
 	route *route
 	mu    struct {
 		sync.Mutex
-		process *os.Process // nil: none runs
+		process *childprocess.Process // nil: none runs
 	}
 }
 
@@ -49,44 +50,24 @@ func (r *replica) run(ctx context.Context, identity, host string) error {
 		return err
 	}
 	defer out.Close()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), identityVariable+"="+identity, hostVariable+"="+host,
-		tokenVariable+"="+user(r.slot), recordVariable+"="+filepath.Join(r.dir, "finalized-"+identity))
-	cmd.Stdout, cmd.Stderr = out, out
-	in, err := cmd.StdinPipe()
+	p, err := childprocess.Command{Path: os.Args[0], Output: out, Env: []string{
+		identityVariable + "=" + identity, hostVariable + "=" + host,
+		tokenVariable + "=" + r.token, recordVariable + "=" + filepath.Join(r.dir, "finalized-"+identity),
+	}}.Start()
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	r.set(cmd.Process)
+	r.set(p)
 	defer r.set(nil)
-	ended := make(chan struct{})
-	go func() { // ends with the process
-		defer close(ended)
-		_ = cmd.Wait() // it may fail
-	}()
 	select {
-	case <-ended:
+	case <-p.Done():
 		return nil
 	case <-ctx.Done():
+		return p.Stop(patience)
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // unless it has ended
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	select {
-	case <-ended:
-	case <-timer.C:
-		_ = cmd.Process.Kill() // unless it has ended
-		<-ended
-		return fmt.Errorf("it didn't end when told to")
-	}
-	return nil
 }
 
-func (r *replica) set(p *os.Process) {
+func (r *replica) set(p *childprocess.Process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.process = p

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/roperator/roperator/internal/testing/audit"
 	"github.com/roperator/roperator/internal/testing/plane"
 )
 
@@ -80,10 +81,7 @@ func start(ctx context.Context, s settings) (*world, error) {
 	if err := os.WriteFile(policy, auditPolicy, 0o600); err != nil {
 		return w, err
 	}
-	opts := plane.Options{Dir: s.dir, ServerFlags: []string{
-		"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(s.dir, "audit.log"), "--audit-log-mode=blocking",
-		"--audit-log-maxsize=10000", // MB, or it is rotated
-	}}
+	opts := plane.Options{Dir: s.dir, ServerFlags: audit.Flags(policy, filepath.Join(s.dir, "audit.log"))}
 	for slot := range replicas {
 		opts.Users = append(opts.Users, user(slot))
 	}
@@ -94,7 +92,7 @@ func start(ctx context.Context, s settings) (*world, error) {
 	if err := w.plane.Start(ctx); err != nil {
 		return w, err
 	}
-	if err := w.plane.StartControllerManager(); err != nil {
+	if err := w.plane.StartControllerManager(plane.GarbageCollector); err != nil {
 		return w, err
 	}
 	if w.people, err = newPeople(w.plane.Config(), s.parents); err != nil {
@@ -111,7 +109,7 @@ func start(ctx context.Context, s settings) (*world, error) {
 		if err != nil {
 			return w, err
 		}
-		w.replicas = append(w.replicas, &replica{slot: slot, dir: s.dir, route: r})
+		w.replicas = append(w.replicas, &replica{slot: slot, dir: s.dir, token: w.plane.ConfigFor(user(slot)).BearerToken, route: r})
 	}
 	return w, nil
 }
@@ -223,7 +221,7 @@ func (w *world) heal(ctx context.Context) error {
 	// The garbage collector waits up to 1000 s before it tries again what has
 	// failed often, unless it begins anew.
 	w.plane.ControllerManager.Kill()
-	if err := w.plane.StartControllerManager(); err != nil {
+	if err := w.plane.StartControllerManager(plane.GarbageCollector); err != nil {
 		return err
 	}
 	return plane.Until(ctx, patience, func() error { return w.people.release(ctx) })

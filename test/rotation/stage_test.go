@@ -55,8 +55,8 @@ func newStage(t *testing.T) *stage {
 	}
 	s := &stage{dir: t.TempDir()}
 	var err error
-	s.plane, err = plane.New(plane.Options{Dir: s.dir, ServerFlags: []string{
-		"--tls-cert-file=" + s.path("serving.crt"), "--tls-private-key-file=" + s.path("serving.key"), "--client-ca-file=" + s.path("clients.crt"),
+	s.plane, err = plane.New(plane.Options{Dir: s.dir, ServerFlags: map[string]string{
+		"tls-cert-file": s.path("serving.crt"), "tls-private-key-file": s.path("serving.key"), "client-ca-file": s.path("clients.crt"),
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -122,7 +122,7 @@ func begin(t *testing.T, operators int) *stage {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, p.Start(ctx))
-	require.NoError(t, p.StartControllerManager())
+	require.NoError(t, p.StartControllerManager(plane.GarbageCollector))
 	s := &stage{}
 	s.api, err = newClient(p.Config())
 	require.NoError(t, err)

@@ -18,6 +18,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -134,3 +136,25 @@ func (p *Process) Stop(timeout time.Duration) error {
 
 // Release lets the process outlive this one.
 func (p *Process) Release() { p.guard.release() }
+
+// Find returns the IDs of the processes, of any parent, that have a text in their arguments. It is
+// for tests, and not supported on Windows.
+func Find(text string) ([]int, error) {
+	out, err := exec.Command("ps", "-A", "-ww", "-o", "pid=,stat=,args=").Output()
+	if err != nil {
+		return nil, fmt.Errorf("ps: %w", err)
+	}
+	var ids []int
+	for line := range strings.Lines(string(out)) {
+		fields := strings.Fields(line)
+		if !strings.Contains(line, text) || fields[1][0] == 'Z' { // which has ended
+			continue
+		}
+		id, err := strconv.Atoi(fields[0])
+		if err != nil {
+			return nil, fmt.Errorf("ps: %q: %w", line, err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}

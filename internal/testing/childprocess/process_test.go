@@ -48,16 +48,10 @@ func victim(dir string) {
 }
 
 // running returns the IDs of the processes that have a text in their arguments, guards included.
-func running(t *testing.T, text string) []string {
+func running(t *testing.T, text string) []int {
 	t.Helper()
-	out, err := exec.Command("ps", "-A", "-ww", "-o", "pid=,stat=,args=").Output()
+	ids, err := Find(text)
 	require.NoError(t, err)
-	var ids []string
-	for line := range strings.Lines(string(out)) {
-		if fields := strings.Fields(line); strings.Contains(line, text) && fields[1][0] != 'Z' {
-			ids = append(ids, fields[0])
-		}
-	}
 	return ids
 }
 
@@ -220,10 +214,9 @@ func TestRelease(t *testing.T) {
 	require.Len(t, running(t, dir), 2, "the program and its guard")
 	p.Release()
 	p.Release() // a second call does nothing
-	require.Equal(t, []string{strconv.Itoa(p.PID())}, running(t, dir))
-	require.True(t, Alive(p.PID()))
+	require.Equal(t, []int{p.PID()}, running(t, dir))
 	p.Kill()
-	require.False(t, Alive(p.PID()))
+	require.Empty(t, running(t, dir))
 	require.DirExists(t, dir)
 }
 
@@ -234,9 +227,7 @@ func TestKilledGuard(t *testing.T) {
 	p := start(t, Command{Remove: dir}, "exec sleep 600")
 	guards := running(t, dir)
 	require.Len(t, guards, 1)
-	pid, err := strconv.Atoi(guards[0])
-	require.NoError(t, err)
-	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	require.NoError(t, syscall.Kill(guards[0], syscall.SIGKILL))
 	<-p.Done()
 	require.EqualError(t, p.Err(), "signal: killed")
 }

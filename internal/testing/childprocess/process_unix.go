@@ -5,7 +5,6 @@ package childprocess
 import (
 	"errors"
 	"io"
-	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -123,13 +122,4 @@ func (g *guard) release() {
 		_ = g.stdin.Close()
 	})
 	<-g.ended
-}
-
-// Alive reports whether there is a process with this ID that has not ended.
-func Alive(pid int) bool {
-	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, os.ErrPermission) {
-		return false
-	}
-	state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
-	return err != nil || len(state) == 0 || state[0] != 'Z'
 }

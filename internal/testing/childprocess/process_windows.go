@@ -96,15 +96,3 @@ func (g *guard) release() {
 		_ = windows.CloseHandle(g.job)
 	})
 }
-
-// Alive reports whether there is a process with this ID that has not ended.
-func Alive(pid int) bool {
-	process, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
-	if err != nil {
-		return false
-	}
-	defer windows.CloseHandle(process)
-	var code uint32
-	const stillActive = 259
-	return windows.GetExitCodeProcess(process, &code) == nil && code == stillActive
-}

@@ -58,7 +58,7 @@ func Start(ctx context.Context, kubeconfig string) (k *Kubelet, err error) {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	if err := k.start(ctx, kubeconfig); err != nil {
-		said := k.scheduler.Said() + k.kwok.Said()
+		said := k.scheduler.Said() + "\n" + k.kwok.Said()
 		return nil, fmt.Errorf("kubelet: %w\n%s", errors.Join(err, k.Stop()), said)
 	}
 	return k, nil

@@ -1,48 +1,48 @@
-// Package plane starts an etcd and a kube-apiserver that a test may kill, pause
-// and start again at will. testkit's Cluster is for tests that need no more
-// than an API server.
+// Package plane starts control planes for tests and for the demo: an etcd and a kube-apiserver, and
+// what may come on top of them. It is the one place in this module that does. A test may kill, pause
+// and start each program again at will. testkit's Cluster, which is a Plane, is for tests that need
+// no more than an API server.
+//
+// A Plane starts no goroutine besides those of its processes (see childprocess). It may import
+// nothing of this module but other packages of internal/testing.
 package plane
 
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
-	"net"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/roperator/roperator/internal/testing/authority"
 )
 
 // Options are what a Plane needs.
 type Options struct {
-	// Dir is for keys, logs and etcd's data. It must exist, and isn't removed.
+	// Dir is for keys, logs and etcd's data. It must exist. It is removed if this process ends
+	// before Stop or Leave.
 	Dir string
-	// Users are administrators besides "admin"; their tokens are their names.
+	// Users are administrators in addition to Admin.
 	Users []string
-	// ServerFlags are further flags of kube-apiserver, as in "--name=value".
-	ServerFlags []string
+	// ServerFlags are flags of kube-apiserver, without the leading dashes, that replace the
+	// defaults.
+	ServerFlags map[string]string
+	// StartTimeout bounds the start of each program. 0: 2 minutes. A few seconds are usual.
+	StartTimeout time.Duration
 }
 
-// admin is the user that the Plane itself is.
-const admin = "admin"
-
 // A Plane is a control plane on the loopback interface. Its methods aren't
-// meant for concurrent use, Config aside.
+// meant for concurrent use, Config and ConfigFor aside.
 type Plane struct {
 	// ServerPort is where StartServer lets kube-apiserver listen. It may be
 	// changed while none runs.
@@ -53,54 +53,25 @@ type Plane struct {
 
 	opts    Options
 	etcdURL string // of the etcd started last
+	counted bool   // see countStart
+	ca      *authority.Authority
+	tokens  map[string]string // by user
 }
 
 // New prepares a Plane. Nothing runs yet.
 func New(opts Options) (*Plane, error) {
+	if opts.StartTimeout == 0 {
+		opts.StartTimeout = 2 * time.Minute
+	}
 	p := &Plane{opts: opts}
 	var err error
 	if p.ServerPort, err = FreePort(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("control plane: a free port: %w", err)
 	}
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		return nil, err
+	if err := p.writeKeys(); err != nil {
+		return nil, fmt.Errorf("control plane: %w", err)
 	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
-	if err := os.WriteFile(p.path("sa.key"), text, 0o600); err != nil {
-		return nil, err
-	}
-	var tokens bytes.Buffer
-	for _, user := range append([]string{admin}, opts.Users...) {
-		fmt.Fprintf(&tokens, "%s,%[1]s,%[1]s,\"system:masters\"\n", user)
-	}
-	return p, os.WriteFile(p.path("tokens.csv"), tokens.Bytes(), 0o600)
-}
-
-// FreePort returns a port that nobody listened on a moment ago. It is none of those that
-// systems give to outgoing connections, which begin at 32768 or above unless somebody has
-// configured others: whoever listens on it may end and listen again.
-func FreePort() (string, error) {
-	const lowest, ports = 20000, 12000
-	var err error
-	for range 100 {
-		port := strconv.Itoa(lowest + mathrand.IntN(ports))
-		var l net.Listener
-		if l, err = (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:"+port); err == nil {
-			return port, l.Close()
-		}
-	}
-	return "", err
-}
-
-// FreeAddress returns an address of loopback with a FreePort.
-func FreeAddress(t *testing.T) string {
-	t.Helper()
-	port, err := FreePort()
-	if err != nil {
-		t.Fatalf("a free port: %v", err)
-	}
-	return "127.0.0.1:" + port
+	return p, nil
 }
 
 func (p *Plane) path(name string) string { return filepath.Join(p.opts.Dir, name) }
@@ -115,15 +86,43 @@ func (p *Plane) Start(ctx context.Context) error {
 
 // Stop kills whatever runs.
 func (p *Plane) Stop() {
-	p.ControllerManager.Kill()
-	p.Server.Kill()
-	p.Etcd.Kill()
+	for _, process := range p.processes() {
+		process.Kill()
+	}
 }
 
+// Leave lets everything run on when this process ends, and returns the shell command that ends it
+// and removes Dir.
+func (p *Plane) Leave() string {
+	command := "kill"
+	for _, process := range p.processes() {
+		process.Release()
+		command += fmt.Sprint(" ", process.PID())
+	}
+	return command + "; rm -rf " + quote(p.opts.Dir)
+}
+
+// processes are those that were started and haven't ended.
+func (p *Plane) processes() []*Process {
+	return slices.DeleteFunc([]*Process{p.ControllerManager, p.Server, p.Etcd}, func(process *Process) bool {
+		return process == nil || process.Ended()
+	})
+}
+
+// quote makes one word for the shell out of s.
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
 // StartEtcd starts etcd, with the data of the one before, and returns when it takes
-// requests.
+// requests. All starts of a control plane begin here.
 func (p *Plane) StartEtcd(ctx context.Context) error {
-	return insist(ctx, func(ctx context.Context) (err error) {
+	binary, err := Binary("etcd")
+	if err != nil {
+		return err
+	}
+	if err := p.countStart(); err != nil {
+		return err
+	}
+	return p.insist(ctx, func(ctx context.Context) (err error) {
 		if p.Server == nil { // which is told the port when it starts
 			port, err := FreePort()
 			if err != nil {
@@ -131,50 +130,76 @@ func (p *Plane) StartEtcd(ctx context.Context) error {
 			}
 			p.etcdURL = "http://127.0.0.1:" + port
 		}
-		p.Etcd, err = StartProgram(p.path("etcd.log"), "etcd", "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		// What is lost in a crash is lost with the test.
+		p.Etcd, err = startBinary(p.path("etcd.log"), binary, "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 			"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL, "--listen-peer-urls=http://127.0.0.1:0")
 		if err != nil {
 			return err
 		}
-		return p.Etcd.await(ctx, "etcd", func() bool {
+		return p.Etcd.await(ctx, func() bool {
 			_, err := call(ctx, http.DefaultClient, http.MethodGet, p.etcdURL+"/health", "")
 			return err == nil
 		})
 	})
 }
 
+// countStart appends a line with the name of this program to the file that the environment
+// variable ROPERATOR_COUNT_STARTS names, at the first start of the Plane.
+func (p *Plane) countStart() error {
+	name := os.Getenv("ROPERATOR_COUNT_STARTS")
+	if name == "" || p.counted {
+		return nil
+	}
+	p.counted = true
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return fmt.Errorf("ROPERATOR_COUNT_STARTS: %w", err)
+	}
+	_, err = file.WriteString(filepath.Base(os.Args[0]) + "\n")
+	return errors.Join(err, file.Close())
+}
+
 // StartServer starts kube-apiserver, and returns when it is ready.
 func (p *Plane) StartServer(ctx context.Context) error {
-	key := p.path("sa.key")
 	client, err := rest.HTTPClientFor(p.Config())
 	if err != nil {
 		return err
 	}
 	defer client.CloseIdleConnections()
-	return insist(ctx, func(ctx context.Context) (err error) {
-		p.Server, err = StartProgram(p.path("kube-apiserver.log"), "kube-apiserver", append([]string{
-			"--etcd-servers=" + p.etcdURL, "--bind-address=127.0.0.1", "--secure-port=" + p.ServerPort, "--cert-dir=" + p.opts.Dir,
-			"--service-account-issuer=https://127.0.0.1", "--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
-			"--service-cluster-ip-range=10.0.0.0/16", "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
-			"--endpoint-reconciler-type=none", "--token-auth-file=" + p.path("tokens.csv"),
-		}, p.opts.ServerFlags...)...)
+	return p.insist(ctx, func(ctx context.Context) (err error) {
+		p.Server, err = StartProgram(p.path("kube-apiserver.log"), "kube-apiserver", p.serverFlags()...)
 		if err != nil {
 			return err
 		}
-		return p.Server.await(ctx, "kube-apiserver", func() bool {
+		return p.Server.await(ctx, func() bool {
 			answer, err := call(ctx, client, http.MethodGet, p.Config().Host+"/readyz", "")
 			return err == nil && string(answer) == "ok"
 		})
 	})
 }
 
-// patience only bounds a hang: a program is ready in seconds where the machine is idle.
-const patience = 2 * time.Minute
+func (p *Plane) serverFlags() (out []string) {
+	flags := map[string]string{
+		"etcd-servers": p.etcdURL, "bind-address": "127.0.0.1", "secure-port": p.ServerPort, "cert-dir": p.opts.Dir,
+		"tls-cert-file": p.path("serving.crt"), "tls-private-key-file": p.path("serving.key"), "token-auth-file": p.path("tokens.csv"),
+		"service-account-issuer": "https://127.0.0.1", "service-account-key-file": p.path("sa.key"), "service-account-signing-key-file": p.path("sa.key"),
+		"service-cluster-ip-range": "10.0.0.0/16", "authorization-mode": "RBAC", "disable-admission-plugins": "ServiceAccount", "allow-privileged": "true",
+		"endpoint-reconciler-type":  "none", // it can't publish a loopback address, and retries
+		"delete-collection-workers": "16", "profiling": "false",
+	}
+	for name, value := range p.opts.ServerFlags {
+		flags[strings.TrimLeft(name, "-")] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
+		out = append(out, "--"+name+"="+flags[name])
+	}
+	return out
+}
 
 // insist starts a program until it ends otherwise than since its port was taken: FreePort
 // may have given it to two.
-func insist(ctx context.Context, start func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (p *Plane) insist(ctx context.Context, start func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, p.opts.StartTimeout)
 	defer cancel()
 	err := start(ctx)
 	for err != nil && ctx.Err() == nil && strings.Contains(err.Error(), "address already in use") {
@@ -183,41 +208,27 @@ func insist(ctx context.Context, start func(context.Context) error) error {
 	return err
 }
 
-// StartControllerManager starts the garbage collector of a
-// kube-controller-manager. It doesn't wait.
-func (p *Plane) StartControllerManager() (err error) {
-	file := p.path("kube-controller-manager.kubeconfig")
-	if err := WriteKubeconfig(file, p.Config()); err != nil {
+// GarbageCollector is the controller that deletes objects whose owners have gone.
+const GarbageCollector = "garbage-collector-controller"
+
+// StartControllerManager starts a kube-controller-manager with these controllers; with none, with
+// all that work without a cloud. It doesn't wait.
+func (p *Plane) StartControllerManager(controllers ...string) error {
+	if len(controllers) == 0 {
+		controllers = []string{"*", "-nodeipam", "-node-route-controller", "-cloud-node-lifecycle-controller"}
+	}
+	kubeconfig, err := p.Kubeconfig(managerUser, "")
+	if err != nil {
 		return err
 	}
 	p.ControllerManager, err = StartProgram(p.path("kube-controller-manager.log"), "kube-controller-manager",
-		"--kubeconfig="+file, "--controllers=garbage-collector-controller", "--leader-elect=false", "--secure-port=0",
-		"--kube-api-qps=500", "--kube-api-burst=1000")
+		"--kubeconfig="+kubeconfig, "--controllers="+strings.Join(controllers, ","),
+		"--service-account-private-key-file="+p.path("sa.key"), "--root-ca-file="+p.path("ca.crt"),
+		"--use-service-account-credentials=true", // a client for each controller, so that none throttles another
+		"--kube-api-qps=500", "--kube-api-burst=1000", "--leader-elect=false",
+		"--secure-port=0", // nobody asks for its metrics
+	)
 	return err
-}
-
-// Config is an administrator's, with connections of its own.
-func (p *Plane) Config() *rest.Config { return p.ConfigFor(admin) }
-
-// ConfigFor is that of one of the Users.
-func (p *Plane) ConfigFor(user string) *rest.Config {
-	return &rest.Config{
-		Host: "https://127.0.0.1:" + p.ServerPort, BearerToken: user, QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{Insecure: true},
-		Dial:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-	}
-}
-
-// WriteKubeconfig writes the file of a kubeconfig that says what cfg does about
-// host and token.
-func WriteKubeconfig(file string, cfg *rest.Config) error {
-	const name = "plane"
-	return clientcmd.WriteToFile(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: cfg.Host, InsecureSkipTLSVerify: cfg.Insecure}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: cfg.BearerToken}},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
-		CurrentContext: name,
-	}, file)
 }
 
 // Compact makes etcd forget what was before now.

@@ -1,0 +1,116 @@
+package plane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+const (
+	assetsVariable = "KUBEBUILDER_ASSETS"
+	assetsDefault  = "/usr/local/kubebuilder/bin"
+	assetsCache    = ".cache/controlplane" // beside go.mod, where `make controlplane` puts them
+)
+
+// Binary returns the path of a program of the control plane. The folder with etcd and
+// kube-apiserver is the one that KUBEBUILDER_ASSETS names; if that is not set,
+// .cache/controlplane beside the nearest go.mod, or /usr/local/kubebuilder/bin. An error that is
+// os.ErrNotExist: the program isn't there.
+func Binary(program string) (string, error) {
+	dir, err := assets()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, executable(program))
+	if !isFile(path) {
+		return "", fmt.Errorf("control plane: %w", notThere(path+" isn't there; make controlplane gets it"))
+	}
+	return path, nil
+}
+
+// notThere is an error that is os.ErrNotExist.
+type notThere string
+
+func (n notThere) Error() string { return string(n) }
+
+// Is says what the error is.
+func (n notThere) Is(target error) bool { return target == os.ErrNotExist }
+
+// assets looks for etcd and kube-apiserver where KUBEBUILDER_ASSETS says and
+// nowhere else if it is set, so that a typo in it can't go unnoticed.
+func assets() (string, error) {
+	if dir := os.Getenv(assetsVariable); dir != "" {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return "", fmt.Errorf("control plane: %s: %w", assetsVariable, err)
+		}
+		if missing := missingIn(dir); len(missing) > 0 {
+			return "", missingBinaries(fmt.Sprintf("%s isn't there (%s=%s)",
+				strings.Join(missing, " and "), assetsVariable, dir))
+		}
+		return dir, nil
+	}
+	dirs := []string{assetsDefault}
+	if root := moduleRoot(); root != "" {
+		dirs = append([]string{filepath.Join(root, filepath.FromSlash(assetsCache))}, dirs...)
+	}
+	for _, dir := range dirs {
+		if len(missingIn(dir)) == 0 {
+			return dir, nil
+		}
+	}
+	return "", missingBinaries(fmt.Sprintf("%s isn't set, and neither of etcd and kube-apiserver is in %s",
+		assetsVariable, strings.Join(dirs, " or ")))
+}
+
+func missingBinaries(what string) error {
+	return notThere(fmt.Sprintf(`control plane: %s; one of these helps:
+  export %[2]s=/path/to/a/folder/with/etcd/and/kube-apiserver
+  make controlplane    # in roperator's repository: downloads or builds them into %[3]s
+  go install sigs.k8s.io/controller-runtime/tools/setup-envtest@latest && export %[2]s="$(setup-envtest use -p path)"
+  export USE_EXISTING_CLUSTER=true    # the tests run on the cluster of your kubeconfig`,
+		what, assetsVariable, assetsCache))
+}
+
+// missingIn returns the paths of etcd and kube-apiserver in dir, if they aren't there.
+func missingIn(dir string) (missing []string) {
+	for _, program := range []string{"etcd", "kube-apiserver"} {
+		if path := filepath.Join(dir, executable(program)); !isFile(path) {
+			missing = append(missing, path)
+		}
+	}
+	return missing
+}
+
+func executable(program string) string {
+	if runtime.GOOS == "windows" {
+		return program + ".exe"
+	}
+	return program
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// moduleRoot returns the nearest folder with a go.mod from the working
+// directory upwards, "" if there is none.
+func moduleRoot() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
