@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/discovery"
@@ -24,10 +23,10 @@ func givenUp() []string {
 	}
 }
 
-// TestFieldsOfTheServer: the Go types have all fields that the server has, so that none is
+// hasNoUnknownFields: the Go types have all fields that the server has, so that none is
 // unknown. That the server may lack some is no harm: it says so itself.
-func TestFieldsOfTheServer(t *testing.T) {
-	s := startServer(t)
+func (s *server) hasNoUnknownFields() {
+	t := s.t
 	client, err := discovery.NewDiscoveryClientForConfig(s.config)
 	require.NoError(t, err)
 	paths, err := client.OpenAPIV3().Paths()

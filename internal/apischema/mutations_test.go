@@ -207,13 +207,12 @@ func filled(typ reflect.Type, depth int) any {
 	return int64(1)
 }
 
-// TestMutations: an object with a mistake has problems if an API server says so for its schema,
+// agreesAboutMutations: an object with a mistake has problems if an API server says so for its schema,
 // and only if it says so at all.
-func TestMutations(t *testing.T) {
-	s := startServer(t)
+func (s *server) agreesAboutMutations() {
 	var all []mutation
-	for _, object := range validObjects(t) {
-		for _, m := range append(mutationsOf(object), additionsTo(t, object)...) {
+	for _, object := range validObjects(s.t) {
+		for _, m := range append(mutationsOf(object), additionsTo(s.t, object)...) {
 			m.what = nameOf(object) + " " + m.what
 			if s.checker.Knows(typeOf(object)) {
 				all = append(all, m)
@@ -221,7 +220,7 @@ func TestMutations(t *testing.T) {
 		}
 	}
 	counts := s.agree(all)
-	require.Greater(t, counts[foundByBoth], counts[foundByServer])
+	require.Greater(s.t, counts[foundByBoth], counts[foundByServer])
 }
 
 const (

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,11 +19,10 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/internal/apischema"
+	"github.com/roperator/roperator/internal/testing/plane"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -38,25 +35,32 @@ type server struct {
 	checker *apischema.Checker
 }
 
-// startServer runs an API server that serves all it can, for one test.
+// TestServer compares the Checker with an API server.
+func TestServer(t *testing.T) {
+	shared := startServer(t)
+	for name, compare := range map[string]func(*server){
+		"ValidObjects": (*server).acceptsValidObjects, "Fields": (*server).hasNoUnknownFields, "Mutations": (*server).agreesAboutMutations,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := *shared
+			s.t = t
+			compare(&s)
+		})
+	}
+}
+
+// startServer runs an API server that serves all it can, until the test ends.
 func startServer(t *testing.T) *server {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs an API server, which -short leaves out")
 	}
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		var err error
-		assets, err = filepath.Abs("../../.cache/controlplane")
-		require.NoError(t, err)
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets}
-	env.ControlPlane.GetAPIServer().Configure().Set("runtime-config", "api/all=true")
-	log.SetLogger(logr.Discard()) // what envtest would say
-	config, err := env.Start()
+	p, err := plane.New(plane.Options{Dir: t.TempDir(), ServerFlags: map[string]string{"runtime-config": "api/all=true"}})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, env.Stop()) })
-	config.QPS, config.WarningHandlerWithContext = -1, rest.NoWarnings{}
+	t.Cleanup(p.Stop)
+	require.NoError(t, p.Start(t.Context()))
+	config := p.Config()
+	config.WarningHandlerWithContext = rest.NoWarnings{}
 	s := &server{t: t, config: config, served: map[resource.Type]resource.Mapping{}}
 	s.checker, err = apischema.New()
 	require.NoError(t, err)
@@ -164,10 +168,10 @@ func nameOf(object map[string]any) string {
 	return fmt.Sprintf("%s %s", typeOf(object), name)
 }
 
-// TestValidObjects: what an API server accepts has no problem, neither as a map nor as a typed
+// acceptsValidObjects: what an API server accepts has no problem, neither as a map nor as a typed
 // object, which has zeros and nulls besides.
-func TestValidObjects(t *testing.T) {
-	s := startServer(t)
+func (s *server) acceptsValidObjects() {
+	t := s.t
 	covered := map[string]bool{}
 	objects := validObjects(t)
 	for _, object := range append(objects, s.otherVersions(objects)...) {

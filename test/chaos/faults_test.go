@@ -14,6 +14,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // suffer returns when the faults are over, and everything runs again.
