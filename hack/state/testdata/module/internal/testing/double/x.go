@@ -1,0 +1,3 @@
+package x
+
+type Other struct{ a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q int }

@@ -1,0 +1,3 @@
+package shop
+
+const open = true
