@@ -44,15 +44,16 @@ SATELLITE_FLAGS := -vet=off
 # The packages whose tests need a control plane. They run one at a time: with two control
 # planes, or with two packages on one, two cores are too few, and the times vary by four.
 # SHARED run on the one that hack/withcluster starts. OWN configure theirs, or end it. SLOW
-# belong to test-all. test/suite fails if a package is missing here.
+# belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
 SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
 	./examples/serviceperpod ./examples/teams ./examples/tempnamespace ./internal/testing/fakeapi ./internal/testing/kubelet \
 	./test/conformance ./test/crds ./test/dev ./test/docs ./test/explain ./test/rollouts ./test/security ./test/uninstall
 OWN := ./internal/apischema ./internal/testing/plane ./test/manifests ./testkit
 SLOW := ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
+GATES := ./test/gates
 
 # The packages of the module whose tests need no control plane.
-ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(OWN) $(SLOW),-e $(p)))
+ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(OWN) $(SLOW) $(GATES),-e $(p)))
 
 # Runs one test program at a time, while go test compiles the next.
 ONE_AT_A_TIME := -exec 'flock $(CACHE)/.one-at-a-time'
@@ -194,6 +195,16 @@ fuzz: ## Every fuzz test, each for FUZZTIME (60s)
 			go test -short -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$package; \
 		done; \
 	done
+
+.PHONY: gates
+gates: controlplane ## What the library must not have more of, by tables: lines, fields of large structs, allocations per parent
+	go run ./hack/state
+	go test -count=1 -vet=off -timeout 15m $(TESTFLAGS) $(GATES)
+
+.PHONY: gates-update
+gates-update: controlplane ## Both tables of gates anew; the commit's message gives the reason
+	go run ./hack/state -update
+	GATES_UPDATE=true go test -count=1 -vet=off -timeout 15m $(GATES)
 
 .PHONY: lint
 lint: $(GOLANGCI_LINT) ## gofmt and golangci-lint, of which go vet is a part

@@ -66,7 +66,7 @@ func TestLists(t *testing.T) {
 	needs := starters(t)
 	require.True(t, needs["./test/conformance"] && needs["./testkit"], "what starts control planes is found")
 	require.Greater(t, len(needs), 60)
-	require.Empty(t, problems(lists(t, string(text), "SHARED", "OWN", "SLOW"), needs))
+	require.Empty(t, problems(lists(t, string(text), "SHARED", "OWN", "SLOW", "GATES"), needs))
 }
 
 func TestProblems(t *testing.T) {

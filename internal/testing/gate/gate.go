@@ -101,7 +101,7 @@ func (t Table) Compare(measured Table, margin func(name string) float64) (proble
 		case !known:
 			problems = append(problems, fmt.Sprintf("%s: %s is new", f.Name, number(f.Value)))
 		case f.Value > before*(1+allowed):
-			problems = append(problems, fmt.Sprintf("%s: %s, and %s in the table: has grown by %s, more than %s", f.Name, number(f.Value), number(before), share(f.Value, before), percent(allowed)))
+			problems = append(problems, fmt.Sprintf("%s: %s, and %s in the table: has grown by %s (%s may pass)", f.Name, number(f.Value), number(before), share(f.Value, before), percent(allowed)))
 		case f.Value < before*(1-allowed):
 			problems = append(problems, fmt.Sprintf("%s: %s, and %s in the table: the table is stale", f.Name, number(f.Value), number(before)))
 		}
