@@ -1,6 +1,7 @@
 // Package config is what users of the library declare: an [Operator] says
-// which parents it serves and which children they have. The zero value of
-// every field is its default.
+// which parents it serves and which children they have. Name and Parent must be
+// set, and of each child Type and Strategy. The zero value of every other field is
+// its default.
 //
 //	var operator = config.Operator{
 //		Name:   "echoserver",

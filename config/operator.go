@@ -60,12 +60,12 @@ type Operator struct {
 	// TeardownGC.
 	Teardown TeardownPolicy
 	// FormerFinalizers are names of finalizers that earlier builds used. They
-	// are removed from parents wherever they are found. A parent that is being
-	// deleted with one of them is finalized first, if the handler has Finalize.
-	// That of this build may be among them with FinalizerNever.
+	// are removed from parents wherever they are found. If this build adds a
+	// finalizer, see Finalizer, a parent that is being deleted with a former one is
+	// finalized first. That of this build may be among them with FinalizerNever.
 	FormerFinalizers []string
 	// MaxErrorBackoff is the longest time between two tries of a failing
-	// parent. Default: 10 minutes.
+	// parent, unless the handler names a time itself. Default: 10 minutes.
 	MaxErrorBackoff time.Duration
 	// MaxConcurrentSyncs is how many parents are synced at the same time, at most
 	// 10,000. Default: 16.

@@ -15,8 +15,8 @@ import (
 //
 // The engine calls it for different parents at the same time, but never twice
 // at once for the same parent. The context ends when the engine's shutdown
-// timeout or the operator's HandlerTimeout expires. It says by [IsPlan] whether
-// the call is part of a plan.
+// timeout or the operator's HandlerTimeout expires, or when this process loses
+// its Lease. It says by [IsPlan] whether the call is part of a plan.
 //
 // With config.FinalizerAuto, parents get a finalizer if the Handler has something
 // to finalize: see [Finalizes].
@@ -36,7 +36,8 @@ type Handler interface {
 	Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
 	// Finalize is called instead of Sync while the parent is being deleted
 	// and carries the operator's finalizer: at least once per deletion, until
-	// it returns Finalized. It may find that children are gone already.
+	// it returns Finalized. It may find that children are gone already. It isn't
+	// called if the Handler has nothing to finalize, or with config.FinalizerNever.
 	//
 	// An error is what it is to Sync, and the deletion doesn't proceed. Of a
 	// response that is returned along with it, Status and Events are written,
@@ -169,7 +170,8 @@ func (e *permanentError) Permanent() bool { return true }
 
 // Keep returns a desired child that says: r shall exist, exactly as it is. It
 // is neither compared nor changed, under any strategy, nor created again if it
-// is gone. r is one of the request's children.
+// is gone. One exception: a child that the operator has created and that has lost
+// the operator's labels gets them back. r is one of the request's children.
 func Keep(r *resource.Resource) any { return encode.Kept{Resource: r} }
 
 // Leave returns a desired child that says: the fields of child at these paths are

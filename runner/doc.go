@@ -58,7 +58,8 @@
 //
 // # Goroutines
 //
-// Start owns all of them, and returns when they have ended:
+// Start owns all of them, and returns when they have ended. These do most of the
+// work:
 //
 //	manager.Manager.Start   one per address that is served, until Start returns; one
 //	                        per operator while it connects to the API server
@@ -76,8 +77,8 @@
 //	observe.EventSink       one per operator, which writes Events until Work returns
 //
 // Plan starts at most MaxConcurrentSyncs passes at a time (reconcile.Engine.PlanAll)
-// and an EventSink, which all end before it returns. Main adds one goroutine, which
-// waits for the first signal.
+// and an EventSink, which all end before it returns. Main adds two goroutines: one
+// waits for the first signal. The other one writes the log, unless Options.Logger is set.
 //
 // # Several operators
 //

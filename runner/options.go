@@ -65,7 +65,7 @@ type Options struct {
 	// most, by namespace and name; 0: of none. Those come first that have a pass
 	// first, and the metrics of a parent that is gone make room for another's. The
 	// metric roperator_parents_without_metrics says how many parents have none.
-	// Each parent that has metrics adds four or five series to what is scraped.
+	// Each parent that has metrics adds three or four series to what is scraped.
 	ParentMetrics int
 	// ReadOnly is for Plan and PlanFor alone: they send no dry run, so that they need no
 	// rights but those to get and list. The plan is less exact then: see Change.Unsure.

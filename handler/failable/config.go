@@ -51,7 +51,8 @@ func FixedInterval(d time.Duration) BackoffConfig {
 }
 
 // NeverRetry returns the configuration under which no error is retried before
-// the parent or a child changes, as if each was wrapped with handler.Permanent.
+// the parent, a child or a related object changes, as if each was wrapped with
+// handler.Permanent.
 func NeverRetry() BackoffConfig { return BackoffConfig{GiveUpAfter: -1} }
 
 // A curve is a BackoffConfig with its defaults, and every value in its range.

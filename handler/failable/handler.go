@@ -15,8 +15,8 @@ import (
 // they must hold nothing secret.
 //
 // A Handler with nothing to finalize says so with a method Finalizes() bool
-// that returns false; embed [NothingToFinalize] for that. With any other one,
-// parents get a finalizer.
+// that returns false; embed [NothingToFinalize] for that. With any other one and
+// config.FinalizerAuto, parents get a finalizer.
 type Handler[V any] interface {
 	// Validate checks the parent and returns what the other steps need of it.
 	// An error skips SyncChildren. Wrap it with handler.Permanent if the
@@ -41,9 +41,9 @@ type Handler[V any] interface {
 	Finalize(ctx context.Context, req *handler.SyncRequest) error
 }
 
-// A NothingToFinalize is to be embedded in a Handler: it is its Finalize, and
-// says that there is nothing to do, so that parents get no finalizer. A
-// Handler needs both, and this is the shortest way.
+// A NothingToFinalize is to be embedded in a Handler. It is the Handler's
+// Finalize, and its Finalizes, by which the Handler has nothing to finalize: see
+// handler.Finalizes.
 type NothingToFinalize struct{}
 
 // Finalize lets the deletion proceed.

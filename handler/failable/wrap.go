@@ -40,8 +40,8 @@ type Options struct {
 // status stays as it is.
 //
 // What Options.Backoff gives up on is returned as a permanent error. A parent
-// whose Finalize is given up is not released: it stays until it or a child
-// changes or the operator restarts, and then Finalize is called again.
+// whose Finalize is given up is not released. Finalize is called again when the
+// parent, a child or a related object changes, or when the operator restarts.
 //
 // With Options.Backoff the Handler keeps a few words of memory per failing
 // parent, as documented at [ErrorBackoff].

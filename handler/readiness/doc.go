@@ -4,8 +4,8 @@
 //	db, ok := req.Children.OfType(k8s.StatefulSet).Get(req.Parent.Namespace(), "db")
 //	if ok && readiness.Of(db).State == readiness.Current { … }
 //
-// The rules are those of kstatus, of the Kubernetes project cli-utils, by which kubectl
-// apply --prune, Flux and others wait, too. There is one for each built-in kind that has
+// The rules are those of kstatus, of the Kubernetes project cli-utils, by which Flux
+// and others wait, too. There is one for each built-in kind that has
 // something to wait for. Every other object, custom resources among them, goes by its
 // status: observedGeneration other than metadata.generation means InProgress, the conditions
 // Reconciling and Stalled mean InProgress and Failed, and so does a condition Ready that isn't
