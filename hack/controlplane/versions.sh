@@ -4,7 +4,7 @@
 #	versions.sh FOLDER VERSION…
 #
 # A version is 1.34, or a patch: 1.34.4. FOLDER/VERSION/programs gets etcd, kube-apiserver and kube-controller-manager,
-# by get.sh, which a generated module tells the version. FOLDER/VERSION/conformance.json has what the tests print.
+# and kubectl where the machine has none, by get.sh, which a generated module tells the version. FOLDER/VERSION/conformance.json has what the tests print.
 # TESTFLAGS is passed on to go test. The exit code is 1 if a version fails.
 set -euo pipefail
 
@@ -16,6 +16,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 programs=(etcd kube-apiserver kube-controller-manager)
+command -v kubectl >/dev/null || programs+=(kubectl)
 
 # patch prints the patch that stands for a version.
 patch() {
