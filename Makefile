@@ -43,12 +43,12 @@ SATELLITE_FLAGS := -vet=off
 
 # The packages whose tests need a control plane. They run one at a time: with two control
 # planes, or with two packages on one, two cores are too few, and the times vary by four.
-# SHARED run on the one that hack/withcluster starts. OWN configure theirs, or end it. SLOW
-# belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
+# SHARED run on the one that hack/withcluster starts. OWN configure theirs, end it, or want no
+# kube-controller-manager. SLOW belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
 SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
 	./examples/serviceperpod ./examples/teams ./examples/tempnamespace ./internal/testing/fakeapi ./internal/testing/kubelet \
-	./test/conformance ./test/crds ./test/dev ./test/docs ./test/explain ./test/rollouts ./test/security ./test/uninstall
-OWN := ./internal/apischema ./internal/testing/plane ./test/manifests ./testkit
+	./test/conformance ./test/crds ./test/dev ./test/docs ./test/rollouts ./test/security ./test/uninstall
+OWN := ./internal/apischema ./internal/testing/plane ./test/explain ./test/manifests ./testkit
 SLOW := ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 

@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	auditLog = log
+	auditLog = cmp.Or(os.Getenv(audit.Variable), log) // that of an existing cluster, if it is one
 	cluster, err = testkit.Start(testkit.ClusterOptions{
 		CRDPaths: []string{"../conformance/testdata/crds.yaml"}, APIServerFlags: flags,
 	})
