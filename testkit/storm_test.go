@@ -15,6 +15,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/storm"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -101,7 +102,7 @@ func TestScenario(t *testing.T) {
 	made := 0
 	account := &corev1.ServiceAccount{ObjectMeta: configMap("robot", nil).ObjectMeta}
 	one, two := widget("one", map[string]any{"value": "a", "account": "robot"}), widget("two", map[string]any{"value": "a"})
-	Storm(t, cfg, nil, Faults{Seeds: 60}, func(s *Scenario) {
+	Storm(t, cfg, nil, Faults{Seeds: int(budget.Runs(60))}, func(s *Scenario) {
 		s.External(outside)
 		s.Handler(func() handler.Handler { made++; return h })
 		s.Controller(k8s.ConfigMap, func(object map[string]any) {

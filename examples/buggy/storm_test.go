@@ -106,6 +106,7 @@ func TestStormSaysWhatDoesntEnd(t *testing.T) {
 // findings returns what Storm says of an operator, "" if it says nothing.
 func findings(t *testing.T, cfg config.Operator, h handler.Handler, scenario func(*testkit.Scenario)) string {
 	t.Helper()
+	t.Setenv("ROPERATOR_STORM_SEEDS", "200") // with fewer it may find nothing
 	noted := &notes{T: t}
 	testkit.Storm(noted, cfg, h, testkit.Faults{}, scenario)
 	t.Log(noted.text)

@@ -5,10 +5,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/roperator/roperator/internal/apischema"
 	"github.com/roperator/roperator/internal/gotype"
+	"github.com/roperator/roperator/internal/testing/budget"
 )
 
 // A mutation is a valid object of which one value isn't what it was.
@@ -234,7 +233,7 @@ const (
 func (s *server) agree(all []mutation) map[string]int {
 	s.t.Helper()
 	total := len(all)
-	if n := mutationsWanted(s.t); n > 0 && n < total {
+	if n := int(budget.Count(s.t, "ROPERATOR_MUTATIONS", 2000)); n > 0 && n < total {
 		random := rand.New(rand.NewPCG(1, 2))
 		random.Shuffle(total, func(i, j int) { all[i], all[j] = all[j], all[i] })
 		all = all[:n]
@@ -307,15 +306,4 @@ func saidOf(path, text string) bool {
 		}
 	}
 	return false
-}
-
-func mutationsWanted(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("ROPERATOR_MUTATIONS")
-	if text == "" {
-		return 2000
-	}
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/textdiff"
 )
 
@@ -130,7 +131,7 @@ func TestHunksOfAnyTexts(t *testing.T) {
 		}
 		return b.String()
 	}
-	for range 5000 {
+	for range budget.Runs(5000) {
 		letters := 1 + random.IntN(6)
 		before, after := text(letters), text(letters)
 		hunks := textdiff.Hunks(before, after, random.IntN(4))

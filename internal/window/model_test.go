@@ -12,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/view"
+	"github.com/roperator/roperator/internal/testing/budget"
 )
 
 // A modelClient does what a client is to do with the events of an overview, and nothing more.
@@ -91,15 +92,16 @@ func randomParents(random *rand.Rand, size int) (out []view.Parent) {
 // changes that take several events.
 func TestModel_AnyLooks(t *testing.T) {
 	for name, tc := range map[string]struct {
-		reason             string
-		size, looks, times int
+		reason      string
+		size, looks int
+		times       uint64
 	}{
 		"Small": {"names come and go all the time", 12, 60, 40},
 		"Large": {"most differences take several events", 2*rowsOfEvent + 700, 12, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range tc.times {
-				random := rand.New(rand.NewPCG(uint64(seed), 7))
+			for seed := range budget.Runs(tc.times) {
+				random := rand.New(rand.NewPCG(seed, 7))
 				w, _ := opened(t, newSource())
 				v := &visitor{t: t, header: map[string][]string{}}
 				v.mu.changed = make(chan struct{})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/view"
+	"github.com/roperator/roperator/internal/testing/budget"
 )
 
 const overviewPath = "/window/overview?operator=sites"
@@ -254,7 +255,7 @@ func TestDifferences(t *testing.T) {
 		}
 		return out
 	}
-	for range 500 {
+	for range budget.Runs(500) {
 		before, after := some(), some()
 		held := map[[2]string]view.Parent{}
 		for _, p := range before {

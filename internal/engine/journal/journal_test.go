@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -116,7 +117,7 @@ func TestBounds(t *testing.T) {
 
 // TestAgainstAModel compares a journal with lists, over random histories.
 func TestAgainstAModel(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range budget.Runs(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		j, model := New(), map[types.UID][]string{}
 		for n := range 3000 {

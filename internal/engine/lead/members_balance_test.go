@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/testing/budget"
 )
 
 func TestShare(t *testing.T) {
@@ -198,7 +200,7 @@ func (m *model) counts() (least, most int) {
 // Whatever happens meanwhile, and however old the members' views are: once it is quiet, the
 // split is even and nothing moves any more. A member that joins moves no more than its share.
 func TestBalance_Settles(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range budget.Runs(400) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		m := &model{t: t, random: random, holders: make([]string, 1<<random.IntN(7)), members: map[string]*modelled{}}
 		m.join()

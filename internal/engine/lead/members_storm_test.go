@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 )
 
@@ -32,9 +33,9 @@ func (d *dice) upTo(n int) int {
 // requests are slow and fail, before or after they were carried out. There are never two that
 // may write for the same parents. Once it is quiet, the split is even.
 func TestMembers_Storm(t *testing.T) {
-	for seed := range 4 {
+	for seed := range budget.Runs(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { storm(t, uint64(seed)) })
+			synctest.Test(t, func(t *testing.T) { storm(t, seed) })
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/sample"
 )
 
@@ -262,9 +263,9 @@ func FuzzCompareMerge(f *testing.F) {
 // TestCompareMergeProperties runs the fuzzer's checks on random input.
 func TestCompareMergeProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	n := 4000
+	n := budget.Runs(4000)
 	if testing.Short() {
-		n = 1000
+		n = min(n, 1000)
 	}
 	for range n {
 		data := sample.RandomDecisions(r)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -320,7 +321,7 @@ func (s *ringScript) String() string {
 // as it is to be two seconds later, and then there is silence. If not, they are slowed down. And
 // whoever edits a parent is heard within a second.
 func TestCirclesGenerated(t *testing.T) {
-	first, seeds := rig.FromEnv(t, "CIRCLES_FIRST", 1), rig.FromEnv(t, "CIRCLES_SEEDS", 40)
+	first, seeds := budget.FromEnv(t, "CIRCLES_FIRST", 1), budget.Count(t, "CIRCLES_SEEDS", 40)
 	kinds := map[string]int{}
 	for seed := first; seed < first+seeds; seed++ {
 		s := newRingScript(seed)

@@ -20,6 +20,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -497,7 +498,7 @@ func claimsReady(parent *resource.Resource) bool {
 
 // Ready is never True between a change of the parent and the end of what follows from it.
 func TestReady_Property(t *testing.T) {
-	first, count := rig.FromEnv(t, "READY_FIRST", 1), rig.FromEnv(t, "READY_COUNT", 40)
+	first, count := budget.FromEnv(t, "READY_FIRST", 1), budget.Count(t, "READY_COUNT", 40)
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) { readyAtRandom(t, rand.New(rand.NewPCG(seed, 3))) })

@@ -17,6 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/defaults"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -272,7 +273,7 @@ func FuzzResponse(f *testing.F) {
 // TestResponseProperties runs what the fuzzer checks on random input. make fuzz searches further.
 func TestResponseProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for range 1200 {
+	for range budget.Runs(1200) {
 		checkResponse(t, "", sample.RandomDecisions(r))
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -331,7 +332,7 @@ func (l *lookout) check(name, want string) {
 // are more children unavailable by the operator's doing than the configuration says, and
 // once all become ready the rollout ends.
 func TestRoll_Property(t *testing.T) {
-	first, count := rig.FromEnv(t, "ROLL_FIRST", 1), rig.FromEnv(t, "ROLL_COUNT", 60)
+	first, count := budget.FromEnv(t, "ROLL_FIRST", 1), budget.Count(t, "ROLL_COUNT", 60)
 	for seed := first; seed < first+count; seed++ {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rig.Bubble(t, func(t *testing.T) { rollAtRandom(t, rand.New(rand.NewPCG(seed, 7))) })

@@ -16,6 +16,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -227,7 +228,7 @@ func (c *comedy) end() {
 // Whatever order types come and go in, everything is as it should be in the end. SERVING_FIRST
 // and SERVING_COUNT choose the seeds.
 func TestServing_Property(t *testing.T) {
-	first, count := rig.FromEnv(t, "SERVING_FIRST", 1), rig.FromEnv(t, "SERVING_COUNT", 150)
+	first, count := budget.FromEnv(t, "SERVING_FIRST", 1), budget.Count(t, "SERVING_COUNT", 150)
 	for seed := first; seed < first+count && !t.Failed(); seed++ {
 		var c *comedy
 		rig.Bubble(t, func(t *testing.T) {

@@ -30,6 +30,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/internal/testing/rig"
@@ -303,7 +304,7 @@ func uniqueQueries(refs map[types.UID][]relate.Query) map[relate.Query]struct{} 
 // TestProperty plays random histories. In the end every parent knows exactly what it refers
 // to, as it is. What it is told on the way a past.Witness judges.
 func TestProperty(t *testing.T) {
-	first, count := rig.FromEnv(t, "RELATE_FIRST", 0), rig.FromEnv(t, "RELATE_COUNT", 400)
+	first, count := budget.FromEnv(t, "RELATE_FIRST", 0), budget.Count(t, "RELATE_COUNT", 400)
 	for seed := first; seed < first+count; seed++ {
 		var wrong, history []string
 		rig.Bubble(t, func(t *testing.T) { wrong, history = play(t, seed) })

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/roperator/roperator/internal/testing/budget"
 )
 
 // A schedModel states the scheduler's promises for one parent as directly as
@@ -142,7 +144,7 @@ func (m *schedModel) done(now time.Time, o Outcome, maxBackoff time.Duration) {
 // The scheduler does what the model says, for random events in random order: no
 // change is lost, and no pass runs early, late or twice at once.
 func TestSchedulerProperty(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range budget.Runs(100) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { schedProperty(t, rand.New(rand.NewPCG(seed, 1))) })
 		})

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -25,7 +26,7 @@ func TestStoreReadsItsWrites(t *testing.T) {
 		deleted bool
 		relist  int // the version of a list, with res in it if there was one
 	}
-	for seed := range uint64(2000) {
+	for seed := range budget.Runs(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s := New(sample.ParentType(), sample.TrackingLabel)
 		var pending []event              // events of the watch, in order

@@ -16,6 +16,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -114,9 +115,9 @@ func TestWhatIsRight(t *testing.T) {
 			return nil, handler.Permanent(errors.New("no"))
 		}), Scenario: func(s *Scenario) { oneSite(s); s.Fails(siteWith("a", "")) }}},
 		"Retained": {"whether a child that outlives its parent was made, and how it was last, depends on the way", Config{
-			Operator: retaining(), Handler: handler.SyncFunc(syncSite), Seeds: 300, Scenario: func(s *Scenario) { oneSite(s); s.Delete(siteWith("a", "")) },
+			Operator: retaining(), Handler: handler.SyncFunc(syncSite), Seeds: int(budget.Runs(300)), Scenario: func(s *Scenario) { oneSite(s); s.Delete(siteWith("a", "")) },
 		}},
-		"Others": {"a child that others delete again and again", Config{Handler: handler.SyncFunc(syncSite), Kinds: Kinds{Others: true}, Seeds: 100}},
+		"Others": {"a child that others delete again and again", Config{Handler: handler.SyncFunc(syncSite), Kinds: Kinds{Others: true}, Seeds: int(budget.Runs(100))}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Empty(t, run(t, tc.cfg).failed.String(), tc.reason)

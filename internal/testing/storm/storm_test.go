@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,7 +20,11 @@ import (
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-func TestMain(m *testing.M) { rig.Main(m) }
+// A number of seeds for the storms of other packages isn't for those that must find something.
+func TestMain(m *testing.M) {
+	_ = os.Unsetenv(seedsEnv)
+	rig.Main(m)
+}
 
 // A listener is a test that notes what is said of it, and goes on.
 type listener struct {
