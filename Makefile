@@ -61,6 +61,15 @@ ONE_AT_A_TIME := -exec 'flock $(CACHE)/.one-at-a-time'
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
 
+# Packages whose tests search: they make many runs of something random. With -race they make a tenth of
+# them (internal/testing/budget), so a call without -race belongs beside one with it:
+#   ROPERATOR_STORM_SEEDS=20 go test -race ./...      # the storms of the examples have no tenth of their own
+#   go test -run '$(SEARCH_TESTS)' $(SEARCHES)
+SEARCHES := ./examples/... ./internal/apischema ./internal/engine/journal ./internal/engine/lead ./internal/engine/merge \
+	./internal/engine/reconcile ./internal/engine/relate ./internal/engine/schedule ./internal/engine/store \
+	./internal/testing/storm ./internal/textdiff ./internal/window ./test/sim ./testkit
+SEARCH_TESTS := ^Test(.*Propert(y|ies)|.*Storm.*|AgainstAModel|Balance_Settles|CirclesGenerated|Differences|Histories|HunksOfAnyTexts|Model_AnyLooks|Mutations|Order|Scenario|Seeds|StoreReadsItsWrites|WhatIsRight)$$
+
 TESTFLAGS ?=
 RUN ?=
 FUZZTIME ?= 60s
@@ -155,7 +164,7 @@ histories: controlplane ## Random histories of children on a real API server, fo
 
 .PHONY: stress
 stress: ## COUNT (20000) short histories full of races against an API server in the process, from seed FIRST (1) on
-	@STRESS_COUNT=$(or $(COUNT),20000) STRESS_FIRST=$(or $(FIRST),1) go test -count=1 -timeout 24h -v -run '^TestHistories$$' $(TESTFLAGS) ./test/histories | grep -v -E '^ *(===|--- PASS|PASS|ok)'
+	@STRESS_COUNT=$(or $(COUNT),20000) STRESS_FIRST=$(or $(FIRST),1) go test -count=1 -timeout 24h -v -run '^TestHistories$$' $(TESTFLAGS) ./test/sim | grep -v -E '^ *(===|--- PASS|PASS|ok)'
 
 .PHONY: sim
 sim: ## SEEDS (2000) simulated runs full of faults, from seed FIRST (1) on

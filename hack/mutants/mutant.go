@@ -24,7 +24,7 @@ func simulation() search { return search{"test/sim", "TestSeeds", "SIM_SEEDS", [
 
 // histories returns the search among short and dense runs.
 func histories() search {
-	return search{"test/histories", "TestHistories", "STRESS_COUNT", [3]int{300, 3000, 12000}}
+	return search{"test/sim", "TestHistories", "STRESS_COUNT", [3]int{300, 3000, 12000}}
 }
 
 // mutants returns all mutants. Their names are unique.

@@ -1,9 +1,7 @@
 package sim
 
 import (
-	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,119 +12,6 @@ import (
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
-
-// writeScript returns what others do in the run of a seed.
-func writeScript(seed uint64) *script {
-	rng := rand.New(rand.NewPCG(seed, 2))
-	pick := func(of ...string) string { return of[rng.IntN(len(of))] }
-	s := &script{Replicas: 1}
-	if rng.IntN(4) == 0 {
-		s.Replicas = 2
-	}
-	for range 3 {
-		s.Strategies = append(s.Strategies, pick("Replace", "Recreate", "OnDelete"))
-	}
-	for _, option := range []string{inNamespaces, withSelector, byLists, inPages} {
-		if rng.IntN(3) == 0 {
-			s.Options = append(s.Options, option)
-		}
-	}
-	parents := 1 + rng.IntN(4)
-	parent := func() string { return fmt.Sprint("p", rng.IntN(parents)) }
-	child := func() string {
-		return pick("ConfigMap/"+parent()+"-"+pick("0", "1", "2"), "Secret/"+parent(), "Part/"+parent())
-	}
-	value := func() string { return fmt.Sprint("v", rng.IntN(6)) }
-	verbs := []func() []string{
-		func() []string { return []string{"create", parent(), value(), pick("0", "1", "2", "3")} },
-		func() []string { return []string{"create", parent(), value(), pick("1", "2", "3")} },
-		func() []string { return []string{"set", parent(), value(), pick("0", "1", "2", "3")} },
-		func() []string { return []string{"set", parent(), value(), pick("1", "2", "3")} },
-		func() []string { return []string{"delete", "Parent/" + parent()} },
-		func() []string { return []string{"label", "Parent/" + parent(), value()} },
-		func() []string { return []string{"hold", "Parent/" + parent()} },
-		func() []string { return []string{"let-go", "Parent/" + parent()} },
-		func() []string { return []string{"put-aside", "Parent/" + parent(), pick("true", "true", "false")} },
-		func() []string { return []string{"clear-status", parent()} },
-		func() []string { return []string{"tamper", child()} },
-		func() []string { return []string{"label", child(), value()} },
-		func() []string { return []string{"strip", child()} },
-		func() []string { return []string{"orphan", child()} },
-		func() []string { return []string{"unmark", child()} },
-		func() []string { return []string{"delete", child()} },
-		func() []string { return []string{"replace", child()} },
-		func() []string { return []string{"revert", child()} },
-		func() []string { return []string{"hold", child()} },
-		func() []string { return []string{"let-go", child()} },
-		func() []string { return []string{"occupy", child()} },
-		func() []string { return []string{"copy", child()} },
-		func() []string { return []string{"compact"} },
-		func() []string { return []string{"break-watches"} },
-		func() []string { return []string{"bookmark"} },
-		func() []string { return []string{"outage", fmt.Sprint(1+rng.IntN(40), "s")} },
-		func() []string { return []string{"kill", fmt.Sprint("replica-", rng.IntN(s.Replicas))} },
-		func() []string { return []string{"stop", fmt.Sprint("replica-", rng.IntN(s.Replicas))} },
-		func() []string {
-			return []string{"cut-lease", fmt.Sprint("replica-", rng.IntN(s.Replicas)), fmt.Sprint(12+rng.IntN(30), "s")}
-		},
-		func() []string { return []string{"delete", "Parent/" + parent()} },
-		func() []string { return []string{"delete-in-foreground", "Parent/" + parent()} },
-		func() []string { return []string{"lag", pick("Parent", "ConfigMap", "Secret", "Part")} },
-		func() []string { return []string{"catch-up"} },
-	}
-	length := time.Duration(10+rng.IntN(110)) * time.Second
-	for range 5 + rng.IntN(40) {
-		words := verbs[rng.IntN(len(verbs))]()
-		at := time.Duration(rng.Int64N(int64(length))).Round(time.Millisecond)
-		s.Actions = append(s.Actions, action{At: at, Verb: words[0], Args: words[1:]})
-		if undo := map[string]string{"hold": "let-go", "tamper": "revert"}[words[0]]; undo != "" && rng.IntN(2) == 0 {
-			s.Actions = append(s.Actions, action{At: at + time.Duration(1+rng.IntN(20))*time.Second, Verb: undo, Args: words[1:]})
-		}
-	}
-	for i := range parents { // each exists at first, from before the operator started or not
-		at := time.Duration(rng.IntN(2)) * time.Second
-		s.Actions = append(s.Actions, action{At: at, Verb: "create", Args: []string{fmt.Sprint("p", i), value(), pick("1", "2", "3")}})
-	}
-	if rng := rand.New(rand.NewPCG(seed, 3)); rng.IntN(4) > 0 {
-		s.Options = append(s.Options, withRelated)
-		s.Actions = append(s.Actions, relatedActions(rng, parents, length)...)
-	}
-	rng = rand.New(rand.NewPCG(seed, 4))
-	if rng.IntN(2) == 0 {
-		s.Options = append(s.Options, withReadiness)
-		s.Actions = append(s.Actions, readinessActions(rng, parents, length)...)
-	}
-	for _, option := range []string{twoAtOnce, withTeardown, inChain} {
-		if rng.IntN(3) == 0 {
-			s.Options = append(s.Options, option)
-		}
-	}
-	if rng := rand.New(rand.NewPCG(seed, 5)); rng.IntN(4) == 0 {
-		s.share(rng, length)
-	}
-	if s.is(inNamespaces) { // one that isn't theirs
-		s.Actions = append(s.Actions, action{Verb: "create", Args: []string{"p4", value(), "2"}})
-	}
-	slices.SortStableFunc(s.Actions, func(a, b action) int { return int(a.At - b.At) })
-	return s
-}
-
-// share lets the replicas share the parents, and come and go more often.
-func (s *script) share(rng *rand.Rand, length time.Duration) {
-	s.Replicas = 2 + rng.IntN(2)
-	s.Options = append(s.Options, withShards)
-	if rng.IntN(2) == 0 {
-		s.Options = append(s.Options, dividing)
-		s.Actions = append(s.Actions, action{At: time.Duration(5+rng.IntN(20)) * time.Second, Verb: []string{"kill", "stop"}[rng.IntN(2)], Args: []string{"replica-0"}})
-	}
-	for range 1 + rng.IntN(5) {
-		a := action{At: time.Duration(rng.Int64N(int64(length))).Round(time.Millisecond), Args: []string{fmt.Sprint("replica-", rng.IntN(s.Replicas))}}
-		if a.Verb = []string{"kill", "stop", "cut-lease"}[rng.IntN(3)]; a.Verb == "cut-lease" {
-			a.Args = append(a.Args, fmt.Sprint(12+rng.IntN(30), "s"))
-		}
-		s.Actions = append(s.Actions, a)
-	}
-}
 
 // inNamespace returns the key of an object, whose namespace follows from the
 // name of its parent. Operators that are set to some namespaces don't see ns3.
@@ -176,8 +61,26 @@ func (w *world) act(a action) {
 	switch args := append(slices.Clone(a.Args), "", "", ""); a.Verb {
 	case "create":
 		w.makeParent(args[0], args[1], args[2])
+	case "want":
+		w.want(args[0], args[1], a.Args[2:])
+	case "behave":
+		w.change("Parent/"+args[0], func(o map[string]any) { behave(o, a.Args[1:]) })
 	case "compact":
 		w.server.Compact()
+	case "relist":
+		w.server.Compact()
+		w.server.BreakWatches()
+	case "collect":
+		w.server.CollectGarbage()
+	case "meet":
+		w.plans.meet(a.Args)
+	case "repeat":
+		n, _ := strconv.Atoi(args[1])
+		w.plans.repeat(strings.ToLower(args[0])+"s", n)
+	case "backup":
+		w.restore = w.server.Backup()
+	case "restore":
+		w.restoreBackup()
 	case "break-watches":
 		w.server.BreakWatches()
 	case "bookmark":
@@ -189,9 +92,7 @@ func (w *world) act(a action) {
 		w.server.Release()
 	case "outage":
 		d, _ := time.ParseDuration(args[0])
-		w.mu.Lock()
-		w.mu.down = time.Now().Add(d)
-		w.mu.Unlock()
+		w.goDown(d)
 		w.server.BreakWatches()
 	case "cut-lease":
 		d, _ := time.ParseDuration(args[1])
@@ -216,7 +117,7 @@ func (w *world) act(a action) {
 // changes says whether an action is one that has an effect only if it changes
 // an object.
 func (w *world) changes(verb string) bool {
-	return !slices.Contains([]string{"break-watches", "bookmark", "outage", "cut-lease", "kill", "stop", "lag", "catch-up",
+	return !slices.Contains([]string{"meet", "repeat", "backup", "restore", "relist", "collect", "break-watches", "bookmark", "outage", "cut-lease", "kill", "stop", "lag", "catch-up",
 		"fail", "recover", "break", "unbreak", "freeze", "thaw"}, verb)
 }
 
@@ -230,6 +131,57 @@ func (w *world) makeParent(name, value, count string) {
 		"apiVersion": parentType().APIVersion, "kind": parentType().Kind,
 		"metadata": map[string]any{"name": name, "namespace": inNamespace(name).Namespace}, "spec": spec(value, count),
 	})
+}
+
+// want creates a parent that names children, or changes it.
+func (w *world) want(name, value string, children []string) {
+	change := func(o map[string]any) {
+		list := []any{}
+		for _, child := range children {
+			list = append(list, child)
+		}
+		nested(o, "spec")["value"], nested(o, "spec")["children"] = value, list
+	}
+	if w.change("Parent/"+name, change) != nil {
+		return
+	}
+	o := map[string]any{
+		"apiVersion": parentType().APIVersion, "kind": parentType().Kind,
+		"metadata": map[string]any{"name": name, "namespace": inNamespace(name).Namespace},
+	}
+	change(o)
+	_, _ = w.server.Create(o)
+}
+
+// behave sets how the handler behaves for a parent: see behavior.
+func behave(o map[string]any, how []string) {
+	for _, one := range how {
+		in, as, _ := strings.Cut(one, "=")
+		nested(nested(o, "spec"), "behavior")[in] = as
+	}
+}
+
+// goDown makes the API server unreachable for a while.
+func (w *world) goDown(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.down = time.Now().Add(d)
+}
+
+// restoreBackup restores the backup, if there is one. Connections don't outlive that, and the API server is
+// down for a while.
+func (w *world) restoreBackup() {
+	if w.restore == nil {
+		return
+	}
+	w.restores.Add(1)
+	w.goDown(2 * time.Second)
+	w.restore()
+	var now []*resource.Resource
+	for _, t := range relatedTypes() {
+		now = append(now, w.server.List(t)...)
+	}
+	w.past.Restored(now)
 }
 
 func (w *world) change(arg string, change func(o map[string]any)) *resource.Resource {
@@ -258,6 +210,10 @@ func (w *world) actOn(verb, arg, value string) {
 		_ = w.server.DeleteInForeground(t, key)
 	case "label":
 		w.change(arg, func(o map[string]any) { nested(meta(o), "labels")["example.com/by"] = value })
+	case "former": // as an earlier build of the operator has left it, or besides
+		w.takeFormer(arg, live, value == "alone")
+	case "pause":
+		w.change(arg, func(o map[string]any) { nested(meta(o), "annotations")["roperator.com/paused"] = value })
 	case "put-aside":
 		w.change(arg, func(o map[string]any) { nested(meta(o), "labels")[aside] = value })
 	case "replace": // as kubectl replace --force does
@@ -274,6 +230,10 @@ func (w *world) actOn(verb, arg, value string) {
 			}
 		})
 	case "let-go":
+		if arg == "all" {
+			w.letGoAll()
+			return
+		}
 		if live != nil {
 			w.mu.Lock()
 			w.mu.letGo[live.UID()] = struct{}{}
@@ -298,9 +258,14 @@ func (w *world) actOn(verb, arg, value string) {
 			w.mu.Unlock()
 		}
 	case "occupy":
-		w.own(map[string]any{
+		o := map[string]any{
 			"apiVersion": t.APIVersion, "kind": t.Kind, "metadata": map[string]any{"name": key.Name, "namespace": key.Namespace},
-		})
+		}
+		if w.script.is(dense) { // a parent may adopt it
+			_, _ = w.server.Create(o)
+			return
+		}
+		w.own(o)
 	case "copy": // as people copy manifests
 		if live != nil {
 			labels := map[string]any{}
@@ -311,6 +276,35 @@ func (w *world) actOn(verb, arg, value string) {
 				"apiVersion": t.APIVersion, "kind": t.Kind,
 				"metadata": map[string]any{"name": copied + key.Name, "namespace": key.Namespace, "labels": labels},
 			})
+		}
+	}
+}
+
+// takeFormer gives a parent that the handler knows the finalizer of an earlier build of the operator.
+func (w *world) takeFormer(arg string, live *resource.Resource, alone bool) {
+	if live == nil || live.IsDeleting() || w.isAside(live.Labels()) || !w.wasCalled(live.UID()) {
+		return
+	}
+	w.change(arg, func(o map[string]any) {
+		meta := nested(o, "metadata")
+		held, _ := meta["finalizers"].([]any)
+		held = slices.DeleteFunc(slices.Clone(held), func(f any) bool { return f == former || alone && f == finalizer })
+		meta["finalizers"] = append(held, former)
+	})
+}
+
+func (w *world) wasCalled(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.mu.calls[uid] > 0
+}
+
+// letGoAll takes the foreign finalizer off every object.
+func (w *world) letGoAll() {
+	live := w.live()
+	for _, uid := range sorted(live) {
+		if r := live[uid]; slices.Contains(r.Finalizers(), foreignFinalizer) {
+			w.actOn("let-go", r.Type().Kind+"/"+r.Name(), "")
 		}
 	}
 }
@@ -382,18 +376,23 @@ func (w *world) isForeign(uid types.UID) bool {
 // holds an object that is being deleted, or a name that a parent needs.
 func (w *world) mend() {
 	w.mu.Lock()
-	w.mu.down = time.Time{}
+	if !w.script.is(dense) {
+		w.mu.down = time.Time{}
+	}
 	for _, p := range w.mu.processes {
 		p.Cut(0)
 	}
 	w.mu.Unlock()
 	w.server.Release()
+	if w.script.is(dense) { // rejected references and occupied names stay
+		w.letGoAll()
+		return
+	}
 	w.mendRefs()
 	w.mendReadiness()
 	w.checkForeign()
+	w.letGoAll()
 	for _, r := range w.live() {
-		arg := r.Type().Kind + "/" + r.Name()
-		w.actOn("let-go", arg, "")
 		if metaController(r) == "" && r.Type() != parentType() && !strings.HasPrefix(r.Name(), copied) {
 			_ = w.server.Delete(r.Type(), r.Key())
 		}

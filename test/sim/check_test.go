@@ -1,17 +1,14 @@
 package sim
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"path"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,7 +31,7 @@ func (w *world) changed(was, is map[string]any) {
 	_, let := w.mu.letGo[before.Metadata.UID]
 	_, released := w.mu.released[before.Metadata.UID]
 	_, allocated := w.mu.allocated[before.Metadata.UID]
-	lost := slices.Contains(before.Metadata.Finalizers, finalizer) && !slices.Contains(after.Metadata.Finalizers, finalizer)
+	lost := before.isFinalized() && !after.isFinalized()
 	aside := w.isAside(before.Metadata.Labels)
 	if lost && aside {
 		delete(w.mu.allocated, before.Metadata.UID) // is whose the parent is now
@@ -56,14 +53,19 @@ func (w *world) changed(was, is map[string]any) {
 		return
 	}
 	switch {
-	case aside:
+	case aside, w.script.is(bareHandler):
 	case lost && !released:
 		w.Violated("Parent %s, %s, lost its finalizer before it was finalized", before.Metadata.Name, before.Metadata.UID)
 	case lost && before.Metadata.DeletionTimestamp == "":
 		w.Violated("Parent %s, %s, lost its finalizer while it wasn't being deleted", before.Metadata.Name, before.Metadata.UID)
-	case is == nil && allocated:
+	case is == nil && allocated && w.restores.Load() == 0:
 		w.Violated("Parent %s, %s, is gone, and what was allocated for it has leaked", before.Metadata.Name, before.Metadata.UID)
 	}
+}
+
+// isFinalized says whether an object has a finalizer of the operator.
+func (b brief) isFinalized() bool {
+	return slices.Contains(b.Metadata.Finalizers, finalizer) || slices.Contains(b.Metadata.Finalizers, former)
 }
 
 // noteEndLocked notes which parents end, and which children with them.
@@ -98,7 +100,7 @@ func (p *process) checkAgain(name string, child brief) {
 	_, own := p.mu.deleting[was]
 	_, shown := p.mu.shown[was]
 	told := p.mu.told[child.Kind+" "+child.Metadata.Namespace+"/"+child.Metadata.Name].uid == was
-	if followed && !own && (shown || told) {
+	if followed && !own && (shown || told) && p.restores.Load() == 0 {
 		p.Violated("%s: %s, though %s went along with its parent", p.Name, name, was)
 	}
 }
@@ -129,9 +131,21 @@ func (w *world) noteChangeLocked(before, after brief, gone bool) {
 	if gone {
 		now, suffix = before, ", gone"
 	}
-	if now.Kind != "Lease" { // renewed every two seconds
-		w.Note("  changed: %s %s/%s %s at %s%s", now.Kind, now.Metadata.Namespace, now.Metadata.Name, now.Metadata.UID, now.Metadata.ResourceVersion, suffix)
+	if now.Kind == "Lease" || now.Kind == "Event" { // renewed every two seconds
+		return
 	}
+	w.Note("  changed: %s %s/%s %s at %s%s", now.Kind, now.Metadata.Namespace, now.Metadata.Name, now.Metadata.UID, now.Metadata.ResourceVersion, suffix)
+	w.mu.changes++
+	if now.Kind == parentType().Kind {
+		w.mu.names[now.Metadata.UID] = now.Metadata.Name
+	}
+	if w.mu.states == nil || gone {
+		return
+	}
+	state := fmt.Sprint(now.Kind, "/", now.Metadata.Name, " at ", now.Metadata.ResourceVersion)
+	_, there := w.mu.states[state]
+	w.mu.collided = w.mu.collided || there
+	w.mu.states[state] = struct{}{}
 }
 
 func briefOf(o map[string]any) brief {
@@ -162,7 +176,7 @@ func (p *process) checkWrite(x *faults.Exchange) {
 		if strings.Contains(name, "/leases/") {
 			return // a member's own, or that of one that has died
 		}
-		p.checkFailed(name)
+		p.checkFailed(x)
 		var opts metav1.DeleteOptions
 		if json.Unmarshal(body, &opts) != nil || opts.Preconditions == nil || opts.Preconditions.UID == nil {
 			p.Violated("%s: %s is a deletion of whatever is there", p.Name, name)
@@ -177,12 +191,12 @@ func (p *process) checkWrite(x *faults.Exchange) {
 
 // checkFailed sees to it that in a pass in which a write has failed, nothing is
 // deleted that isn't wanted any more.
-func (p *process) checkFailed(name string) {
+func (p *process) checkFailed(x *faults.Exchange) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pass := p.mu.passes[parentOf(name)]
-	if pass != nil && len(pass.failed) > 0 && !slices.Contains(pass.wanted, childOf(name)) {
-		p.Violated("%s: %s in a pass in which a write failed", p.Name, name)
+	pass := p.mu.passes[x.Owner]
+	if pass != nil && len(pass.failed) > 0 && !slices.Contains(pass.wanted, childOf(x.Name)) {
+		p.Violated("%s: %s in a reconciliation in which %v failed", p.Name, x.Name, slices.Sorted(maps.Keys(pass.failed)))
 	}
 }
 
@@ -192,11 +206,11 @@ func (p *process) checkRefused(x *faults.Exchange) {
 	if x.Method == http.MethodGet {
 		return
 	}
-	parent := parentOf(name)
+	parent := x.Owner
 	if of, ok := strings.CutSuffix(name, "/status"); ok {
 		parent = lastOf(of)
 	}
-	if p.script.is(withReadiness) && strings.HasSuffix(name, "/status") {
+	if (p.script.is(withReadiness) || p.script.is(counted)) && strings.HasSuffix(name, "/status") {
 		return // which says what is in the way
 	}
 	live := p.server.Get(parentType(), inNamespace(parent))
@@ -213,13 +227,14 @@ func (p *process) checkRefused(x *faults.Exchange) {
 }
 
 // noteFailure notes whether a write of a child has failed.
-func (p *process) noteFailure(name string, code int) {
+func (p *process) noteFailure(x *faults.Exchange, code int) {
+	name := x.Name
 	if strings.HasPrefix(name, "GET ") || strings.Contains(name, "dryRun") {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch pass := p.mu.passes[parentOf(name)]; {
+	switch pass := p.mu.passes[x.Owner]; {
 	case pass == nil:
 	case strings.HasPrefix(name, "DELETE ") && !slices.Contains(pass.wanted, childOf(name)): // they go together
 	case code > 0 && code < 400 || code == http.StatusConflict || code == http.StatusNotFound:
@@ -238,19 +253,33 @@ func childOf(name string) string {
 // lastOf returns the name of the object that a request names.
 func lastOf(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }
 
-// parentOf returns the parent of a child that a request names.
-func parentOf(name string) string {
-	if strings.Contains(name, "/parents") || strings.Contains(name, "/events") || strings.Contains(name, "/leases") {
+// parentOf returns the name of the parent of the child that a request is about, "" if there is none. In
+// dense runs the names of children tell of no parent, but their labels and owners do.
+func (p *process) parentOf(x *faults.Exchange) string {
+	if slices.Contains([]string{"parents", "events", "leases"}, x.On.Resource.Resource) {
 		return ""
 	}
-	name, _, _ = strings.Cut(lastOf(name), "-")
-	return strings.TrimSuffix(name, "?dryRun")
+	if !p.script.is(dense) {
+		name, _, _ := strings.Cut(lastOf(x.Name), "-")
+		return strings.TrimSuffix(name, "?dryRun")
+	}
+	owner := types.UID(metaIn(x.Sent).Metadata.Labels[tracking])
+	for _, t := range []resource.Type{k8s.ConfigMap, partType()} {
+		if owner == "" && strings.ToLower(t.Kind)+"s" == x.On.Resource.Resource {
+			if live := p.server.Get(t, inNamespace(x.On.Name)); live != nil {
+				owner = metaController(live)
+			}
+		}
+	}
+	p.world.mu.Lock()
+	defer p.world.mu.Unlock()
+	return p.world.mu.names[owner]
 }
 
 // checkLease holds the start of a write against the lease.
 func (p *process) checkLease(x *faults.Exchange) {
 	name := x.Name
-	if p.script.Replicas < 2 || x.Method == http.MethodGet || strings.Contains(name, "/leases/") || strings.Contains(name, "/events/") {
+	if p.script.Replicas < 2 || p.restores.Load() > 0 || x.Method == http.MethodGet || strings.Contains(name, "/leases/") || strings.Contains(name, "/events/") {
 		return
 	}
 	lease := p.server.Get(fakeapi.Leases().Type, inNamespace("lease"))
@@ -295,7 +324,7 @@ func (p *process) checkShard(x *faults.Exchange) {
 func (p *process) parentsOf(x *faults.Exchange) []types.UID {
 	sent := metaIn(x.Sent).Metadata
 	out := []types.UID{types.UID(sent.Labels[tracking])}
-	name := parentOf(x.Name)
+	name := x.Owner
 	if x.On.Resource.Resource == "parents" {
 		name, out = x.On.Name, append(out, sent.UID)
 	}
@@ -309,198 +338,4 @@ func (p *process) parentsOf(x *faults.Exchange) []types.UID {
 		}
 	}
 	return slices.DeleteFunc(out, func(uid types.UID) bool { return uid == "" })
-}
-
-// checkForeign sees to it that what is nobody's is as its creator left it. Only
-// its creator deletes it.
-func (w *world) checkForeign() {
-	live := w.live()
-	w.mu.Lock()
-	foreign := w.mu.foreign
-	w.mu.Unlock()
-	for _, uid := range sorted(foreign) {
-		if r := live[uid]; r != nil && r.ResourceVersion() != foreign[uid] {
-			w.Violated("%s, which is foreign, was changed", r)
-		}
-	}
-}
-
-// checkCluster compares the cluster with what the handler wants.
-func (w *world) checkCluster() {
-	w.checkForeign()
-	live := w.live()
-	children := map[types.UID][]*resource.Resource{}
-	for _, uid := range sorted(live) {
-		r := live[uid]
-		owner := metaController(r)
-		if owner == "" {
-			continue
-		}
-		if live[owner] == nil {
-			w.Violated("%s is an orphan of %s", r, owner)
-		}
-		if isChildOf(r, owner) {
-			children[owner] = append(children[owner], r)
-		}
-	}
-	for _, parent := range w.server.List(parentType()) {
-		w.checkParent(parent, children[parent.UID()])
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, uid := range sorted(w.mu.allocated) {
-		if live[uid] == nil {
-			w.Violated("what was allocated for %s has leaked", uid)
-		}
-	}
-}
-
-func (w *world) checkParent(parent *resource.Resource, children []*resource.Resource) {
-	if outside := w.script.is(inNamespaces) && parent.Namespace() == "ns3"; outside || w.isAside(parent.Labels()) {
-		if slices.Contains(parent.Finalizers(), finalizer) && (outside || w.wasShown(parent.UID())) {
-			w.Violated("%s has the finalizer, though it isn't selected", parent)
-		}
-		if outside && (len(children) > 0 || parent.Generation() > 1) {
-			w.Violated("%s, which is in another namespace, was taken care of", parent)
-		}
-		return
-	}
-	if parent.IsDeleting() {
-		w.Violated("%s is still there, with finalizers %q", parent, parent.Finalizers())
-		return
-	}
-	if !slices.Contains(parent.Finalizers(), finalizer) {
-		w.Violated("%s has no finalizer", parent)
-	}
-	var first types.UID
-	if r := w.server.Get(k8s.ConfigMap, inNamespace(parent.Name()+"-0")); r != nil && isChildOf(r, parent.UID()) {
-		first = r.UID()
-	}
-	related := digest(w.relatedTo(parent))
-	want := w.desired(parent, first, related)
-	for _, d := range want {
-		meta, _ := d["metadata"].(map[string]any)
-		kind, _ := d["kind"].(string)
-		name, _ := meta["name"].(string)
-		t, key := object(kind + "/" + name)
-		at := slices.IndexFunc(children, func(c *resource.Resource) bool { return c.Type() == t && c.Key() == key })
-		if at < 0 {
-			w.Violated("%s %s of %s is missing", kind, name, parent)
-			continue
-		}
-		w.checkChild(children[at], d)
-		children = slices.Delete(children, at, at+1)
-	}
-	for _, c := range children {
-		w.Violated("%s of %s isn't wanted", c, parent)
-	}
-	held, _ := parent.Field("status")
-	status, _ := held.(map[string]any)
-	if w.script.is(withReadiness) {
-		w.checkConditions(parent)
-		delete(status, "conditions")
-	}
-	expected := statusOf(parent, len(want), related)
-	expected["observedGeneration"] = parent.Generation()
-	if !reflect.DeepEqual(status, expected) {
-		w.Violated("%s has the status %v, not %v", parent, status, expected)
-	}
-}
-
-// wasShown says whether a process that still runs has synced a parent. Nobody
-// else learns that it has left the selector.
-func (w *world) wasShown(uid types.UID) bool {
-	w.mu.Lock()
-	running := slices.Collect(maps.Values(w.mu.processes))
-	w.mu.Unlock()
-	for _, p := range running {
-		p.mu.Lock()
-		_, shown := p.mu.shown[uid]
-		p.mu.Unlock()
-		if shown {
-			return true
-		}
-	}
-	return false
-}
-
-func (w *world) checkChild(live *resource.Resource, want map[string]any) {
-	w.mu.Lock()
-	_, theirs := w.mu.theirs[live.UID()]
-	w.mu.Unlock()
-	for _, field := range []string{"data", "spec"} {
-		held, _ := live.Field(field)
-		wanted := want[field]
-		if wanted == nil || reflect.DeepEqual(held, wanted) || theirs && holds(held, wanted) {
-			continue
-		}
-		w.Violated("%s has %s %v, not %v", live, field, held, wanted)
-	}
-	meta, _ := want["metadata"].(map[string]any)
-	wanted, _ := meta["labels"].(map[string]any)
-	for name, value := range wanted {
-		if held, _ := live.Label(name); held != value {
-			w.Violated("%s has label %s=%s, not %v", live, name, held, value)
-		}
-	}
-	if live.IsDeleting() {
-		w.Violated("%s is still being deleted", live)
-	}
-	if n := len(live.OwnerReferences()); n != 1 {
-		w.Violated("%s has %d owner references", live, n)
-	}
-}
-
-// holds says whether all that is wanted is there, whatever else is.
-func holds(held, wanted any) bool {
-	switch wanted := wanted.(type) {
-	case map[string]any:
-		held, _ := held.(map[string]any)
-		for name, value := range wanted {
-			if !holds(held[name], value) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		held, _ := held.([]any)
-		for _, value := range wanted {
-			if !slices.ContainsFunc(held, func(h any) bool { return holds(h, value) }) {
-				return false
-			}
-		}
-		return true
-	}
-	return held == wanted
-}
-
-// checkSilence sees to it that a settled operator asks for nothing but watches
-// and leases.
-func (w *world) checkSilence(from int) {
-	w.mu.Lock()
-	later := slices.Clone(w.mu.requests[from:])
-	w.mu.Unlock()
-	for _, name := range later {
-		if !strings.HasPrefix(name, "WATCH ") && !strings.Contains(name, "/leases") {
-			w.Violated("settled, but for %s", name)
-		}
-	}
-}
-
-// checkEnd sees to it that a process ends which is told to. It returns with the
-// process.
-func (p *process) checkEnd(ctx context.Context, ended <-chan struct{}) {
-	select {
-	case <-ctx.Done():
-	case <-ended:
-		return
-	}
-	select {
-	case <-time.After(time.Minute):
-		stacks := make([]byte, 1<<20)
-		p.Violated("%s doesn't end", p.Name)
-		p.Note("%s", stacks[:runtime.Stack(stacks, true)])
-		<-ended
-	case <-ended:
-	}
 }

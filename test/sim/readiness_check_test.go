@@ -39,10 +39,10 @@ func (p *process) checkDone(x *faults.Exchange, was *resource.Resource, code int
 	}
 	switch kind := path.Base(path.Dir(strings.TrimSuffix(x.Name, "/status"))); {
 	case kind == "parts":
-		p.checkGate(x.Method, x.Name, partType().Kind)
-		p.checkStep(x.Method, x.Name, was, p.partIn(x))
+		p.checkGate(x, partType().Kind)
+		p.checkStep(x, was, p.partIn(x))
 	case kind == "secrets":
-		p.checkGate(x.Method, x.Name, "Secret")
+		p.checkGate(x, "Secret")
 	case kind == "parents" && strings.HasSuffix(x.Name, "/status"):
 		p.checkReady(lastOf(strings.TrimSuffix(x.Name, "/status")))
 	}
@@ -50,11 +50,12 @@ func (p *process) checkDone(x *faults.Exchange, was *resource.Resource, code int
 
 // checkStep sees to it that operators don't make more Parts of a parent unavailable than they
 // may.
-func (p *process) checkStep(method, name string, was, is *resource.Resource) {
+func (p *process) checkStep(x *faults.Exchange, was, is *resource.Resource) {
+	method, name := x.Method, x.Name
 	part := lastOf(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pass := p.mu.passes[parentOf(name)]
+	pass := p.mu.passes[x.Owner]
 	if pass == nil || pass.parts[part].goal == nil {
 		return // it isn't wanted
 	}
@@ -88,7 +89,8 @@ func (p *process) checkStep(method, name string, was, is *resource.Resource) {
 
 // checkGate sees to it that a child is created after the Part that it needs was ready, unless the
 // process has deleted it to create it anew.
-func (p *process) checkGate(method, name, kind string) {
+func (p *process) checkGate(x *faults.Exchange, kind string) {
+	method, name := x.Method, x.Name
 	needed := p.script.needOf(kind, lastOf(name))
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -102,7 +104,7 @@ func (p *process) checkGate(method, name, kind string) {
 		delete(p.mu.anew, childOf(name))
 		return
 	}
-	pass := p.mu.passes[parentOf(name)]
+	pass := p.mu.passes[x.Owner]
 	if pass == nil {
 		p.Violated("%s: %s after no answer of the handler", p.Name, name)
 		return

@@ -22,9 +22,12 @@ import (
 // not. A Secret waits for the first of them, and a new desired state goes over them a few at a
 // time.
 
-// parts returns the kind of Parts. One that nobody has looked at yet isn't ready.
-func parts() fakeapi.Kind {
+// parts returns the kind of Parts. One that its controller hasn't looked at yet isn't ready.
+func (s *script) parts() fakeapi.Kind {
 	k := fakeapi.Custom(partType(), "parts")
+	if s.is(dense) {
+		return k
+	}
 	k.NewStatus = map[string]any{"observedGeneration": int64(-1)}
 	return k
 }
@@ -81,11 +84,11 @@ func readinessActions(rng *rand.Rand, parents int, length time.Duration) (out []
 	}
 	for range 5 + rng.IntN(25) {
 		words := verbs[rng.IntN(len(verbs))]()
-		at := time.Duration(rng.Int64N(int64(length))).Round(time.Millisecond)
-		out = append(out, action{At: at, Verb: words[0], Args: words[1:]})
+		when := time.Duration(rng.Int64N(int64(length))).Round(time.Millisecond)
+		out = append(out, action{When: at, At: when, Verb: words[0], Args: words[1:]})
 		if undo := map[string]string{"fail": "recover", "break": "unbreak", "freeze": "thaw"}[words[0]]; undo != "" {
-			later := at + time.Duration(1+rng.IntN(30))*time.Second
-			out = append(out, action{At: later, Verb: undo, Args: words[1:]})
+			later := when + time.Duration(1+rng.IntN(30))*time.Second
+			out = append(out, action{When: at, At: later, Verb: undo, Args: words[1:]})
 		}
 	}
 	return out
@@ -237,8 +240,8 @@ func (w *world) gated(children []map[string]any) (out []any) {
 
 // needOf returns the name of the Part that a child needs, "" if it needs none.
 func (s *script) needOf(kind, name string) string {
-	first, at, isLater := strings.Cut(name, "-")
-	switch n, _ := strconv.Atoi(at); {
+	first, number, isLater := strings.Cut(name, "-")
+	switch n, _ := strconv.Atoi(number); {
 	case !s.is(withReadiness):
 	case kind == "Secret", kind == partType().Kind && s.is(inChain) && n == 1:
 		return first

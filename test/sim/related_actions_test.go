@@ -33,8 +33,8 @@ func relatedActions(rng *rand.Rand, parents int, length time.Duration) (actions 
 		func() []string { return []string{"refer", parent(), pick("Source/..", "Parent@elsewhere/p0")} },
 		func() []string { return []string{"lag", pick("Source", "Source", "Zone")} },
 	}
-	add := func(at time.Duration, words []string) {
-		actions = append(actions, action{At: at.Round(time.Millisecond), Verb: words[0], Args: words[1:]})
+	add := func(when time.Duration, words []string) {
+		actions = append(actions, action{When: at, At: when.Round(time.Millisecond), Verb: words[0], Args: words[1:]})
 	}
 	for range 6 {
 		add(0, put())
@@ -43,10 +43,10 @@ func relatedActions(rng *rand.Rand, parents int, length time.Duration) (actions 
 		add(time.Duration(1+rng.IntN(2)*rng.IntN(3000))*time.Millisecond, append([]string{"refer", fmt.Sprint("p", i)}, writeRefs(rng)...))
 	}
 	for range 5 + rng.IntN(30) {
-		at := time.Duration(rng.Int64N(int64(length)))
+		when := time.Duration(rng.Int64N(int64(length)))
 		for range 1 + rng.IntN(2)*rng.IntN(3) { // some of them within moments of each other
-			add(at, verbs[rng.IntN(len(verbs))]())
-			at += time.Duration(rng.IntN(100)) * time.Millisecond
+			add(when, verbs[rng.IntN(len(verbs))]())
+			when += time.Duration(rng.IntN(100)) * time.Millisecond
 		}
 	}
 	return actions

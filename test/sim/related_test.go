@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -42,6 +41,9 @@ func relatedConfig() []config.Related {
 // names is how many names "many" stands for, of which few are those of objects. More than
 // mostWatches names of one type in one namespace are watched together.
 const names, mostWatches = 70, 64
+
+// badName is a reference that the operator must reject.
+const badName = "Source/.."
 
 // readRef reads a reference of a parent in a namespace, as a script writes it: see
 // past.ParseRef. Without a namespace it is to the parent's own, and @* is all of them. readRef
@@ -115,18 +117,18 @@ func (o relating) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 	if err := o.Sleep(context.Background(), f.Delay/10); err != nil {
 		return nil, err
 	}
-	switch f.Outcome {
-	case "error", "panic", faults.KillBefore, faults.KillAfter:
+	outcome := f.Outcome
+	switch {
+	case outcome == faults.KillAfter:
+		outcome = faults.KillBefore
+	case behavior(parent, "sync") == "relate":
+		outcome = "error"
+	}
+	if outcome != "" && outcome != faults.Late {
 		o.enter(parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
 	}
-	switch f.Outcome {
-	case "error":
-		return nil, errors.New("simulated")
-	case "panic":
-		panic("simulated")
-	case faults.KillBefore, faults.KillAfter:
-		o.Kill()
-		return nil, faults.ErrDead
+	if err, done := o.end(outcome); done {
+		return nil, err
 	}
 	var out []handler.Ref
 	for _, text := range written(parent) {
@@ -142,10 +144,17 @@ func (o relating) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 type relating struct{ *operator }
 
 func (w *world) handler(p *process) handler.Handler {
-	if w.script.is(withRelated) {
-		return relating{&operator{p}}
+	o := &operator{p}
+	bare, relates := w.script.is(bareHandler), w.script.is(withRelated)
+	switch {
+	case bare && relates:
+		return handler.Funcs{SyncFunc: o.Sync, RelateFunc: relating{o}.Relate}
+	case bare:
+		return handler.SyncFunc(o.Sync)
+	case relates:
+		return relating{o}
 	}
-	return &operator{p}
+	return o
 }
 
 // digest says what is in some objects. It doesn't depend on what they refer to themselves,
@@ -159,13 +168,20 @@ func digest(objects []*resource.Resource) string {
 	return strings.Join(texts, " ")
 }
 
+// valueOf returns the value of an object, and which parent gave it, if it says so.
 func valueOf(r *resource.Resource) string {
-	field := "spec"
-	if r.Type() == k8s.ConfigMap {
-		field = "data"
+	held, _ := r.Field(contentsField(r.Type()))
+	contents, _ := held.(map[string]any)
+	text, _ := contents["value"].(string)
+	if of, _ := contents["of"].(string); of != "" {
+		text += "@" + of
 	}
-	v, _ := r.Field(field, "value")
-	text, _ := v.(string)
+	return text
+}
+
+func valueIn(o map[string]any) string {
+	data, _ := o["data"].(map[string]any)
+	text, _ := data["value"].(string)
 	return text
 }
 

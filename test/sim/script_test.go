@@ -3,6 +3,7 @@ package sim
 import (
 	"bufio"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,30 +23,48 @@ type script struct {
 
 // What a run may be set to.
 const (
-	inNamespaces  = "namespaces"  // the operators see "ns" and "ns2" alone
-	withSelector  = "selector"    // parents that are put aside by a label aren't theirs
-	byLists       = "lists"       // the server can't stream a list
-	inPages       = "pages"       // nor send more than two objects of it at once
-	withRelated   = "related"     // parents refer to objects that aren't their children
-	withReadiness = "readiness"   // parents have Parts that others say to be ready
-	inChain       = "chain"       // each of which needs the one before
-	twoAtOnce     = "two-at-once" // of which two may be unavailable
-	withTeardown  = "teardown"    // children of a parent that ends are deleted type by type
-	withShards    = "shards"      // the replicas share the parents
-	dividing      = "dividing"    // but for the first process, which has all of them
+	dense         = "dense"         // short waits and no controllers beside the operators: see denseScript
+	counted       = "counted"       // only calls of the handler are judged: see lifeScript
+	inNamespaces  = "namespaces"    // the operators see "ns" and "ns2" alone
+	withSelector  = "selector"      // parents that are put aside by a label aren't theirs
+	byLists       = "lists"         // the server can't stream a list
+	inPages       = "pages"         // nor send more than two objects of it at once
+	withRelated   = "related"       // parents refer to objects that aren't their children
+	withReadiness = "readiness"     // parents have Parts that others say to be ready
+	inChain       = "chain"         // each of which needs the one before
+	twoAtOnce     = "two-at-once"   // of which two may be unavailable
+	withTeardown  = "teardown"      // children of a parent that ends are deleted type by type
+	withShards    = "shards"        // the replicas share the parents
+	dividing      = "dividing"      // but for the first process, which has all of them
+	withAdoption  = "adoption"      // ConfigMaps without an owner are adopted
+	bareHandler   = "bare"          // the handler has no Finalize
+	oneAtATime    = "one-worker"    // reconciliations don't overlap
+	deleteFirst   = "delete-first"  // undesired children are deleted before others are created
+	conditions    = "conditions"    // the engine keeps the conditions of parents
+	noGeneration  = "no-generation" // the server counts no generation of parents
+	rejecting     = "rejecting"     // the server rejects ConfigMaps
+	eventFirst    = "event-first"   // the event of a write arrives before its response
+	responseFirst = "response-first"
 )
 
 func (s *script) is(option string) bool { return slices.Contains(s.Options, option) }
 
 // An action is something that happens at a time.
 type action struct {
-	At   time.Duration
+	When string        // at: At after the begin; after: At after the action before; then: when all that was due is done
+	At   time.Duration // 0 for then
 	Verb string
 	Args []string
 }
 
+const at, after, then = "at", "after", "then"
+
 func (a action) String() string {
-	return strings.TrimSpace(fmt.Sprintf("at %v %s %s", a.At, a.Verb, strings.Join(a.Args, " ")))
+	when := a.When
+	if when != then {
+		when += " " + a.At.String()
+	}
+	return strings.Join(append([]string{when, a.Verb}, a.Args...), " ")
 }
 
 // lines returns the script as text, a line for everything that may be left out.
@@ -66,6 +85,14 @@ func (s *script) head() string {
 
 func (s *script) String() string {
 	return s.head() + "\n" + strings.Join(s.lines(), "\n") + "\n"
+}
+
+// jitter returns the jitter of the queues, a number that the head decides: the same in each run.
+func (s *script) jitter() func() float64 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(strings.Join(s.Strategies, " "))) // never fails
+	number := float64(h.Sum32()%1000) / 1000
+	return func() float64 { return number }
 }
 
 // parseScript reads what String has written. Lines that begin with # say
@@ -95,8 +122,11 @@ func (s *script) parse(words []string) (err error) {
 		s.Strategies, s.Options = words[2:5], words[5:]
 		s.Replicas, err = strconv.Atoi(words[1])
 		return err
-	case words[0] == "at" && count >= 3:
-		a := action{Verb: words[2], Args: words[3:]}
+	case words[0] == then && count >= 2:
+		s.Actions = append(s.Actions, action{When: then, Verb: words[1], Args: words[2:]})
+		return nil
+	case (words[0] == at || words[0] == after) && count >= 3:
+		a := action{When: words[0], Verb: words[2], Args: words[3:]}
 		a.At, err = time.ParseDuration(words[1])
 		s.Actions = append(s.Actions, a)
 		return err
@@ -105,5 +135,5 @@ func (s *script) parse(words []string) (err error) {
 		s.Faults = append(s.Faults, f)
 		return err
 	}
-	return fmt.Errorf("expected with REPLICAS, three strategies and OPTIONS, at TIME VERB ARGS, or on NAME #N OUTCOME DELAY")
+	return fmt.Errorf("expected with REPLICAS, three strategies and OPTIONS, at or after TIME VERB ARGS, then VERB ARGS, or on NAME #N OUTCOME DELAY")
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/past"
 )
@@ -36,6 +38,7 @@ type process struct {
 		lists     map[string]int         // by name
 		passes    map[string]*pass       // the last of each parent, by its name
 		watches   map[past.Ref]int       // of related objects that are open
+		manager   *manager.Manager       // nil: it doesn't run yet
 	}
 }
 
@@ -99,21 +102,35 @@ func (p *process) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.Name = nameOf(x)
-	rate, outcomes := p.dice.rates.request, requestOutcomes(x.Method != http.MethodGet)
-	if req.URL.Query().Get("continue") != "" {
-		rate, outcomes = 2*rate, []string{compact, compact, "500", faults.BreakBefore}
+	x.Owner = p.parentOf(x)
+	f, ok := p.plans.take(x)
+	if !ok {
+		f = p.draw(x)
 	}
-	f := p.dice.next(x.Name, rate, outcomes...)
 	p.sent(x.Name, f)
 	p.checkLease(x)
 	p.checkRefused(x)
+	restores := p.restores.Load()
 	resp, err := p.link.Carry(x, f)
+	resp, err = p.survives(restores, resp, err)
+	if f.Outcome == faults.Hollow {
+		p.forget(x)
+	}
 	code := 0
 	if err == nil {
 		code = resp.StatusCode
 	}
-	p.noteFailure(x.Name, code)
+	p.noteFailure(x, code)
 	return resp, err
+}
+
+// draw returns what a request meets by the dice.
+func (p *process) draw(x *faults.Exchange) faults.Fault {
+	rate, outcomes := p.dice.rates.request, requestOutcomes(x.Method != http.MethodGet)
+	if x.URL.Query().Get("continue") != "" {
+		rate, outcomes = 2*rate, []string{compact, compact, "500", faults.BreakBefore}
+	}
+	return p.dice.next(x.Name, rate, outcomes...)
 }
 
 // serve has the API server carry out a request, which is held against what must be so.
@@ -161,6 +178,9 @@ func (p *process) frame(x *faults.Exchange, frame []byte) faults.Fault {
 	case bytes.Contains(frame, []byte(`"type":"BOOKMARK"`)) && !bytes.Contains(frame, []byte(metav1.InitialEventsAnnotationKey)):
 		p.count(sawBookmark)
 	}
+	if n := p.plans.takeRepeat(x.On.Resource.Resource); n > 0 {
+		return faults.Fault{Outcome: faults.Again(n)}
+	}
 	return p.dice.next("frame "+x.URL.Path, p.dice.rates.frame, frameOutcomes()...)
 }
 
@@ -175,7 +195,7 @@ func (p *process) watches(x *faults.Exchange, n int) {
 
 // told notes what the answer to a write has told.
 func (p *process) told(x *faults.Exchange, code int, raw []byte) {
-	if !x.Write || code >= 300 {
+	if !x.Write || code >= 300 || p.restores.Load() > 0 { // a restore takes back what a response told
 		return
 	}
 	o := metaIn(raw)
@@ -196,10 +216,21 @@ func (p *process) told(x *faults.Exchange, code int, raw []byte) {
 	}
 }
 
+// forget forgets what was told of an object: the API server says that a request is done, and has done
+// nothing.
+func (p *process) forget(x *faults.Exchange) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.mu.told, func(key string, _ seen) bool {
+		return strings.HasSuffix(key, " "+inNamespace(x.On.Name).String())
+	})
+}
+
 type brief struct {
 	Kind     string
 	Metadata struct {
 		Name, Namespace, ResourceVersion, DeletionTimestamp string
+		Generation                                          int64
 		UID                                                 types.UID
 		Finalizers                                          []string
 		Labels                                              map[string]string

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
@@ -20,7 +22,6 @@ import (
 	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
-	"github.com/roperator/roperator/runner"
 )
 
 func parentType() resource.Type {
@@ -34,6 +35,7 @@ func partType() resource.Type {
 const (
 	operatorName = "simulated"
 	finalizer    = "roperator.com/" + operatorName
+	former       = "sim.example.com/former" // a finalizer of an earlier build of the operator
 	shards       = 4
 	tracking     = "roperator.com/parent-uid"
 	ownership    = "roperator.com/operator"
@@ -42,13 +44,16 @@ const (
 // A world is one run.
 type world struct {
 	*faults.Diary
-	script *script
-	dice   *dice
-	server *fakeapi.Server
-	begin  time.Time
-	acting atomic.Bool  // a change may be an action's
-	past   *past.Record // of what may be related
-	calls  atomic.Int64 // of handlers
+	script   *script
+	dice     *dice
+	plans    *plans
+	verbose  bool
+	server   *fakeapi.Server
+	begin    time.Time
+	acting   atomic.Bool  // a change may be an action's
+	past     *past.Record // of what may be related
+	restore  func()       // nil: there is no backup
+	restores atomic.Int64 // of backups, so far
 
 	mu struct {
 		sync.Mutex
@@ -56,26 +61,34 @@ type world struct {
 		down      time.Time           // the API server can't be reached before; zero: it can
 		allocated map[types.UID]struct{}
 		released  map[types.UID]struct{}
-		foreign   map[types.UID]string         // resourceVersion of objects that nobody but their owner may touch
+		foreign   map[types.UID]string         // resourceVersion of objects that only their creator may change
 		letGo     map[types.UID]struct{}       // objects that a foreign finalizer was taken off
-		theirs    map[types.UID]struct{}       // children that may have more than is desired: fields that others have set
+		theirs    map[types.UID]struct{}       // children that may have more than is desired: fields that other clients have set
 		first     map[types.UID]map[string]any // objects as they were created
 		ending    map[types.UID]struct{}       // parents that are being deleted, or gone
 		followed  map[string]types.UID         // children that went after their parents had begun to, by familyKey
+		names     map[types.UID]string         // of parents
 		requests  []string
 		seen      map[string]int // faults that aren't drawn, by kind
 		led       string         // who held the lease last
 		ill       illness
 		written   map[string]writtenPart // Parts, by name
+		calls     map[types.UID]int      // of the handler, by parent
+		recent    map[types.UID]int      // those since the last action
+		changes   int                    // of objects, Leases and Events aside
+		states    map[string]struct{}    // that objects had, by kind, name and resourceVersion; in a run with a restore
+		collided  bool                   // an object has had two states of one resourceVersion: no client can tell them apart
 	}
 }
 
-// run plays a script, whose faults the seed decides unless it has its own. It
-// must be called in a bubble.
-func run(s *script, d *dice) *report {
-	w := &world{Diary: faults.NewDiary(), script: s, dice: d, begin: time.Now(), past: past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)}
-	w.server = fakeapi.New(fakeapi.Custom(parentType(), "parents"), parts(), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Leases(),
+func newWorld(s *script, d *dice, verbose bool) *world {
+	w := &world{Diary: faults.NewDiary(), script: s, dice: d, plans: newPlans(), verbose: verbose, begin: time.Now()}
+	w.past = past.NewRecord(sourceType().Kind, zoneType().Kind, k8s.ConfigMap.Kind, parentType().Kind)
+	parents := fakeapi.Custom(parentType(), "parents")
+	parents.Generation = !s.is(noGeneration)
+	w.server = fakeapi.New(parents, s.parts(), fakeapi.Typed(fakeapi.ConfigMaps()), fakeapi.Typed(fakeapi.Secrets()), fakeapi.Leases(),
 		fakeapi.Custom(sourceType(), "sources"), fakeapi.Kind{Type: zoneType(), Plural: "zones", ClusterScoped: true, Status: true, Generation: true})
+	w.server.NoteRequests(false)
 	if s.is(withShards) { // which the hash of short UIDs wouldn't tell apart
 		w.server.NameUIDs()
 	}
@@ -85,7 +98,7 @@ func run(s *script, d *dice) *report {
 	if s.is(inPages) {
 		w.server.LimitPages(2)
 	}
-	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed})
+	w.server.SetHooks(fakeapi.Hooks{Changed: w.changed, Admit: w.admit})
 	w.mu.processes = map[string]*process{}
 	w.mu.allocated, w.mu.released = map[types.UID]struct{}{}, map[types.UID]struct{}{}
 	w.mu.letGo = map[types.UID]struct{}{}
@@ -95,147 +108,146 @@ func run(s *script, d *dice) *report {
 	w.mu.foreign, w.mu.theirs = map[types.UID]string{}, map[types.UID]struct{}{}
 	w.mu.ill.parts, w.mu.ill.values = map[types.NamespacedName]string{}, map[string]struct{}{}
 	w.mu.written = map[string]writtenPart{}
+	w.mu.names, w.mu.calls, w.mu.recent = map[types.UID]string{}, map[types.UID]int{}, map[types.UID]int{}
+	if slices.ContainsFunc(s.Actions, func(a action) bool { return a.Verb == "restore" }) {
+		w.mu.states = map[string]struct{}{}
+	}
+	return w
+}
 
+// admit rejects ConfigMaps where the script says so, in other words each time.
+func (w *world) admit(r fakeapi.Request, o map[string]any) error {
+	if !w.script.is(rejecting) || r.Type != k8s.ConfigMap || r.Verb != "create" && r.Verb != "update" {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, r.Key.Name, field.ErrorList{field.Invalid(field.NewPath("data"), valueIn(o), "no")})
+}
+
+// run plays a script. It must be called in a bubble. Without verbose, the operators' logs are dropped.
+func run(s *script, d *dice, verbose bool) *report {
+	w := newWorld(s, d, verbose)
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for i := range s.Replicas {
 		wg.Go(func() { w.replica(ctx, fmt.Sprint("replica-", i)) })
 	}
-	wg.Go(func() { w.collectGarbage(ctx) })
+	if !s.is(dense) {
+		wg.Go(func() { w.collectGarbage(ctx) })
+	}
 	if s.is(withReadiness) {
 		wg.Go(func() { w.observeParts(ctx) })
 	}
 	for _, a := range s.Actions {
-		if d := time.Until(w.begin.Add(a.At)); d > 0 {
-			<-time.After(d)
-		}
+		w.await(a)
 		w.Note("%s", strings.TrimPrefix(a.String(), fmt.Sprintf("at %v ", a.At)))
 		w.act(a)
 	}
-	<-time.After(5 * time.Second)
-	w.Note("the faults end")
-	d.Heal()
-	w.mend()
-	<-time.After(settleTime)
-	w.renew()
-	synctest.Wait()
-	w.mu.Lock()
-	quiet := len(w.mu.requests)
-	w.mu.Unlock()
+	if s.is(counted) {
+		stop()
+		wg.Wait()
+		return w.report()
+	}
+	w.settle()
 	w.Note("the checks begin")
-	w.checkCluster()
-	<-time.After(silence)
-	w.checkSilence(quiet)
-	w.checkWatches()
-	w.checkUnrelated()
-	w.checkSilence(quiet)
-
+	w.checkEnd()
+	old := w.sizes()
 	stop()
 	wg.Wait()
+	w.checkFresh(old)
 	return w.report()
 }
 
+// await lets the time pass that an action waits for.
+func (w *world) await(a action) {
+	switch a.When {
+	case then:
+		w.pause(0)
+		synctest.Wait()
+	case at:
+		w.pause(time.Until(w.begin.Add(a.At)))
+	case after:
+		w.pause(a.At)
+	}
+}
+
+// pause lets time pass in which nothing but the operators acts, and judges how often they have called
+// handlers since the pause before.
+func (w *world) pause(d time.Duration) {
+	if d > 0 {
+		<-time.After(d)
+	}
+	most := 30 + 10*int(d/time.Second)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, n := range w.mu.recent {
+		if n > most && !w.script.is(counted) {
+			w.Violated("the handler was called %d times for %s within %v", n, uid, max(d, 0))
+		}
+	}
+	clear(w.mu.recent)
+}
+
+// settle ends the faults, and waits until the operators have done what follows: retries have a
+// backoff, a lease may have to expire, and conflict loops are remembered for a while.
+func (w *world) settle() {
+	if w.script.is(dense) {
+		synctest.Wait()
+	} else {
+		w.pause(5 * time.Second)
+	}
+	w.Note("the faults end")
+	w.dice.Heal()
+	w.plans.heal()
+	w.mend()
+	if w.script.is(dense) {
+		for range 3 {
+			w.pause(9 * time.Second)
+			w.server.CollectGarbage()
+		}
+		w.pause(40 * time.Second)
+	} else {
+		w.pause(settleTime)
+		w.renew()
+	}
+	synctest.Wait()
+}
+
 const (
-	settleTime = 5 * time.Minute
-	silence    = 10 * time.Minute
-	maxBackoff = 20 * time.Second
+	settleTime   = 5 * time.Minute
+	maxBackoff   = 20 * time.Second
+	denseBackoff = 8 * time.Second
 )
+
+// silence is how long a settled operator is watched.
+func (s *script) silence() time.Duration {
+	if s.is(dense) {
+		return 30 * time.Second
+	}
+	return 10 * time.Minute
+}
 
 // A report is what became of a run.
 type report struct {
 	*faults.Diary
 	script *script        // what was done and met
 	faults map[string]int // by kind
+	calls  int            // of the handler
+	// collided says that nothing can be judged: see world.
+	collided bool
 }
 
+// failed says whether something has happened that must not have.
+func (r *report) failed() bool { return !r.collided && len(r.Violations()) > 0 }
+
 func (w *world) report() *report {
-	played, count := *w.script, w.dice.count()
+	played, count, calls := *w.script, w.dice.count(), w.sumOfCalls()
 	played.Faults = w.dice.Met()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for kind, n := range w.mu.seen {
 		count[kind] += n
 	}
-	return &report{w.Diary, &played, count}
-}
-
-func (w *world) config() config.Operator {
-	strategy := func(i int) config.UpdateStrategy { return config.UpdateStrategy(w.script.Strategies[i]) }
-	cfg := config.Operator{
-		Name: operatorName, Parent: parentType(), MaxErrorBackoff: maxBackoff,
-		Children: []config.Child{
-			{Type: k8s.ConfigMap, Strategy: strategy(0)},
-			{Type: k8s.Secret, Strategy: strategy(1)},
-			{Type: partType(), Strategy: strategy(2), Roll: w.script.roll()},
-		},
-		ReadyCondition: w.script.is(withReadiness),
-	}
-	if w.script.is(withTeardown) {
-		cfg.Teardown = config.TeardownOrdered
-	}
-	if w.script.is(withRelated) {
-		cfg.Related = relatedConfig()
-	}
-	if w.script.is(inNamespaces) {
-		cfg.Namespaces = []string{"ns", "ns2"}
-	}
-	if w.script.is(withSelector) {
-		cfg.ParentSelector = aside + "!=true"
-	}
-	return cfg
-}
-
-// replica runs one process after the other.
-func (w *world) replica(ctx context.Context, name string) {
-	for n := 1; ; n++ {
-		pctx, cancel := context.WithCancel(ctx)
-		p := &process{world: w, Process: faults.NewProcess(fmt.Sprintf("%s.%d", name, n), cancel), witness: w.past.Witness()}
-		p.link = p.connect()
-		p.mu.passes = map[string]*pass{}
-		p.mu.deleting = map[types.UID]struct{}{}
-		p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
-		p.mu.watches = map[past.Ref]int{}
-		p.mu.finalized, p.mu.anew = map[types.UID]struct{}{}, map[string]struct{}{}
-		p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
-		w.mu.Lock()
-		w.mu.processes[name] = p
-		w.mu.Unlock()
-		rc := w.server.RESTConfig()
-		rc.Transport = p
-		opts := runner.Options{
-			RESTConfig: rc, ShutdownTimeout: 5 * time.Second,
-			Logger: slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo})),
-		}
-		if w.script.Replicas > 1 {
-			opts.LeaderElection = &runner.LeaderElection{Namespace: "ns", Name: "lease", Identity: p.Name}
-		}
-		if w.script.is(withShards) && (!w.script.is(dividing) || n > 1 || name != "replica-0") {
-			opts.Sharding.Shards = shards
-		}
-		w.Note("%s starts", p.Name)
-		ended := make(chan struct{})
-		go p.checkEnd(pctx, ended)
-		err := runner.Run(pctx, w.config(), w.handler(p), opts)
-		close(ended)
-		cancel()
-		p.Kill()
-		w.Note("%s ended: %v", p.Name, err)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(2 * time.Second):
-		}
-	}
-}
-
-// process returns the one of a replica that runs, nil if none has begun.
-func (w *world) process(name string) *faults.Process {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if p := w.mu.processes[name]; p != nil {
-		return p.Process
-	}
-	return nil
+	return &report{w.Diary, &played, count, calls, w.mu.collided}
 }
 
 // collectGarbage is the garbage collector: every second it deletes what has
@@ -346,6 +358,25 @@ func metaController(r *resource.Resource) types.UID {
 		}
 	}
 	return ""
+}
+
+// called notes that the handler is called for a parent, and returns the how manieth call that is.
+func (w *world) called(uid types.UID) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mu.calls[uid]++
+	w.mu.recent[uid]++
+	return w.mu.calls[uid]
+}
+
+// sumOfCalls returns how often handlers were called.
+func (w *world) sumOfCalls() (sum int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, n := range w.mu.calls {
+		sum += n
+	}
+	return sum
 }
 
 func isChildOf(r *resource.Resource, parent types.UID) bool {

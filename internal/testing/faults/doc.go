@@ -1,5 +1,5 @@
 // Package faults has what the simulations of operators are made of: the storm of
-// internal/testing/storm, test/sim and test/histories.
+// internal/testing/storm and test/sim.
 //
 // Dice say what the n-th thing of a name meets, be it a request, a frame of a watch or a call
 // (dice.go). A Process is one run of an operator's program, which can be killed or kept from

@@ -15,6 +15,7 @@ type Exchange struct {
 	*http.Request
 	On    apirequest.Info // what it is about. That of a creation has the name that its body has
 	Name  string          // by which its faults are known, the same in every run
+	Owner string          // the parent of its object, as far as the caller knows and says so
 	Sent  []byte          // its body
 	Watch bool
 	Write bool // of an object, for good

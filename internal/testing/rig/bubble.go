@@ -1,14 +1,11 @@
 package rig
 
 import (
-	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"k8s.io/klog/v2"
 )
@@ -18,19 +15,6 @@ import (
 func Main(m *testing.M) {
 	klog.SetLogger(logr.Discard()) // of client-go, which logs what it makes of broken answers
 	goleak.VerifyTestMain(m)
-}
-
-// FromEnv returns the number that an environment variable has, or another one if it isn't
-// set.
-func FromEnv(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	require.NoError(t, err, name)
-	return n
 }
 
 // Bubble runs a test in a synctest bubble, in which time passes only when every
