@@ -108,7 +108,7 @@ func needsAudit(t *testing.T) *auditLog {
 }
 
 // mark returns now.
-func (l *auditLog) mark(t *testing.T) mark {
+func (l *auditLog) mark(t testing.TB) mark {
 	t.Helper()
 	now, err := lastLine(l.path)
 	require.NoError(t, err)
@@ -143,7 +143,7 @@ func lastLine(path string) (mark, error) {
 // since returns the requests of the operator of this name since then, in the
 // order in which they were answered. Watches are left out: a watch that ends
 // is begun again.
-func (l *auditLog) since(t *testing.T, from mark, operator string) []request {
+func (l *auditLog) since(t testing.TB, from mark, operator string) []request {
 	t.Helper()
 	return slices.DeleteFunc(l.all(t, from), func(r request) bool {
 		return r.Verb == "watch" || !strings.HasPrefix(r.UserAgent, operator+"/")
@@ -151,14 +151,14 @@ func (l *auditLog) since(t *testing.T, from mark, operator string) []request {
 }
 
 // all returns everybody's requests since then.
-func (l *auditLog) all(t *testing.T, from mark) []request {
+func (l *auditLog) all(t testing.TB, from mark) []request {
 	t.Helper()
 	return slices.DeleteFunc(l.entries(t, from), func(r request) bool { return r.Ended })
 }
 
 // watching returns how many of the watches that a user has begun since then
 // haven't ended.
-func (l *auditLog) watching(t *testing.T, from mark, user string) int {
+func (l *auditLog) watching(t testing.TB, from mark, user string) int {
 	t.Helper()
 	n := 0
 	for _, r := range l.entries(t, from) {
@@ -174,7 +174,7 @@ func (l *auditLog) watching(t *testing.T, from mark, user string) int {
 }
 
 // entries returns everybody's requests since then, and which watches ended.
-func (l *auditLog) entries(t *testing.T, from mark) []request {
+func (l *auditLog) entries(t testing.TB, from mark) []request {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +196,7 @@ func (l *auditLog) entries(t *testing.T, from mark) []request {
 
 // parseAudit returns false for an entry that neither completes a request nor
 // begins a watch.
-func parseAudit(t *testing.T, line []byte) (request, bool) {
+func parseAudit(t testing.TB, line []byte) (request, bool) {
 	t.Helper()
 	var entry struct {
 		Stage, RequestURI, Verb, UserAgent string

@@ -182,7 +182,7 @@ func TestC61_TwoOperatorsFight(t *testing.T) {
 func slow(t *testing.T, count func() int) {
 	t.Helper()
 	before := count()
-	end := time.NewTimer(silence)
+	end := time.NewTimer(fullSilence)
 	defer end.Stop()
 	<-end.C
 	require.LessOrEqual(t, count()-before, 12)

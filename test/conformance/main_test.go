@@ -19,6 +19,9 @@ var cluster *testkit.Cluster
 // cluster without auditlog.Variable.
 var audit *auditLog
 
+// rests are the silences of all scenarios.
+var rests = &register{all: map[*silence]string{}}
+
 func TestMain(m *testing.M) {
 	if name := os.Getenv(operatorproc.Variable); name != "" {
 		beOperator(name)
@@ -36,8 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 // waitTogether lets more scenarios run at once than there are cores, unless
-// -parallel says how many: most of them spend their time watching a silent
-// operator.
+// -parallel says how many: many of them wait for controllers and timeouts.
 func waitTogether() error {
 	flag.Parse()
 	given := false
@@ -79,5 +81,12 @@ func run(m *testing.M) (code int, err error) {
 			return 1, err
 		}
 	}
-	return m.Run(), nil
+	code = m.Run()
+	if err := rests.finish(); err != nil {
+		return 1, err
+	}
+	if testing.Verbose() {
+		fmt.Println("conformance:", rests.summary())
+	}
+	return code, nil
 }

@@ -250,7 +250,7 @@ func TestC160e_ClusterScoped(t *testing.T) {
 	nothing := func(*handler.SyncRequest) *handler.SyncResponse { return &handler.SyncResponse{} }
 	s := &stage{t: t, config: cfg, parent: "c160"}
 	s.mu.wanted = nothing
-	s.Kit = testkit.New(t, cluster, cfg, handler.SyncFunc(s.sync))
+	s.start(handler.SyncFunc(s.sync), testkit.KitOptions{})
 	s.parent = s.Namespace + "-one"
 	s.Create(clusterParent(s.Kit, "one", map[string]any{}))
 	settle(t, s.Kit)

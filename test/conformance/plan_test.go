@@ -23,6 +23,7 @@ import (
 // plan plans what a build would do for the stage's parent.
 func (s *stage) plan(cfg config.Operator) ([]runner.Change, error) {
 	s.t.Helper()
+	s.silence.acts() // a plan makes requests as the operator
 	return planFor(s.t, s.Kit, cfg, handler.SyncFunc(s.sync), s.it())
 }
 
