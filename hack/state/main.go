@@ -1,11 +1,10 @@
-// Command state holds how much code and state the library has against hack/state/core.txt: lines of code, and fields
-// and booleans of large structs.
+// Command state compares lines of code, and fields and booleans of large structs, with hack/state/core.txt.
 //
 //	go run ./hack/state            # fails if there is more than the table allows, or much less
 //	go run ./hack/state -update    # writes the table
 //
-// A line of code has a token other than a comment. Tests and generated files don't count, nor do packages that
-// are no product: test, hack, examples and internal/testing. docs/contributing.md says how to change the table.
+// A line of code has a token other than a comment. Tests and generated files don't count, nor do the folders test, hack,
+// examples and internal/testing, which no user runs. docs/contributing.md says how to change the table.
 package main
 
 import (
@@ -20,9 +19,9 @@ import (
 )
 
 const (
-	// core is the package tree whose lines are held.
+	// core is the package tree whose lines are compared.
 	core = "internal/engine"
-	// large is how many fields a struct has at least that is held.
+	// large is the least number of fields of a struct that is compared.
 	large = 15
 	// slack is by how much the lines of the core may differ from the table, as a share.
 	slack = 0.01
@@ -81,11 +80,11 @@ func margin(name string) float64 {
 
 // comment is what the table begins with.
 func comment() string {
-	return fmt.Sprintf(`# Code and state of the library. "make gates" holds it, "make gates-update" writes it.
+	return fmt.Sprintf(`# Code and state of the library. "make gates" compares, "make gates-update" writes it.
 # A commit that changes it gives the reason in its message: see docs/contributing.md.
 #
-# Held: %s within %g %%; fields and booleans of each struct with %d fields or more, exactly.
-# The lines of single packages tell where the sum comes from, and aren't held.
+# Compared: %s, within %g %%; fields and booleans of each struct with %d fields or more, exactly.
+# The lines of packages tell where the sum comes from. They may differ.
 
 `, linesOfCore, slack*100, large)
 }

@@ -179,18 +179,18 @@ func (s *subject) stop() error {
 	return <-s.ended
 }
 
-// settle returns when the operator is at rest and every event has been delivered.
+// settle returns when the operator is at rest and every event has been delivered, so many of a type at once (0: all).
 func (s *subject) settle(batch int) error {
 	const (
 		interval = 20 * time.Millisecond
-		quiet    = 10 // equal looks
+		quiet    = 10 // intervals
 		patience = 2 * time.Minute
 	)
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
-	for looks, last := 0, uint64(0); ; {
+	for still, last := 0, uint64(0); ; {
 		select {
 		case <-ticker.C:
 		case <-limit.C:
@@ -200,13 +200,13 @@ func (s *subject) settle(batch int) error {
 		}
 		passes, rests := s.atRest()
 		if !rests || passes != last {
-			looks, last = 0, passes
+			still, last = 0, passes
 			continue
 		}
-		if looks++; looks < quiet {
+		if still++; still < quiet {
 			continue
 		}
-		if looks = 0; !s.wire.release(batch) {
+		if still = 0; !s.wire.release(batch) {
 			return nil
 		}
 	}

@@ -25,9 +25,9 @@ type phase struct {
 	name   string
 	starts bool       // the operator starts, or starts again
 	empty  bool       // there are no parents yet: it isn't in the table
-	events [types]int // that others cause, for each parent
+	events [types]int // that the test causes, for each parent
 	batch  int        // how many of these the operator learns at once, 0: all
-	// do is what others do before it; nil: nothing.
+	// do is what the test does before it; nil: nothing.
 	do func(ctx context.Context, w *world) error
 }
 

@@ -28,12 +28,12 @@ const slabSize = 8 << 20
 // A wire is the operator's way to the API server. It makes the order in which the operator
 // learns things the same each time:
 //
-//   - Watch events wait until the operator is at rest. So the answer to a write arrives before the event of the same
-//     write, always.
+//   - Watch events wait until the operator is at rest. So the API response to a write arrives before the event of the
+//     same write.
 //   - Each Read of a watch returns one event.
 //   - Requests about Events wait until the phase is over, since how many there are depends on the time that it takes.
 //
-// It counts the requests, and the events that are still to come. What it allocates for a request or an event is always the same.
+// It counts the requests, and the events that are still to come. It allocates the same for each request, and nothing for an event.
 type wire struct {
 	next    http.RoundTripper
 	watches http.RoundTripper // the way of watches
@@ -43,7 +43,7 @@ type wire struct {
 	changed  sync.Cond // what a Read of a watch waits for
 	slabs    [][]byte  // that no stream uses
 	streams  []*stream
-	owed     [types]int // events of writes whose answers have come, and that haven't been received
+	owed     [types]int // events of writes with a response, that haven't been received
 	underWay int        // requests, other than watches and Events
 	requests int        // so far, other than watches and Events
 	reports  chan struct{}
@@ -93,7 +93,7 @@ func (w *wire) RoundTrip(req *http.Request) (*http.Response, error) {
 	if writes && resp.StatusCode < http.StatusMultipleChoices {
 		of = w.typeOf(req)
 	}
-	resp.Body = &answer{resp.Body, w, of, false}
+	resp.Body = &response{resp.Body, w, of, false}
 	return resp, nil
 }
 
@@ -127,23 +127,23 @@ func (w *wire) end(of int) {
 	}
 }
 
-// An answer tells when it has been read.
-type answer struct {
+// A response tells the wire when it has been read.
+type response struct {
 	io.ReadCloser
 	wire  *wire
 	of    int
 	ended bool
 }
 
-func (a *answer) Close() error {
-	if !a.ended {
-		a.ended = true
-		a.wire.end(a.of)
+func (r *response) Close() error {
+	if !r.ended {
+		r.ended = true
+		r.wire.end(r.of)
 	}
-	return a.ReadCloser.Close()
+	return r.ReadCloser.Close()
 }
 
-// watch carries a watch, whose events are held back. Those of objects that are there already aren't.
+// watch carries a watch, whose events are held back. Those of the objects that exist at its begin aren't.
 func (w *wire) watch(req *http.Request, initial bool) (*http.Response, error) {
 	resp, err := w.watches.RoundTrip(req)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -161,7 +161,7 @@ func (w *wire) watch(req *http.Request, initial bool) (*http.Response, error) {
 	return resp, nil
 }
 
-// A stream is the body of a watch's answer.
+// A stream is the body of the response to a watch.
 type stream struct {
 	wire  *wire
 	of    int
@@ -299,7 +299,7 @@ func (w *wire) release(most int) bool {
 	return found
 }
 
-// owe notes that others have written: so many events of each type are to come for each parent.
+// owe notes writes of the test: so many events of each type are to come for each parent.
 func (w *wire) owe(each [types]int, parents int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -5,9 +5,8 @@
 //		fmt.Println(problem)
 //	}
 //
-// A figure that has grown by more than its margin is a regression. One that has fallen by more than its margin
-// makes the table stale: what it allows is no longer what there is, so that a later growth would pass. [Table.Write]
-// writes the table anew.
+// A figure that has grown by more than its margin is a regression. A figure that has fallen by more than its margin
+// makes the table stale: a later growth up to the old figure would pass. [Table.Write] writes the table anew.
 //
 // A table is text with a figure per line, so that git shows what a commit changes in it. Lines that begin with # are comments.
 //
@@ -24,7 +23,7 @@ import (
 	"strings"
 )
 
-// Unchecked is the margin of a figure that only tells where others have changed.
+// Unchecked is the margin of a figure that only explains other figures.
 const Unchecked = -1
 
 // A Figure is a number with a name, which may contain spaces.
