@@ -52,6 +52,9 @@ OWN := ./internal/apischema ./internal/testing/plane ./test/explain ./test/manif
 SLOW := ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 
+# Those of SHARED and OWN that test-all runs with -race, too: the library runs in their processes, and much happens at once.
+RACED := ./test/conformance ./test/security ./testkit
+
 # The packages of the module whose tests need no control plane.
 ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(OWN) $(SLOW) $(GATES),-e $(p)))
 
@@ -60,15 +63,6 @@ ONE_AT_A_TIME := -exec 'flock $(CACHE)/.one-at-a-time'
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
-
-# Packages whose tests search: they make many runs of something random. With -race they make a tenth of
-# them (internal/testing/budget), so a call without -race belongs beside one with it:
-#   ROPERATOR_STORM_SEEDS=20 go test -race ./...      # the storms of the examples have no tenth of their own
-#   go test -run '$(SEARCH_TESTS)' $(SEARCHES)
-SEARCHES := ./examples/... ./internal/apischema ./internal/engine/journal ./internal/engine/lead ./internal/engine/merge \
-	./internal/engine/reconcile ./internal/engine/relate ./internal/engine/schedule ./internal/engine/store \
-	./internal/testing/storm ./internal/textdiff ./internal/window ./test/sim ./testkit
-SEARCH_TESTS := ^Test(.*Propert(y|ies)|.*Storm.*|AgainstAModel|Balance_Settles|CirclesGenerated|Differences|Histories|HunksOfAnyTexts|Model_AnyLooks|Mutations|Order|Scenario|Seeds|StoreReadsItsWrites|WhatIsRight)$$
 
 TESTFLAGS ?=
 RUN ?=
@@ -117,20 +111,28 @@ demo-programs:
 	@echo "demo: building the operator and the demo (a minute with cold caches)"
 	@$(DEMO_BUILD) -o $(BIN)/ ./examples/echoserver ./hack/demo
 
+# Tests packages of ALONE, SHARED and OWN, with these flags.
+define tests
+	go test -vet=off -timeout 30m $(1) $(TESTFLAGS) $(filter $(ALONE),$(2))
+	@mkdir -p $(BIN) && go build -o $(BIN)/withcluster ./hack/withcluster
+	$(BIN)/withcluster go test -vet=off -timeout 30m $(1) $(ONE_AT_A_TIME) $(TESTFLAGS) $(filter $(SHARED),$(2))
+	go test -vet=off -timeout 30m $(1) $(ONE_AT_A_TIME) $(TESTFLAGS) $(filter $(OWN),$(2))
+endef
+
 .PHONY: test
 test: controlplane ## What tells whether a change breaks a promise, on a real API server (TESTFLAGS='-run Name')
-	go test -race -vet=off -timeout 30m $(TESTFLAGS) $(ALONE)
-	@mkdir -p $(BIN) && go build -race -o $(BIN)/withcluster ./hack/withcluster
-	$(BIN)/withcluster go test -race -vet=off -timeout 30m $(ONE_AT_A_TIME) $(TESTFLAGS) $(SHARED)
-	go test -race -vet=off -timeout 30m $(ONE_AT_A_TIME) $(TESTFLAGS) $(OWN)
+	$(call tests,,$(ALONE) $(SHARED) $(OWN))
 
 .PHONY: test-all
-test-all: test test-rest ## test, and also: soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks, mutants, full seeds
+test-all: test test-rest ## test, and also: -race, more seeds, mutants, soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks
 
-# What test-all runs besides test.
+# What test-all runs besides test. With -race, searches make a tenth of their runs (internal/testing/budget).
 .PHONY: test-rest
 test-rest: controlplane
-	go test -race -vet=off -timeout 60m $(ONE_AT_A_TIME) $(TESTFLAGS) $(SLOW)
+	$(call tests,-race,$(ALONE) $(RACED))
+	go test -vet=off -race -timeout 60m $(ONE_AT_A_TIME) $(TESTFLAGS) $(SLOW)
+	SIM_SEEDS=600 STRESS_COUNT=6000 go test -vet=off -timeout 30m $(TESTFLAGS) -run '^Test(Seeds|Histories)$$' ./test/sim
+	$(MAKE) --no-print-directory mutants
 	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test $(SATELLITE_FLAGS) -timeout 60m $(TESTFLAGS) ./...); done
 
 .PHONY: test-unit
