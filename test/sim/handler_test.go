@@ -146,24 +146,24 @@ func fails(parent *resource.Resource) bool {
 	return slices.Contains([]string{"error", "panic", "exit", "relate"}, how) || !allowed
 }
 
-var errSimulated = errors.New("simulated") //nolint:gochecknoglobals // an error to compare with
+var errSimulated = errors.New("simulated")
 
 // end ends a call of the handler early, as an outcome says. done is false if it doesn't.
-func (o *operator) end(outcome string) (err error, done bool) { //nolint:revive,staticcheck // the error is the result
+func (o *operator) end(outcome string) (done bool, err error) {
 	switch outcome {
 	case "error":
-		return errSimulated, true
+		return true, errSimulated
 	case "panic":
 		panic("simulated")
 	case "exit":
 		runtime.Goexit()
 	case "nil":
-		return nil, true
+		return true, nil
 	case faults.KillBefore:
 		o.Kill()
-		return faults.ErrDead, true
+		return true, faults.ErrDead
 	}
-	return nil, false
+	return false, nil
 }
 
 // Sync is handler.Handler's.
@@ -184,7 +184,7 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	if outcome == "error" && o.script.is(counted) {
 		return o.respond(req, call), errSimulated
 	}
-	if err, done := o.end(outcome); done {
+	if done, err := o.end(outcome); done {
 		return nil, err
 	}
 	o.enter(req.Parent.Name(), nil)
@@ -280,7 +280,7 @@ func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*han
 	if outcome == "error" && o.script.is(counted) {
 		return resp, errSimulated
 	}
-	if err, done := o.end(outcome); done {
+	if done, err := o.end(outcome); done {
 		return nil, err
 	}
 	switch outcome {

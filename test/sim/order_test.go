@@ -18,7 +18,7 @@ import (
 const orderMatters = true
 
 // lives is the number of lives in `go test`.
-const lives = 60
+const lives = 45
 
 // inOrder plays the life of a seed in one order.
 func inOrder(t *testing.T, seed uint64, order string) *report {

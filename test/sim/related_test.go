@@ -127,7 +127,7 @@ func (o relating) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 	if outcome != "" && outcome != faults.Late {
 		o.enter(parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
 	}
-	if err, done := o.end(outcome); done {
+	if done, err := o.end(outcome); done {
 		return nil, err
 	}
 	var out []handler.Ref

@@ -87,7 +87,7 @@ func (s *script) String() string {
 	return s.head() + "\n" + strings.Join(s.lines(), "\n") + "\n"
 }
 
-// jitter returns the jitter of the queues, a number that the head decides: the same in each run.
+// jitter returns the jitter of the queues: a number that the strategies decide, so it is the same in each run.
 func (s *script) jitter() func() float64 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(strings.Join(s.Strategies, " "))) // never fails
