@@ -153,7 +153,8 @@ func (s *subject) start() error {
 		return err
 	}
 	cfg.Wrap(s.wire.wrap)
-	s.manager, err = manager.New(manager.Options{RESTConfig: cfg, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), NamespacesExist: true}, manager.Spec{
+	log := slog.New(slog.NewTextHandler(io.Discard, nil)) //nolint:sloglint // slog.DiscardHandler makes no lines, which a program pays for
+	s.manager, err = manager.New(manager.Options{RESTConfig: cfg, Logger: log, NamespacesExist: true}, manager.Spec{
 		Config: config.Operator{
 			Name: "gates", Parent: resource.Type{APIVersion: "gates.example.com/v1", Kind: "Site"}, Namespaces: []string{s.namespace},
 			Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}, {Type: k8s.Service, Strategy: config.Replace}, {Type: k8s.PodTemplate, Strategy: config.Replace}},
