@@ -290,8 +290,12 @@ func (w *wire) release(most int) bool {
 	defer w.mu.Unlock()
 	found := false
 	for _, s := range w.streams {
-		for n := 0; s.released < s.received && (most == 0 || n < most); n++ {
-			s.released += bytes.IndexByte(s.slab[s.released:s.received], '\n') + 1
+		for n := 0; most == 0 || n < most; n++ {
+			end := bytes.IndexByte(s.slab[s.released:s.received], '\n')
+			if end < 0 {
+				break // all whole events are released
+			}
+			s.released += end + 1
 			found = true
 		}
 	}
