@@ -149,7 +149,8 @@ func (s *Scenario) Recorded(r *Recording) { s.s.Recorded((*storm.Recording)(r)) 
 
 // Update sets what obj has of an object: labels and annotations that obj has, and each
 // other field beside metadata as a whole. What a typed object encodes it has: fields without
-// omitempty, too. The object is awaited for a minute if it isn't there, so that it may be a child.
+// omitempty, too. The object may be a child: if it isn't there, it is awaited for five minutes of
+// the time in the Storm, in a [StormOn] for ten seconds.
 func (s *Scenario) Update(obj any) { s.s.Update(obj) }
 
 // Change has somebody change the object that obj names, as an Update does.

@@ -40,7 +40,7 @@ func (in *installation) drain(t *chart, operators []config.Operator) []any {
 	if needed := drainRules(operators); len(needed) > 0 {
 		out = in.clusterRole(in.roleName()+"-drain", needed)
 		for _, object := range out {
-			object.(metav1.Object).SetAnnotations(hook("-5"))
+			object.(metav1.Object).SetAnnotations(hook("-5")) //nolint:forcetypeassert // this package makes it
 		}
 	}
 	main := in.container()

@@ -150,7 +150,7 @@ func (c *chart) deployment(fields map[string]any) {
 	pod["topologySpreadConstraints"] = c.guarded("if gt (int .Values.replicas) 1", strings.TrimSuffix(string(spread), "\n"))
 	c.pod(pod)
 	main := container(pod)
-	args := main["args"].([]any)
+	args := main["args"].([]any) //nolint:forcetypeassert // this package makes it
 	if c.restrictable {
 		args = slices.Insert(args, 1, any(c.guarded("with .Values.watchNamespace", "- --namespace={{ . }}")))
 	}
@@ -178,7 +178,7 @@ func (c *chart) job(fields map[string]any) {
 	pod := at(fields, "spec", "template", "spec")
 	c.pod(pod)
 	main := container(pod)
-	args := main["args"].([]any)
+	args := main["args"].([]any) //nolint:forcetypeassert // this package makes it
 	if c.restrictable {
 		args = append(args, c.guarded("with .Values.watchNamespace", "- --namespace={{ . }}"))
 	}
@@ -200,12 +200,12 @@ func (c *chart) pod(pod map[string]any) {
 func (c *chart) networkPolicy(fields map[string]any) {
 	rules, _ := at(fields, "spec")["ingress"].([]any)
 	for _, rule := range rules {
-		rule := rule.(map[string]any)
+		rule := rule.(map[string]any) //nolint:forcetypeassert // this package makes it
 		if rule["from"] == nil {
 			continue
 		}
 		value := "metricsFrom"
-		if port := rule["ports"].([]any)[0].(map[string]any)["port"]; port == "window" {
+		if port := rule["ports"].([]any)[0].(map[string]any)["port"]; port == "window" { //nolint:forcetypeassert // this package makes it
 			value = "windowFrom"
 		}
 		rule["from"] = c.inline("toYaml .Values.networkPolicy." + value + " | nindent 4")
@@ -231,7 +231,7 @@ func (c *chart) monitor(fields map[string]any) error {
 
 // container returns the only container of a Pod.
 func container(pod map[string]any) map[string]any {
-	return pod["containers"].([]any)[0].(map[string]any)
+	return pod["containers"].([]any)[0].(map[string]any) //nolint:forcetypeassert // this package makes it
 }
 
 // at returns the object at a path, which is made where it isn't.

@@ -48,7 +48,7 @@ func (c *chart) values() (text, schema []byte, err error) {
 	}
 	fields := objectSchema(all)
 	fields["$schema"] = "http://json-schema.org/draft-07/schema#"
-	fields["properties"].(map[string]any)["global"] = mapSchema() // Helm's own
+	fields["properties"].(map[string]any)["global"] = mapSchema() //nolint:forcetypeassert // objectSchema makes it; "global" is Helm's own
 	schema, err = json.MarshalIndent(fields, "", "  ")
 	return out.Bytes(), append(schema, '\n'), err
 }

@@ -50,15 +50,15 @@ func TestHidden(t *testing.T) {
 				}
 				data, ok := out["data"].(map[string]any)
 				require.True(t, ok)
-				raw, err := base64.StdEncoding.DecodeString(data["encoded"].(string)) //nolint:forcetypeassert // it is a text
+				raw, err := base64.StdEncoding.DecodeString(data["encoded"].(string))
 				require.NoError(t, err, "a handler can read it")
 				require.Equal(t, hide(value), string(raw), "it is hidden, not kept for what it looks like")
 				require.NotEqual(t, 4711, data["number"])
 				after, err := json.Marshal(object)
 				require.NoError(t, err)
 				require.JSONEq(t, string(before), string(after), "the object itself stays")
-				metadata := out["metadata"].(map[string]any)                                           //nolint:forcetypeassert // it is an object
-				require.Equal(t, "told", metadata["annotations"].(map[string]any)["example.com/note"]) //nolint:forcetypeassert // it is an object
+				metadata := out["metadata"].(map[string]any)
+				require.Equal(t, "told", metadata["annotations"].(map[string]any)["example.com/note"])
 				require.Equal(t, map[string]any{"app": "told"}, metadata["labels"])
 				require.Equal(t, []any{"v1", "Secret", "Opaque", true, "key"}, []any{out["apiVersion"], out["kind"], out["type"], out["immutable"], metadata["name"]})
 			})

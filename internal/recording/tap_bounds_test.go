@@ -43,7 +43,7 @@ func TestTap_Bounds(t *testing.T) {
 			var got []int
 			sum := 0
 			for _, text := range tap.Calls(named("one")) {
-				got = append(got, int(read(t, text).Response.Status.(float64))) //nolint:forcetypeassert // it is a number
+				got = append(got, int(read(t, text).Response.Status.(float64)))
 				sum += len(text)
 			}
 			require.Equal(t, tc.want, got, tc.reason)

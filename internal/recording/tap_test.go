@@ -174,7 +174,7 @@ func TestTap_EncodesAtOnce(t *testing.T) {
 	child := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": map[string]any{"k": "before"}}
 	resp := &handler.SyncResponse{Children: []any{child}, Events: []handler.Event{{Reason: "Before"}}}
 	syncing(tap.Handler(answering(resp, nil)), about(t, "one"))
-	child["data"].(map[string]any)["k"], resp.Events[0].Reason = "later", "Later" //nolint:forcetypeassert // it is an object
+	child["data"].(map[string]any)["k"], resp.Events[0].Reason = "later", "Later"
 	lines := tap.Calls(named("one"))
 	require.Contains(t, string(lines[0]), `"k":"before"`)
 	require.Contains(t, string(lines[0]), `"Reason":"Before"`)
@@ -206,7 +206,7 @@ func TestTap_TellsNoSecret(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, tap.Write(&out, append(lines, byHand)))
 	noCanary(t, out.Bytes(), "nowhere")
-	require.Equal(t, 9, bytes.Count(out.Bytes(), []byte(read(t, byHand).Response.Children[0]["data"].(map[string]any)["k"].(string)))) //nolint:forcetypeassert // it is a text
+	require.Equal(t, 9, bytes.Count(out.Bytes(), []byte(read(t, byHand).Response.Children[0]["data"].(map[string]any)["k"].(string))))
 	other, err := NewTap(1, 1).Encode(KindSync, req, resp, nil)
 	require.NoError(t, err)
 	require.NotEqual(t, byHand, other, "recordings of two Taps can't be compared")

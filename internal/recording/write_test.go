@@ -66,7 +66,7 @@ func TestRecordingIsNoOracle(t *testing.T) {
 		for entry, err := range Read(strings.NewReader(recording)) {
 			require.NoError(t, err)
 			for _, child := range entry.Answer.Children {
-				out = append(out, child["data"].(map[string]any)["password"].(string)) //nolint:forcetypeassert // it is a text
+				out = append(out, child["data"].(map[string]any)["password"].(string))
 			}
 		}
 		return out

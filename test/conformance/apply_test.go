@@ -158,8 +158,8 @@ func TestC151b_AnyWay(t *testing.T) {
 	}
 	delete(table, "configmap") // once it is immutable, there is no way back
 	both := newPair(t, "c151-any", table)
-	both.compareNew = false                 // which needs states in an order that no default goes stale in
-	random := rand.New(rand.NewPCG(22, 35)) //nolint:gosec // draws test data
+	both.compareNew = false // which needs states in an order that no default goes stale in
+	random := rand.New(rand.NewPCG(22, 35))
 	for round := range 7 {
 		both.step(func(name string) int {
 			if round == 0 || table[name].head == aJob { // whose states are ordered

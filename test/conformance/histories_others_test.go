@@ -315,14 +315,14 @@ func (h *history) freeze() (lift func()) {
 // there already: an update gets what a creation gets.
 func injectAlways(object map[string]any) {
 	named := func(items []any, name string) bool {
-		return slices.ContainsFunc(items, func(item any) bool { return item.(map[string]any)["name"] == name }) //nolint:forcetypeassert // the schema says so
+		return slices.ContainsFunc(items, func(item any) bool { return item.(map[string]any)["name"] == name })
 	}
 	containers := containersOf(object)
 	if !named(containers, "sidecar") {
 		containers = append([]any{map[string]any{"name": "sidecar", "image": "example.com/mesh:1"}}, containers...)
 	}
 	for _, c := range containers {
-		c := c.(map[string]any) //nolint:forcetypeassert // the schema says so
+		c := c.(map[string]any)
 		if env, _ := c["env"].([]any); !named(env, "MESH") {
 			c["env"] = append([]any{map[string]any{"name": "MESH", "value": "on"}}, env...)
 		}

@@ -68,7 +68,7 @@ type history struct {
 
 func runHistory(t *testing.T, seed uint64) {
 	h := &history{
-		seed: seed, random: rand.New(rand.NewPCG(seed, 170)), //nolint:gosec // draws test data
+		seed: seed, random: rand.New(rand.NewPCG(seed, 170)),
 		table: map[string]transition{}, at: map[string]int{}, theirs: map[string]types.UID{}, labelled: map[string]types.UID{}, waiting: map[resource.Type]bool{}, removed: map[types.NamespacedName][]time.Time{},
 	}
 	t.Cleanup(func() {
@@ -172,7 +172,7 @@ func allTransitions() map[string]transition {
 }
 
 func typeOf(child map[string]any) resource.Type {
-	return resource.Type{APIVersion: child["apiVersion"].(string), Kind: child["kind"].(string)} //nolint:forcetypeassert // the test's own
+	return resource.Type{APIVersion: child["apiVersion"].(string), Kind: child["kind"].(string)}
 }
 
 func (h *history) note(format string, args ...any) {
@@ -293,7 +293,7 @@ func (h *history) restartWith(exact bool) {
 	}
 	for _, name := range h.names {
 		child := h.table[name].state(h.t, name, 0)
-		object := typeOf(child).Kind + " " + child["metadata"].(map[string]any)["name"].(string) //nolint:forcetypeassert // the test's own
+		object := typeOf(child).Kind + " " + child["metadata"].(map[string]any)["name"].(string)
 		require.Equal(h.t, foreseen[object], !reflect.DeepEqual(before[name], after[name]), "%s: foreseen, and changed\nbefore: %v\nafter: %v", object, before[name], after[name])
 	}
 }

@@ -112,7 +112,7 @@ func TestProtectedMetrics(t *testing.T) {
 			require.Equal(t, tc.want == http.StatusOK, len(body) > 1000, body)
 		})
 	}
-	resp, err := http.Get("http://" + address + "/metrics") //nolint:noctx // it is answered at once
+	resp, err := http.Get("http://" + address + "/metrics")
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "without TLS there is nothing")

@@ -171,7 +171,7 @@ func (r *road) versions() (served, stored []string) {
 	list, _, err := unstructured.NestedSlice(u.Object, "spec", "versions")
 	require.NoError(r, err)
 	for _, v := range list {
-		served = append(served, v.(map[string]any)["name"].(string)) //nolint:forcetypeassert // the API server makes it
+		served = append(served, v.(map[string]any)["name"].(string))
 	}
 	stored, _, err = unstructured.NestedStringSlice(u.Object, "status", "storedVersions")
 	require.NoError(r, err)

@@ -76,7 +76,7 @@ func (a *asker) authenticate(ctx context.Context, token string) (*authentication
 	}
 	if !review.Status.Authenticated || review.Status.User.Username == "" || !a.meant(review.Status.Audiences) {
 		a.users.no(key, (*authenticationv1.UserInfo)(nil))
-		return nil, nil //nolint:nilnil // there is no such user
+		return nil, nil
 	}
 	a.users.yes(key, &review.Status.User, endOf(token))
 	return &review.Status.User, nil

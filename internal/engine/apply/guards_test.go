@@ -38,7 +38,7 @@ func TestWrite_OfWhatIsNotWatched(t *testing.T) {
 			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
 			f.server.SetHooks(fakeapi.Hooks{Admit: func(_ fakeapi.Request, o map[string]any) error {
 				if !labelled {
-					delete(o["metadata"].(map[string]any), "labels") //nolint:forcetypeassert // it is an object
+					delete(o["metadata"].(map[string]any), "labels")
 				}
 				return nil
 			}})
@@ -189,7 +189,7 @@ func TestRemake_WhileAPolicyIsLifted(t *testing.T) {
 					},
 					Admit: func(_ fakeapi.Request, object map[string]any) error {
 						if data, ok := object["data"].(map[string]any); ok && data["made"] == nil {
-							data["made"] = "of " + data["size"].(string) //nolint:forcetypeassert // it is one
+							data["made"] = "of " + data["size"].(string)
 						}
 						return nil
 					},

@@ -106,7 +106,7 @@ func hostile(t *testing.T) map[string]answering {
 	}
 	status := func(code int, reason metav1.StatusReason) answering {
 		raw, err := json.Marshal(metav1.Status{
-			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: marker, //nolint:gosec // it is small
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: marker,
 			Details: &metav1.StatusDetails{
 				Name: marker, Group: marker, Kind: marker, UID: marker,
 				Causes: []metav1.StatusCause{{Type: marker, Message: marker + " is immutable", Field: marker}, {Type: metav1.CauseTypeFieldValueInvalid, Field: "data[" + marker + "]"}},

@@ -335,7 +335,7 @@ func newEngines(ctx context.Context, l *client.Link, operators []*operator) ([]*
 	err := errors.Join(errs...)
 	if err == nil && ctx.Err() != nil {
 		closeAll(engines)
-		return nil, nil //nolint:nilerr,nilnil // told to stop
+		return nil, nil //nolint:nilerr // told to stop
 	}
 	return engines, err
 }

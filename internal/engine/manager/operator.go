@@ -114,7 +114,7 @@ func (o *operator) connect(ctx context.Context, l *client.Link) (*reconcile.Engi
 	types, err := o.discover(ctx, finder)
 	switch {
 	case ctx.Err() != nil:
-		return nil, nil //nolint:nilerr,nilnil // told to stop; an error is only its consequence
+		return nil, nil //nolint:nilerr // told to stop; an error is only its consequence
 	case err != nil:
 		return nil, err
 	}

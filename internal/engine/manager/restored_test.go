@@ -95,7 +95,7 @@ func TestRestored_FinalizedOnceMore(t *testing.T) {
 				})
 				hold := func(by ...any) {
 					r.Change(k8s.ConfigMap, "one", func(o map[string]any) {
-						o["metadata"].(map[string]any)["finalizers"] = by //nolint:forcetypeassert // it is there
+						o["metadata"].(map[string]any)["finalizers"] = by
 					})
 				}
 				r.Create("one", "v")

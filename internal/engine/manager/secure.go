@@ -47,7 +47,7 @@ type protection struct {
 // secure returns the protection of metrics that the Options ask for, nil if they ask for none.
 func (m *Manager) secure(l *client.Link) (*protection, error) {
 	if !m.securesMetrics() {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil
 	}
 	return m.protect(l, m.opts.MetricsSecure, "metrics")
 }

@@ -58,7 +58,7 @@ func serving(t *testing.T, secure *access.Security) (metrics, health string, log
 // fetch returns the answer's code, protocol and body.
 func fetch(t *testing.T, url, token string) (code int, protocol, body string) {
 	t.Helper()
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // it is self-signed
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	require.NoError(t, err)

@@ -34,7 +34,8 @@ func byType(status any) any {
 		if len(list) > 0 && len(found) == len(list) {
 			return found
 		}
-		return Timeless(map[string]any{"conditions": list}).(map[string]any)["conditions"]
+		timeless, _ := Timeless(map[string]any{"conditions": list}).(map[string]any)
+		return timeless["conditions"]
 	})
 }
 
@@ -44,10 +45,11 @@ func wantedByType(status any) any {
 	return byType(eachConditions(status, func(list []any) any {
 		out := make([]any, len(list))
 		for i, item := range list {
-			if out[i] = item; conditionType(item) == "" {
+			condition, ok := item.(map[string]any)
+			if out[i] = item; !ok || conditionType(item) == "" {
 				continue
 			}
-			fields := maps.Clone(item.(map[string]any))
+			fields := maps.Clone(condition)
 			maps.DeleteFunc(fields, func(name string, value any) bool {
 				return value == "" && (name == "reason" || name == "message")
 			})
@@ -90,10 +92,11 @@ func conditionType(item any) string {
 
 // withoutTimes returns a condition without its times, anything else as it is.
 func withoutTimes(item any) any {
-	if conditionType(item) == "" {
+	condition, ok := item.(map[string]any)
+	if !ok || conditionType(item) == "" {
 		return item
 	}
-	fields := maps.Clone(item.(map[string]any))
+	fields := maps.Clone(condition)
 	maps.DeleteFunc(fields, func(name string, _ any) bool {
 		return strings.HasPrefix(name, "last") && strings.HasSuffix(name, "Time")
 	})

@@ -183,7 +183,7 @@ func TestDeparted_Unseen(t *testing.T) {
 		for _, name := range names {
 			_, err := server.Change(sample.ParentType(), rig.Key(name), func(o map[string]any) {
 				label("no")(o)
-				o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/former"} //nolint:forcetypeassert // it is an object
+				o["metadata"].(map[string]any)["finalizers"] = []any{"example.com/former"}
 			})
 			require.NoError(t, err)
 		}

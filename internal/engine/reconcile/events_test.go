@@ -88,7 +88,7 @@ func TestEvents_OfWrites(t *testing.T) {
 			"Normal Recreated: deleted, to be created anew: ConfigMap c0000", "Normal Created: created ConfigMap c0000",
 		}},
 		"adopt": {"the labels were taken off", config.Replace, func(r *rig.Rig) {
-			r.Change(k8s.ConfigMap, "c0000", func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") }) //nolint:forcetypeassert // the test's own
+			r.Change(k8s.ConfigMap, "c0000", func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") })
 		}, []string{"Normal Adopted: adopted ConfigMap c0000"}},
 		"error": {"told once, however often it is tried again", config.Replace, func(r *rig.Rig) {
 			r.SetSpec("one", "many")

@@ -41,7 +41,7 @@ func TestFinalize_ChildrenGo(t *testing.T) {
 					rig.Elapse(time.Minute)
 					hold := func(by []any) {
 						r.Change(k8s.ConfigMap, "one", func(o map[string]any) {
-							o["metadata"].(map[string]any)["finalizers"] = by //nolint:forcetypeassert // it is there
+							o["metadata"].(map[string]any)["finalizers"] = by
 						})
 					}
 					hold(finalizers)

@@ -26,7 +26,7 @@ func gatedBySpec(_ context.Context, req *handler.SyncRequest) (*handler.SyncResp
 }
 
 func stripLabels(object map[string]any) {
-	delete(object["metadata"].(map[string]any), "labels") //nolint:forcetypeassert // it is there
+	delete(object["metadata"].(map[string]any), "labels")
 }
 
 // TestSought: a child that exists is treated as ever, whatever its gate. One that has lost its labels is

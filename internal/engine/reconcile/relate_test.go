@@ -154,7 +154,7 @@ func TestRelated_Selector(t *testing.T) {
 		server := rig.Server()
 		h := &reader{relate: func(parent *resource.Resource) ([]handler.Ref, error) {
 			value, _ := parent.Field("spec", "value")
-			return []handler.Ref{{Type: k8s.Secret, Selector: "tier=" + value.(string)}}, nil //nolint:forcetypeassert // it is one
+			return []handler.Ref{{Type: k8s.Secret, Selector: "tier=" + value.(string)}}, nil
 		}}
 		create(t, server, secret("a", "1", "tier", "gold"))
 		create(t, server, secret("b", "2", "tier", "tin"))

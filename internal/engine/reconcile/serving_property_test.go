@@ -43,7 +43,7 @@ type comedy struct {
 
 func newComedy(t *testing.T, seed uint64) *comedy {
 	t.Helper()
-	c := &comedy{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), away: map[resource.Type]bool{}} //nolint:gosec // a test's choice
+	c := &comedy{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), away: map[resource.Type]bool{}}
 	c.server = fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), fakeapi.ConfigMaps(), fakeapi.Custom(widgetType(), "widgets"), fakeapi.Custom(gadgetType(), "gadgets"))
 	optional := c.rnd.IntN(3) > 0
 	c.cfg = rig.Config()
@@ -144,7 +144,7 @@ func (c *comedy) step() {
 	case "compact":
 		c.server.Compact()
 	case "faults":
-		c.faults.Store(int32(c.rnd.IntN(12))) //nolint:gosec // few
+		c.faults.Store(int32(c.rnd.IntN(12)))
 	case "restart":
 		if c.served() {
 			c.show()

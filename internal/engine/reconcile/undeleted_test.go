@@ -114,7 +114,7 @@ func (p *polite) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(body, &object); err != nil {
 		return nil, err
 	}
-	delete(object["metadata"].(map[string]any), "finalizers") //nolint:forcetypeassert // it is an object
+	delete(object["metadata"].(map[string]any), "finalizers")
 	if body, err = json.Marshal(object); err != nil {
 		return nil, err
 	}

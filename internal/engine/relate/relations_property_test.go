@@ -226,8 +226,8 @@ func (w *world) step() {
 		_, _ = w.server.Change(k8s.Secret, key, func(o map[string]any) {
 			now := w.secret(key.Name, key.Namespace)
 			o["data"] = now["data"]
-			labels := now["metadata"].(map[string]any)["labels"] //nolint:forcetypeassert // it is an object
-			o["metadata"].(map[string]any)["labels"] = labels    //nolint:forcetypeassert // so is it
+			labels := now["metadata"].(map[string]any)["labels"]
+			o["metadata"].(map[string]any)["labels"] = labels
 		})
 	case dice < 72:
 		w.note("delete %s", key)

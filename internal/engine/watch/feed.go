@@ -49,7 +49,7 @@ func (w *Watcher) Replace(list []any, version string) error {
 		if _, err := observed(obj); err != nil {
 			return err
 		}
-		listed = append(listed, obj.(*client.WireObject))
+		listed = append(listed, obj.(*client.WireObject)) //nolint:forcetypeassert // observed has checked it
 	}
 	listed = w.owned(listed)
 	w.Metrics.Lists.Inc()

@@ -103,7 +103,7 @@ func (r *Reader) read(contents []byte) (reading, error) {
 func decode(raw []byte, into any) (unknown []string, err error) {
 	strict, err := strictjson.UnmarshalStrict(raw, into)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it is an API server's answer
+		return nil, err
 	}
 	for _, one := range strict {
 		unknown = append(unknown, one.Error())

@@ -260,7 +260,7 @@ func selectors(t *testing.T, c *caller, name string) {
 		}
 		var names []string
 		for _, item := range is.Items {
-			found, _, _ := unstructured.NestedString(item.(map[string]any), "metadata", "name") //nolint:forcetypeassert // it is an object
+			found, _, _ := unstructured.NestedString(item.(map[string]any), "metadata", "name")
 			names = append(names, found)
 		}
 		require.ElementsMatch(t, tc.names, names, "%s: %s", selector, tc.reason)

@@ -43,7 +43,7 @@ func (x *Exchange) Refusal(code string) *http.Response {
 	n, _ := strconv.Atoi(code)              // it is one that reasonOf knows
 	body, _ := json.Marshal(&metav1.Status{ // it has but strings and numbers
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Message: "a fault of the storm", Reason: reasonOf(code), Code: int32(n), //nolint:gosec // of three digits
+		Status:   metav1.StatusFailure, Message: "a fault of the storm", Reason: reasonOf(code), Code: int32(n),
 		Details: &metav1.StatusDetails{Name: x.On.Name, Group: x.On.Resource.Group, Kind: x.On.Resource.Resource},
 	})
 	resp := x.Answer(n, "application/json", string(body))

@@ -42,7 +42,7 @@ func (b *watchBody) Read(to []byte) (int, error) {
 func (b *watchBody) frame() ([]byte, error) {
 	frame, err := b.frames.ReadBytes('\n')
 	if err != nil {
-		return nil, err //nolint:wrapcheck // io.EOF means something
+		return nil, err
 	}
 	if b.link.Process.Killed() {
 		return nil, ErrDead
@@ -105,7 +105,7 @@ func (b *watchBody) pause(d time.Duration) error {
 	case <-b.link.Process.Dead():
 		return ErrDead
 	}
-	return b.exchange.Context().Err() //nolint:wrapcheck // a cancelled context means something
+	return b.exchange.Context().Err()
 }
 
 // Close is io.Closer's.
@@ -116,5 +116,5 @@ func (b *watchBody) Close() error {
 			b.link.Closed(b.exchange)
 		}
 	})
-	return b.under.Close() //nolint:wrapcheck // it is the server's
+	return b.under.Close()
 }

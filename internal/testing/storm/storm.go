@@ -258,7 +258,7 @@ func (s *storm) builtInSchema(t resource.Type) *listkeys.Node {
 	if !ok {
 		known, _ = s.builtIn.LoadOrStore(t, listkeys.For(t))
 	}
-	return known.(*listkeys.Node) //nolint:forcetypeassert // it is what was stored
+	return known.(*listkeys.Node)
 }
 
 // calmly runs some steps without faults.

@@ -25,7 +25,7 @@ func run(folder, file string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(page(found)), 0o644) //nolint:gosec // documentation
+	return os.WriteFile(file, []byte(page(found)), 0o644)
 }
 
 // A topic is what the name of a test's file begins with.
