@@ -1,9 +1,7 @@
 package testkit
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -28,10 +26,10 @@ func (c *Cluster) managerWorks() error {
 	select {
 	case err = <-works:
 	case <-manager.Done():
-		err = fmt.Errorf("ended: %w", cmp.Or(manager.Err(), errors.New("exit status 0")))
+		err = manager.Exited()
 	}
 	if err != nil {
-		return fmt.Errorf("kube-controller-manager: %w\n%s", err, manager.Said())
+		return fmt.Errorf("cluster: %w\n%s", err, manager.Said())
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
-	"github.com/roperator/roperator/internal/testing/kubelet"
+	"github.com/roperator/roperator/internal/testing/kubelet/kubelettest"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
 )
@@ -29,7 +29,7 @@ var cluster *testkit.Cluster // nil where Pods can't run
 
 func TestMain(m *testing.M) {
 	opts := testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}}
-	os.Exit(kubelet.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
+	os.Exit(kubelettest.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
 }
 
 // cats returns the CatSet of sample.yaml with other replicas and another image.

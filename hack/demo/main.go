@@ -1,15 +1,14 @@
 // Command demo shows the echoserver operator at work on a local cluster: etcd,
 // kube-apiserver, kube-controller-manager, kube-scheduler, and kwok that plays
-// the kubelet of one node. `make demo` builds what it needs and runs it.
+// the kubelet of two nodes. `make demo` builds what it needs and runs it.
 //
 // Its last line is "demo: ok", or the reason why not with exit code 1. Nothing
 // it has started outlives it, unless it was asked to keep it all running.
 //
-// A reader starts with story.go, which is what one sees. The other files are
-// what it stands on: cluster.go starts the processes through keeper.go, the
-// process that outlives neither the demo nor a kept cluster; world.go watches
-// the objects; window.go opens the operator's window; node.go and pki.go are the
-// cluster's node and its certificates.
+// A reader starts with story.go, which is what the demo shows. cluster.go starts the
+// processes, by the packages that tests use, too: internal/testing/plane and
+// internal/testing/kubelet. world.go watches the objects, and window.go opens the
+// operator's window.
 package main
 
 import (
@@ -19,7 +18,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -32,7 +30,6 @@ const demoTimeout = 5 * time.Minute
 
 // options are the command line.
 type options struct {
-	assets     string // folder of the control plane's binaries
 	operator   string // binary of the operator
 	crd        string // file with the operator's CustomResourceDefinition
 	dir        string // where each run has its folder
@@ -42,12 +39,8 @@ type options struct {
 }
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == keeperCommand {
-		os.Exit(keeperMain(os.Args[2]))
-	}
 	klog.SetLogger(logr.Discard()) // client-go's remarks on watches that end; errors come back in any case
 	var opts options
-	flag.StringVar(&opts.assets, "assets", os.Getenv("KUBEBUILDER_ASSETS"), "`folder` of the control plane's binaries")
 	flag.StringVar(&opts.operator, "operator", ".cache/bin/echoserver", "the echoserver operator's `binary`")
 	flag.StringVar(&opts.crd, "crd", "examples/echoserver/crd.yaml", "`file` with the CRD to install")
 	flag.StringVar(&opts.dir, "dir", ".cache/demo", "`folder` for what the processes write")
@@ -71,41 +64,28 @@ func main() {
 func run(opts options, out *screen) (err error) {
 	ctx, stop := demoContext(opts)
 	defer stop(nil)
-
-	bin, err := findBinaries(opts)
+	c, err := newCluster(opts, out)
 	if err != nil {
 		return err
-	}
-	dir, lock, err := newRunDir(opts.dir)
-	if err != nil {
-		return err
-	}
-	k, err := startKeeper(dir, lock)
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
 	}
 	kept := false
 	defer func() {
-		if kept {
-			return
-		}
-		if closeErr := k.close(); closeErr != nil {
-			err = errors.Join(err, closeErr, os.RemoveAll(dir))
+		if !kept {
+			err = errors.Join(err, c.close())
 		}
 	}()
-
-	c := &cluster{keeper: k, dir: dir, bin: bin, screen: out}
 	if err := show(ctx, c, opts); err != nil {
 		return err
 	}
 	if !opts.keep {
 		return finish(ctx, c)
 	}
-	if err := k.detach(); err != nil {
+	end, err := c.leave()
+	if err != nil {
 		return err
 	}
 	kept = true
-	out.kept(c)
+	out.kept(c, end)
 	return nil
 }
 
@@ -155,7 +135,7 @@ func demoContext(opts options) (context.Context, context.CancelCauseFunc) {
 			case <-ctx.Done():
 				return
 			case s := <-signals:
-				signal.Stop(signals) // a second one ends the demo at once; the keeper still cleans up
+				signal.Stop(signals) // a second one ends the demo at once, and its guards clean up
 				cancel(interruption{s})
 			case <-tick.C:
 				if opts.withParent && os.Getppid() != parent {
@@ -165,40 +145,4 @@ func demoContext(opts options) (context.Context, context.CancelCauseFunc) {
 		}
 	}()
 	return ctx, cancel
-}
-
-// newRunDir makes the folder of this run, and removes those of earlier runs
-// that nobody uses any more. The lock is held as long as it, or a process that
-// has inherited it, is open.
-func newRunDir(base string) (dir string, lock *os.File, err error) {
-	if base, err = filepath.Abs(base); err != nil {
-		return "", nil, fmt.Errorf("folder: %w", err)
-	}
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return "", nil, fmt.Errorf("folder: %w", err)
-	}
-	all, err := lockFile(filepath.Join(base, "lock"), true)
-	if err != nil {
-		return "", nil, err
-	}
-	defer all.Close()
-	left, err := filepath.Glob(filepath.Join(base, "run-*"))
-	if err != nil {
-		return "", nil, fmt.Errorf("folder: %w", err)
-	}
-	for _, old := range left {
-		if unused, err := lockFile(filepath.Join(old, "lock"), false); err == nil {
-			err = errors.Join(os.RemoveAll(old), unused.Close())
-			if err != nil {
-				return "", nil, fmt.Errorf("folder of an earlier run: %w", err)
-			}
-		}
-	}
-	if dir, err = os.MkdirTemp(base, "run-"); err != nil {
-		return "", nil, fmt.Errorf("folder: %w", err)
-	}
-	if lock, err = lockFile(filepath.Join(dir, "lock"), true); err != nil {
-		return "", nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	return dir, lock, nil
 }

@@ -13,39 +13,24 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
-// TestMain lets the test binary be the keeper too, as the demo's is.
-func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == keeperCommand {
-		os.Exit(keeperMain(os.Args[2]))
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newKeeper returns a keeper with a run folder below base.
-func newKeeper(t *testing.T, base string) (*keeper, string) {
+// newOperator returns a cluster that consists of an operator alone, which is a script.
+func newOperator(t *testing.T, script string) *cluster {
 	t.Helper()
-	dir, lock, err := newRunDir(base)
+	c := &cluster{dir: t.TempDir(), plane: &plane.Plane{}, screen: newScreen(os.Stderr)}
+	var err error
+	c.operator, err = plane.StartBinary(filepath.Join(c.dir, "echoserver.log"), "/bin/sh", "-c", script)
 	require.NoError(t, err)
-	k, err := startKeeper(dir, lock)
-	require.NoError(t, err)
-	require.NoError(t, lock.Close(), "the keeper has it open too")
-	return k, dir
+	t.Cleanup(func() { require.NoError(t, c.close()) })
+	return c
 }
 
-func TestKeeperEndsWhatItStarted(t *testing.T) {
-	k, dir := newKeeper(t, t.TempDir())
-	require.NoError(t, k.start("it", "/bin/sh", "-c", "exec sleep 600"))
-	pid := k.pids["it"]
-	require.True(t, running(pid))
-	require.NoError(t, k.died())
-	require.NoError(t, k.close())
-	require.False(t, running(pid))
-	require.NoDirExists(t, dir)
-}
-
-func TestKeeperStops(t *testing.T) {
+func TestStopOperator(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		script string
@@ -58,65 +43,48 @@ func TestKeeperStops(t *testing.T) {
 		"Code3": {
 			reason: "Any other code is to be told.",
 			script: `trap 'exit 3' TERM; echo up; while :; do sleep 0.05; done`,
-			want:   "it: stop: exit status 3",
+			want:   "operator: stop: exit status 3",
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			k, dir := newKeeper(t, t.TempDir())
-			c := &cluster{keeper: k, dir: dir}
-			require.NoError(t, k.start("it", "/bin/sh", "-c", tc.script))
-			require.NoError(t, c.await(t.Context(), "it is up", func(context.Context) bool { return c.tail("it") == "up" }))
-			err := k.stop("it")
+			c := newOperator(t, tc.script)
+			require.NoError(t, c.await(t.Context(), "it is up", func(context.Context) bool { return strings.HasSuffix(c.operator.Said(), "  up") }))
+			err := c.stopOperator()
 			if tc.want == "" {
 				require.NoError(t, err, tc.reason)
 			} else {
 				require.EqualError(t, err, tc.want, tc.reason)
 			}
-			require.NoError(t, k.close())
 		})
 	}
 }
 
-func TestKeeperReportsWhatDied(t *testing.T) {
-	k, dir := newKeeper(t, t.TempDir())
-	c := &cluster{keeper: k, dir: dir}
-	require.NoError(t, k.start("it", "/bin/sh", "-c", "echo last words; exit 7"))
+// Which process has ended is known, and what it said last.
+func TestDied(t *testing.T) {
+	c := newOperator(t, "echo last words; exit 7")
 	err := c.await(t.Context(), "the world ends", func(context.Context) bool { return false })
-	var died *processError
-	require.ErrorAs(t, err, &died)
-	require.Equal(t, "it: ended: exit status 7", err.Error())
-	require.Equal(t, "last words", c.tail("it"))
-
-	require.ErrorContains(t, k.start("none", filepath.Join(dir, "none")), "none: start: ")
-	require.NoError(t, k.close())
+	require.EqualError(t, err, "sh: ended: exit status 7")
+	file, openErr := os.Create(filepath.Join(t.TempDir(), "screen"))
+	require.NoError(t, openErr)
+	newScreen(file).logTail(c, err)
+	require.NoError(t, file.Close())
+	said, readErr := os.ReadFile(file.Name())
+	require.NoError(t, readErr)
+	require.Equal(t, "\nthe end of echoserver.log:\n  last words\n", string(said))
+	_, err = c.leave()
+	require.EqualError(t, err, "sh: ended: exit status 7", "what doesn't run isn't kept")
 }
 
-func TestKilledKeeperIsNoticed(t *testing.T) {
-	k, _ := newKeeper(t, t.TempDir())
-	require.NoError(t, k.cmd.Process.Kill())
-	require.Error(t, k.start("it", "/bin/true"))
-	require.ErrorContains(t, k.close(), "keeper: signal: killed")
+func TestCloseRemovesEverything(t *testing.T) {
+	c := newOperator(t, "exec sleep 600")
+	require.NoError(t, c.died())
+	require.NoError(t, c.close())
+	require.True(t, c.operator.Ended())
+	require.NoDirExists(t, c.dir)
 }
 
-func TestNewRunDirRemovesWhatNobodyUses(t *testing.T) {
-	base := t.TempDir()
-	used, lock, err := newRunDir(base)
-	require.NoError(t, err)
-	unused, unusedLock, err := newRunDir(base)
-	require.NoError(t, err)
-	require.DirExists(t, used, "its lock is held")
-	require.NoError(t, unusedLock.Close())
-
-	third, thirdLock, err := newRunDir(base)
-	require.NoError(t, err)
-	require.DirExists(t, third)
-	require.DirExists(t, used)
-	require.NoDirExists(t, unused)
-	require.NoError(t, errors.Join(lock.Close(), thirdLock.Close()))
-}
-
-func TestFindBinaries(t *testing.T) {
+func TestCheckPrograms(t *testing.T) {
 	executable := func(dir string, names ...string) string {
 		for _, name := range names {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o700))
@@ -129,14 +97,10 @@ func TestFindBinaries(t *testing.T) {
 		assets string
 		want   []string // parts of the error
 	}{
-		"Unset": {
-			reason: "Whoever runs the program by hand is told of make.",
-			want:   []string{"KUBEBUILDER_ASSETS isn't set", "make demo"},
-		},
 		"OnlyEnvtest": {
 			reason: "A folder of setup-envtest has what tests need, not what the demo needs.",
 			assets: executable(t.TempDir(), "etcd", "kube-apiserver", "kubectl"),
-			want:   []string{"/kube-controller-manager", "/kube-scheduler", "/kwok", "unset KUBEBUILDER_ASSETS"},
+			want:   []string{"/kube-controller-manager isn't there", "/kube-scheduler isn't there", "/kwok isn't there; make controlplane gets it"},
 		},
 		"All": {
 			reason: "kubectl isn't needed.",
@@ -145,10 +109,11 @@ func TestFindBinaries(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			paths, err := findBinaries(options{assets: tc.assets, operator: operator})
+			t.Setenv("KUBEBUILDER_ASSETS", tc.assets)
+			require.ErrorContains(t, checkPrograms(options{operator: operator + "-absent"}), "operator-absent")
+			err := checkPrograms(options{operator: operator})
 			if tc.want == nil {
 				require.NoError(t, err, tc.reason)
-				require.Len(t, paths, 6)
 				return
 			}
 			for _, part := range tc.want {
@@ -210,12 +175,10 @@ func TestLook(t *testing.T) {
 	}{
 		"Interrupted": {"whoever looks has seen enough", "exec sleep 600", interruption{os.Interrupt}, ""},
 		"Orphan":      {"make was killed", "exec sleep 600", errors.New("the process that started it has ended"), "the process that started it has ended"},
-		"Died":        {"there is nothing to look at", "exit 7", nil, "it: ended: exit status 7"},
+		"Died":        {"there is nothing to look at", "exit 7", nil, "sh: ended: exit status 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k, dir := newKeeper(t, t.TempDir())
-			c := &cluster{keeper: k, dir: dir, screen: newScreen(os.Stderr)}
-			require.NoError(t, k.start("it", "/bin/sh", "-c", tc.script))
+			c := newOperator(t, tc.script)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
 			if tc.cause != nil {
@@ -227,7 +190,6 @@ func TestLook(t *testing.T) {
 			} else {
 				require.EqualError(t, err, tc.want, tc.reason)
 			}
-			require.NoError(t, k.close())
 		})
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // A screen is what the demo prints: in colour, and at a pace one can follow, on
@@ -115,31 +117,33 @@ func (s *screen) tree(v view, only string) {
 // logTail shows what a process has written last, if the error has to do with
 // one, else what the operator has.
 func (s *screen) logTail(c *cluster, err error) {
-	name := "echoserver"
+	process := c.operator
 	if died := (*processError)(nil); errors.As(err, &died) {
-		name = died.name
+		process = died.process
 	}
-	if tail := c.tail(name); tail != "" {
-		s.print("\n%s\n%s", s.paint(bold, "The last lines of "+name+"'s log:"), tail)
+	if said := process.Said(); said != "" {
+		s.print("\n%s", said)
 	}
 }
 
-// kept says how to go on with what was left running.
-func (s *screen) kept(c *cluster) {
+// kept says how to go on with what was left running, and the command that ends it.
+func (s *screen) kept(c *cluster, end string) {
 	s.print("\n%s", s.paint(bold, "The cluster and the operator keep running. To play with them:"))
 	s.play(c)
 	if c.window != "" {
 		s.print("The operator's window:\n  http://%s", c.window)
 	}
 	s.print("To have your working copy take the operator's place, from the project's folder, until Ctrl-C:\n  go run ./examples/echoserver run --dev")
-	s.print("To stop everything and remove its files:\n  kill %d", c.keeper.pid())
+	s.print("To stop everything and remove its files:\n  %s", end)
 }
 
 // play says how to reach the cluster.
 func (s *screen) play(c *cluster) {
 	s.print("  export KUBECONFIG=%s", quote(c.admin))
 	if _, err := exec.LookPath("kubectl"); err != nil {
-		s.print("  export PATH=%s:$PATH", quote(filepath.Dir(c.bin["etcd"])))
+		if path, err := plane.Binary("kubectl"); err == nil {
+			s.print("  export PATH=%s:$PATH", quote(filepath.Dir(path)))
+		}
 	}
 	s.print("  kubectl get echo,pods,services\n  kubectl explain echo.spec\n  tail -f %s", quote(filepath.Join(c.dir, "echoserver.log")))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
+
+	"github.com/roperator/roperator/internal/testing/kubelet"
 )
 
 // A teller has what the chapters of the story need.
@@ -58,7 +61,7 @@ func end(ctx context.Context, c *cluster) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	if err := c.keeper.stop("echoserver"); err != nil {
+	if err := c.stopOperator(); err != nil {
 		c.screen.logTail(c, err)
 		return err
 	}
@@ -71,7 +74,7 @@ func (t *teller) startCluster(ctx context.Context, opts options) error {
 	if err := t.cluster.startServers(ctx); err != nil {
 		return err
 	}
-	t.screen.note("etcd and kube-apiserver are ready at %s", t.cluster.server)
+	t.screen.note("etcd and kube-apiserver are ready at %s", t.cluster.config.Host)
 	var err error
 	if t.client, err = dynamic.NewForConfig(t.cluster.config); err != nil {
 		return fmt.Errorf("client: %w", err)
@@ -81,13 +84,10 @@ func (t *teller) startCluster(ctx context.Context, opts options) error {
 		return err
 	}
 	t.screen.note("the CustomResourceDefinition of %s is installed", opts.crd)
-	if err := t.cluster.startControllers(); err != nil {
+	if err := t.cluster.startControllers(ctx); err != nil {
 		return err
 	}
-	if err := t.cluster.addNode(ctx); err != nil {
-		return err
-	}
-	t.screen.note("kube-controller-manager, kube-scheduler and kwok run, node %s is ready", nodeName)
+	t.screen.note("kube-controller-manager, kube-scheduler and kwok run, the nodes %s are ready", strings.Join(kubelet.NodeNames(), " and "))
 	t.world, err = watchWorld(ctx, t.client, t.screen)
 	return err
 }
@@ -114,10 +114,11 @@ func (t *teller) installCRD(ctx context.Context, path string) error {
 }
 
 func (t *teller) startOperator(ctx context.Context) error {
-	if err := t.cluster.startOperator(); err != nil {
+	kubeconfig, err := t.cluster.startOperator()
+	if err != nil {
 		return err
 	}
-	t.screen.note("%s --kubeconfig=%s --metrics-bind-address=0 --health-probe-bind-address=0", t.cluster.bin["echoserver"], t.cluster.ca.path("echoserver.kubeconfig"))
+	t.screen.note("%s --kubeconfig=%s --metrics-bind-address=0 --health-probe-bind-address=0", t.cluster.binary, kubeconfig)
 	if t.cluster.window != "" {
 		return t.cluster.openWindow(ctx)
 	}
@@ -215,7 +216,7 @@ func (t *teller) deleteParent(ctx context.Context) error {
 }
 
 func (t *teller) until(ctx context.Context, what string, met func(view) bool) error {
-	return t.world.until(ctx, t.cluster.keeper.died, what, met)
+	return t.world.until(ctx, t.cluster.died, what, met)
 }
 
 // same returns an error unless an object has the UID it had before.

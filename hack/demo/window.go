@@ -7,6 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/roperator/roperator/internal/testing/childprocess"
+	"github.com/roperator/roperator/internal/testing/plane"
 )
 
 // An interruption is the cause of a context that ended by a signal.
@@ -21,14 +24,14 @@ func windowAddress() (string, error) {
 	if l, err := net.Listen("tcp", preferred); err == nil {
 		return preferred, l.Close()
 	}
-	port, err := freePort()
+	port, err := plane.FreePort()
 	return net.JoinHostPort("127.0.0.1", port), err
 }
 
 // openWindow waits until the operator serves its window, says where that is, and shows it
 // in a browser if there is a desktop.
 func (c *cluster) openWindow(ctx context.Context) error {
-	if err := c.await(ctx, "the window is served", func(ctx context.Context) bool { return c.accepts(ctx, "https://"+c.window) }); err != nil {
+	if err := c.await(ctx, "the window is served", func(ctx context.Context) bool { return accepts(ctx, c.window) }); err != nil {
 		return err
 	}
 	c.screen.window("http://"+c.window, browse("http://"+c.window))
@@ -44,12 +47,11 @@ func browse(url string) bool {
 	if err != nil {
 		return false
 	}
-	cmd := exec.Command(opener, url)
-	cmd.SysProcAttr = keeperAttributes() // it may become the browser, which Ctrl-C isn't meant for
-	if cmd.Start() != nil {
+	p, err := childprocess.Command{Path: opener, Args: []string{url}}.Start()
+	if err != nil {
 		return false
 	}
-	go func() { _ = cmd.Wait() }() // ends with it
+	p.Release() // it may become the browser, which the end of the demo isn't meant for
 	return true
 }
 
@@ -66,7 +68,7 @@ func look(ctx context.Context, c *cluster) error {
 			}
 			return context.Cause(ctx)
 		case <-tick.C:
-			if err := c.keeper.died(); err != nil {
+			if err := c.died(); err != nil {
 				c.screen.logTail(c, err)
 				return err
 			}

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/roperator/roperator/internal/testing/kubelet"
+	"github.com/roperator/roperator/internal/testing/kubelet/kubelettest"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -14,5 +14,5 @@ var cluster *testkit.Cluster
 
 func TestMain(m *testing.M) {
 	opts := testkit.ClusterOptions{CRDPaths: []string{"testdata/crds.yaml"}}
-	os.Exit(kubelet.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
+	os.Exit(kubelettest.RunTests(m.Run, opts, func(c *testkit.Cluster) { cluster = c }))
 }

@@ -17,8 +17,6 @@ import (
 	"net"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 )
 
 const (
@@ -54,7 +52,7 @@ func Make(name string) (*Authority, error) {
 func New(t testing.TB, name string) *Authority {
 	t.Helper()
 	a, err := Make(name)
-	require.NoError(t, err)
+	check(t, err)
 	return a
 }
 
@@ -67,8 +65,15 @@ func (a *Authority) MakeServer() (cert, key []byte, err error) { return a.issue(
 func (a *Authority) Server(t testing.TB) (cert, key []byte) {
 	t.Helper()
 	cert, key, err := a.issue(server(), testLifetime)
-	require.NoError(t, err)
+	check(t, err)
 	return cert, key
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func server() *x509.Certificate {
@@ -85,7 +90,7 @@ func (a *Authority) Client(t testing.TB) (cert, key []byte) {
 		Subject:     pkix.Name{CommonName: "somebody", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, testLifetime)
-	require.NoError(t, err)
+	check(t, err)
 	return cert, key
 }
 

@@ -40,6 +40,9 @@ const (
 	Fails  = "fails"
 )
 
+// NodeNames returns the names of the nodes.
+func NodeNames() []string { return []string{"kwok-1", "kwok-2"} }
+
 // A Kubelet is two nodes and the processes behind them.
 type Kubelet struct {
 	dir             string
@@ -49,12 +52,13 @@ type Kubelet struct {
 // Start returns when Pods can run on the cluster of a kubeconfig, which must allow everything. Its
 // kube-controller-manager must be running. The programs are those in the folder that
 // KUBEBUILDER_ASSETS names. An error that is os.ErrNotExist: one isn't there. A cluster that has
-// nodes of its own is left as it is: the error is ErrForeignNodes. The caller must call Stop.
+// nodes of its own is left as it is: the error is ErrForeignNodes. Logs are in a folder beside the
+// kubeconfig. The caller must call Stop.
 func Start(ctx context.Context, kubeconfig string) (k *Kubelet, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	k = &Kubelet{}
-	if k.dir, err = os.MkdirTemp("", "roperator-kubelet-"); err != nil {
+	if k.dir, err = os.MkdirTemp(filepath.Dir(kubeconfig), "kubelet-"); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
 	if err := k.start(ctx, kubeconfig); err != nil {
@@ -76,7 +80,7 @@ func (k *Kubelet) start(ctx context.Context, kubeconfig string) error {
 	if err := k.startPrograms(kubeconfig); err != nil {
 		return err
 	}
-	names := []string{"kwok-1", "kwok-2"}
+	names := NodeNames()
 	for _, name := range names {
 		if err := addNode(ctx, client, name); err != nil {
 			return err
@@ -153,7 +157,7 @@ func (k *Kubelet) await(ctx context.Context, client kubernetes.Interface, names 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := plane.Until(ctx, startTimeout, func() error {
-		if err := k.alive(); err != nil {
+		if err := errors.Join(k.kwok.Exited(), k.scheduler.Exited()); err != nil {
 			cancel(err)
 			return err
 		}
@@ -170,17 +174,8 @@ func (k *Kubelet) await(ctx context.Context, client kubernetes.Interface, names 
 	return nil
 }
 
-// alive returns an error if a program has ended.
-func (k *Kubelet) alive() error {
-	select {
-	case <-k.scheduler.Done():
-		return errors.New("kube-scheduler has ended")
-	case <-k.kwok.Done():
-		return errors.New("kwok has ended")
-	default:
-		return nil
-	}
-}
+// Processes returns the programs.
+func (k *Kubelet) Processes() []*plane.Process { return []*plane.Process{k.kwok, k.scheduler} }
 
 // isReady returns nil if a node is ready and its taint of not being so has gone.
 func isReady(ctx context.Context, client kubernetes.Interface, name string) error {

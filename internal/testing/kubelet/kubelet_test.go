@@ -184,7 +184,7 @@ func TestStart_ProgramEnds(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", dir)
 	started := time.Now()
 	_, err := kubelet.Start(t.Context(), cluster.Kubeconfig())
-	require.ErrorContains(t, err, "kwok has ended")
+	require.ErrorContains(t, err, "kwok: ended: exit status 0")
 	require.ErrorContains(t, err, "out of order")
 	require.Less(t, time.Since(started), 30*time.Second, "the timeout of the start is a minute")
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -24,10 +25,14 @@ func Binary(program string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, executable(program))
-	if !isFile(path) {
-		return "", fmt.Errorf("control plane: %w", notThere(path+" isn't there; make controlplane gets it"))
+	switch missing := missingIn(dir); {
+	case isFile(path):
+		return path, nil
+	case slices.Contains(missing, path):
+		return "", missingBinaries(fmt.Sprintf("%s isn't there (%s=%s)", strings.Join(missing, " and "), assetsVariable, dir))
+	default:
+		return "", notThere(fmt.Sprintf("%s: %s isn't there; make controlplane gets it", program, path))
 	}
-	return path, nil
 }
 
 // notThere is an error that is os.ErrNotExist.
@@ -38,17 +43,13 @@ func (n notThere) Error() string { return string(n) }
 // Is says what the error is.
 func (n notThere) Is(target error) bool { return target == os.ErrNotExist }
 
-// assets looks for etcd and kube-apiserver where KUBEBUILDER_ASSETS says and
-// nowhere else if it is set, so that a typo in it can't go unnoticed.
+// assets returns the folder that KUBEBUILDER_ASSETS names, so that a typo in it can't go
+// unnoticed; if it names none, the first one that has etcd and kube-apiserver.
 func assets() (string, error) {
 	if dir := os.Getenv(assetsVariable); dir != "" {
 		dir, err := filepath.Abs(dir)
 		if err != nil {
 			return "", fmt.Errorf("control plane: %s: %w", assetsVariable, err)
-		}
-		if missing := missingIn(dir); len(missing) > 0 {
-			return "", missingBinaries(fmt.Sprintf("%s isn't there (%s=%s)",
-				strings.Join(missing, " and "), assetsVariable, dir))
 		}
 		return dir, nil
 	}

@@ -91,11 +91,11 @@ func (p *Plane) Stop() {
 	}
 }
 
-// Leave lets everything run on when this process ends, and returns the shell command that ends it
-// and removes Dir.
-func (p *Plane) Leave() string {
-	command := "kill"
-	for _, process := range p.processes() {
+// Leave lets everything, and more processes, run on when this process ends, and returns the shell
+// command that ends it and removes Dir.
+func (p *Plane) Leave(more ...*Process) string {
+	command := "kill -9" // what ends slowly would write to Dir still
+	for _, process := range append(more, p.processes()...) {
 		process.Release()
 		command += fmt.Sprint(" ", process.PID())
 	}
@@ -131,7 +131,7 @@ func (p *Plane) StartEtcd(ctx context.Context) error {
 			p.etcdURL = "http://127.0.0.1:" + port
 		}
 		// What is lost in a crash is lost with the test.
-		p.Etcd, err = startBinary(p.path("etcd.log"), binary, "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		p.Etcd, err = StartBinary(p.path("etcd.log"), binary, "--data-dir="+p.path("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 			"--listen-client-urls="+p.etcdURL, "--advertise-client-urls="+p.etcdURL, "--listen-peer-urls=http://127.0.0.1:0")
 		if err != nil {
 			return err

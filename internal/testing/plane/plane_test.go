@@ -50,8 +50,8 @@ func TestBinary(t *testing.T) {
 		want, wrong             string
 	}{
 		"Named":      {"the variable names the folder", both, "etcd", filepath.Join(both, executable("etcd")), ""},
-		"Incomplete": {"a typo must not go unnoticed, though the cache has all", half, "etcd", "", filepath.Join(half, executable("kube-apiserver")) + " isn't there (KUBEBUILDER_ASSETS=" + half + ")"},
-		"Optional":   {"the others aren't part of every download", both, "kwok", "", filepath.Join(both, executable("kwok")) + " isn't there; make controlplane gets it"},
+		"Incomplete": {"a typo must not go unnoticed, though the cache has all", half, "kube-apiserver", "", filepath.Join(half, executable("kube-apiserver")) + " isn't there (KUBEBUILDER_ASSETS=" + half + ")"},
+		"Optional":   {"the others aren't part of every download", both, "kwok", "", "kwok: " + filepath.Join(both, executable("kwok")) + " isn't there; make controlplane gets it"},
 		"Cache":      {"the cache of the module that the working directory is in", "", "etcd", filepath.Join(cached, executable("etcd")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -149,12 +149,12 @@ func TestStartSaysWhyItFailed(t *testing.T) {
 	require.NoError(t, err)
 	log := p.path("sh.log")
 	require.NoError(t, os.WriteFile(log, []byte("of an earlier start\n"), 0o600))
-	failing, err := startBinary(log, "/bin/sh", "-c", "for i in 1 2 3 4; do echo early; echo early; echo early; echo early; done; echo late; exit 3")
+	failing, err := StartBinary(log, "/bin/sh", "-c", "for i in 1 2 3 4; do echo early; echo early; echo early; echo early; done; echo late; exit 3")
 	require.NoError(t, err)
 	err = failing.await(t.Context(), func() bool { return false })
 	require.EqualError(t, err, "sh: ended: exit status 3\nthe end of sh.log:\n"+strings.Repeat("  early\n", tailLines-1)+"  late")
 
-	silent, err := startBinary(p.path("silent.log"), "/bin/sh", "-c", "exit 0")
+	silent, err := StartBinary(p.path("silent.log"), "/bin/sh", "-c", "exit 0")
 	require.NoError(t, err)
 	require.EqualError(t, silent.await(t.Context(), func() bool { return false }), "sh: ended: exit status 0\nsilent.log is empty")
 	require.Empty(t, (*Process)(nil).Said())

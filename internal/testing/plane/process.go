@@ -2,6 +2,7 @@ package plane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,10 +33,11 @@ func StartProgram(log, program string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startBinary(log, binary, args...)
+	return StartBinary(log, binary, args...)
 }
 
-func startBinary(log, binary string, args ...string) (*Process, error) {
+// StartBinary does the same with a program at a path of its own.
+func StartBinary(log, binary string, args ...string) (*Process, error) {
 	p := &Process{program: filepath.Base(binary), log: log}
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -46,7 +48,10 @@ func startBinary(log, binary string, args ...string) (*Process, error) {
 		return nil, fmt.Errorf("%s: %w", p.program, err)
 	}
 	p.Process, err = childprocess.Command{Path: binary, Args: args, Output: out, Remove: filepath.Dir(log)}.Start()
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // Kill kills the process, unless it has ended, and returns when it has ended. It may
@@ -64,7 +69,7 @@ func (p *Process) await(ctx context.Context, ready func() bool) error {
 	for !ready() {
 		select {
 		case <-p.Done():
-			return fmt.Errorf("%s: %w\n%s", p.program, p.how(), p.Said())
+			return fmt.Errorf("%w\n%s", p.Exited(), p.Said())
 		case <-ctx.Done():
 			return fmt.Errorf("%s: not ready: %w\n%s", p.program, ctx.Err(), p.Said())
 		case <-tick.C:
@@ -73,12 +78,13 @@ func (p *Process) await(ctx context.Context, ready func() bool) error {
 	return nil
 }
 
-// how returns how a process that ended of itself has ended.
-func (p *Process) how() error {
-	if err := p.Err(); err != nil {
-		return fmt.Errorf("ended: %w", err)
+// Exited returns nil while the process runs, else an error that says how it has ended. A nil Process
+// doesn't count as ended.
+func (p *Process) Exited() error {
+	if p == nil || !p.Ended() {
+		return nil
 	}
-	return errors.New("ended: exit status 0")
+	return fmt.Errorf("%s: ended: %w", p.program, cmp.Or(p.Err(), errors.New("exit status 0")))
 }
 
 // Said returns the last lines that the process has logged, with the file's name above. A nil

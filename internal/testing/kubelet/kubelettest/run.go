@@ -1,4 +1,5 @@
-package kubelet
+// Package kubelettest runs the tests of a package on a cluster on which Pods run.
+package kubelettest
 
 import (
 	"context"
@@ -6,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/roperator/roperator/internal/testing/kubelet"
 	"github.com/roperator/roperator/testkit"
 )
 
@@ -28,9 +30,9 @@ func runTests(run func() int, opts testkit.ClusterOptions, use func(*testkit.Clu
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	k, err := Start(context.Background(), cluster.Kubeconfig())
+	k, err := kubelet.Start(context.Background(), cluster.Kubeconfig())
 	switch {
-	case (errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrForeignNodes)) && os.Getenv("CI") != "true":
+	case (errors.Is(err, os.ErrNotExist) || errors.Is(err, kubelet.ErrForeignNodes)) && os.Getenv("CI") != "true":
 		use(nil)
 		return run(), nil
 	case err != nil:
