@@ -46,13 +46,13 @@
 // of the current kubeconfig, in which they create namespaces and, for
 // ClusterOptions.CRDPaths, CustomResourceDefinitions.
 //
-// There are no nodes: Pods are stored, never run. A test plays the kubelet
-// with Kit.UpdateStatus. Without kube-controller-manager there is no garbage
+// There are no nodes: Pods are stored, never run. Kit.RunPods plays the kubelet
+// for them. Without kube-controller-manager there is no garbage
 // collection either: deleting a parent leaves its children.
 //
 // KUBEBUILDER_CONTROLPLANE_START_TIMEOUT is how long each process may take
 // until it answers (a time.Duration, 5m by default). No process outlives the
-// test binary, however that ends.
+// test binary, however that ends. On Linux and macOS its folder is removed as well.
 //
 // # Objects
 //

@@ -44,6 +44,28 @@ func ExampleMain() {
 	_ = testMain
 }
 
+// A test of an operator whose parents are ready when their Pods are. The Pods with the image
+// "broken" fail.
+//
+//nolint:testableexamples // it needs a control plane
+func ExampleKit_RunPods() {
+	var (
+		cluster  *testkit.Cluster // from TestMain
+		operator config.Operator
+		sync     handler.SyncFunc
+	)
+	_ = func(t *testing.T) {
+		kit := testkit.New(t, cluster, operator, sync)
+		kit.RunPods(func(pod *corev1.Pod) corev1.PodPhase {
+			if pod.Spec.Containers[0].Image == "broken" {
+				return corev1.PodFailed
+			}
+			return corev1.PodRunning
+		})
+		// kit.Create(…)
+	}
+}
+
 // A test of an operator that gives each EchoServer a ConfigMap.
 //
 //nolint:testableexamples // it needs a control plane

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+	gosync "sync"
 	"testing"
 	"time"
 
@@ -27,13 +29,13 @@ func TestMain(m *testing.M) {
 	testkit.Main(m, testkit.ClusterOptions{CRDPaths: []string{"crd.yaml"}, ControllerManager: true}, &cluster)
 }
 
-// A world is an operator that runs for one test, with a kubelet that the test
-// directs, and the story of what happens.
+// A world is an operator that runs for one test, with Pods whose phases the
+// test says, and the story of what happens.
 type world struct {
 	*testkit.Kit
-	*kubelet
 	*story
-	t *testing.T
+	t      *testing.T
+	phases *gosync.Map // of Pods, by what they run
 }
 
 func newWorld(t *testing.T) world {
@@ -42,8 +44,19 @@ func newWorld(t *testing.T) world {
 		t.Skip("needs kube-controller-manager, which makes Pods")
 	}
 	kit := testkit.New(t, cluster, operator, appStacks)
-	return world{kit, newKubelet(t, kit.Namespace), follow(t, kit.Namespace), t}
+	w := world{kit, follow(t, kit.Namespace), t, &gosync.Map{}}
+	kit.RunPods(func(pod *corev1.Pod) corev1.PodPhase {
+		main := pod.Spec.Containers[0]
+		phase, _ := w.phases.Load(strings.Join(append([]string{main.Image}, main.Args...), " "))
+		known, _ := phase.(corev1.PodPhase) // Pods that the test hasn't spoken of stay Pending
+		return known
+	})
+	return w
 }
+
+// gives says which phase Pods get, from now on, whose first container runs this:
+// an image and arguments.
+func (w world) gives(phase corev1.PodPhase, runs string) { w.phases.Store(runs, phase) }
 
 // settles waits until the operator has come to rest, and finds that it waits
 // for this alone.

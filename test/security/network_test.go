@@ -4,18 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"net/netip"
@@ -31,29 +24,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/roperator/roperator/internal/testing/authority"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 )
-
-// otherCA returns a certificate authority that hasn't signed anything.
-func otherCA(t *testing.T) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another CA"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-}
 
 func TestAnAPIServerOfAnotherCAIsRefused(t *testing.T) {
 	t.Parallel()
 	cfg, err := clientcmd.LoadFromFile(cluster.Kubeconfig())
 	require.NoError(t, err)
 	for _, each := range cfg.Clusters {
-		each.CertificateAuthority, each.CertificateAuthorityData = "", otherCA(t)
+		each.CertificateAuthority, each.CertificateAuthorityData = "", authority.New(t, "another CA").PEM
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*cfg, file))
