@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	_ = os.Unsetenv("ROPERATOR_STORM_SEEDS") // for the storms of other packages: these must find something
-	start := func() (*Cluster, error) { // with -short, too
+	start := func() (*Cluster, error) {      // with -short, too
 		return Start(ClusterOptions{CRDPaths: []string{"testdata/crds.yaml"}, ControllerManager: true})
 	}
 	code := runTests(m.Run, start, &cluster, os.Stderr)

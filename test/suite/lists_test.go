@@ -140,7 +140,7 @@ func starts(file *ast.File) bool {
 		case *ast.Ident:
 			name = file.Name.Name + "." + fun.Name
 		}
-		found = found || slices.Contains([]string{"testkit.Start", "testkit.Main", "plane.New", "kubelet.RunTests"}, name)
+		found = found || slices.Contains([]string{"testkit.Start", "testkit.Main", "plane.New", "kubelettest.RunTests"}, name)
 		return true
 	})
 	return found
