@@ -11,6 +11,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/testkit"
 )
@@ -39,7 +40,7 @@ func TestStormFindsNothingInWhatIsRight(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			testkit.Storm(t, tc.operator, tc.handler, testkit.Faults{}, tc.scenario)
+			testkit.Storm(t, tc.operator, tc.handler, testkit.Faults{Seeds: int(budget.Runs(200))}, tc.scenario)
 		})
 	}
 }
