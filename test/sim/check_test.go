@@ -107,7 +107,7 @@ func (p *process) checkAgain(name string, child brief) {
 
 // noteLeaderLocked counts how the lease goes from one to another.
 func (w *world) noteLeaderLocked(lease map[string]any) {
-	if lease["kind"] != "Lease" {
+	if lease["kind"] != "Lease" || briefOf(lease).Metadata.Name != "lease" { // not one of a shard or a member
 		return
 	}
 	spec, _ := lease["spec"].(map[string]any)
