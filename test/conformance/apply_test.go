@@ -272,7 +272,9 @@ func (p *pair) end() {
 	for _, s := range p.stages {
 		s.undisturbed()
 	}
-	quiet(p.t, p.stages[0].config.Name, p.stages[1].config.Name)
+	for _, s := range p.stages {
+		s.waits()
+	}
 	p.restart()
 }
 

@@ -137,7 +137,7 @@ func TestC176_CreateAnsweredWithAConflict(t *testing.T) {
 	s.EventuallyExists(configMap("two", "", ""), patience)
 	settle(t, s.Kit)
 	require.Equal(t, s.Get(s.it()).Generation(), observed())
-	s.quiet()
+	quiet(t, s.config.Name)
 }
 
 func TestC177_DeletesThatDeleteNothing(t *testing.T) {
@@ -190,7 +190,7 @@ func TestC177_DeletesThatDeleteNothing(t *testing.T) {
 				require.ErrorAs(t, err, &loop, "that of the deletes, told once")
 			}
 			settle(t, s.Kit)
-			s.quiet()
+			quiet(t, s.config.Name)
 		})
 	}
 }

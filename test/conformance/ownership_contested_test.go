@@ -84,7 +84,7 @@ func TestC229_OwnerReferenceRestoredAfterLookingAtTheParent(t *testing.T) {
 	looked := slices.IndexFunc(seen, func(r request) bool { return r.Verb == "get" && r.Resource == "parents" })
 	patched := slices.IndexFunc(seen, func(r request) bool { return r.Verb == "patch" && r.Resource == "configmaps" })
 	require.True(t, looked >= 0 && looked < patched, "%v", seen)
-	s.quiet()
+	s.waits()
 }
 
 func TestC230_EverythingTakenOff(t *testing.T) {

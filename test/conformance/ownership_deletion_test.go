@@ -75,7 +75,7 @@ func TestC48_NamespaceTerminating(t *testing.T) {
 	s.EventuallyGone(configMap("child", "", ""), patience)
 	settle(t, s.Kit)
 	require.Empty(t, s.errors())
-	s.quiet()
+	quiet(t, s.config.Name)
 	for _, free := range []func() error{
 		func() error {
 			_, err := untyped.Resource(parents).Namespace(s.Namespace).Patch(t.Context(), "one", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
@@ -139,7 +139,7 @@ func TestC54_RecreatedParent(t *testing.T) {
 	settle(t, s.Kit)
 	require.Equal(t, old, s.Get(child).UID(), "it still holds its name")
 	require.Empty(t, s.errors())
-	s.quiet() // it is waited for, not asked for again and again
+	quiet(t, s.config.Name) // it is waited for, not asked for again and again
 
 	free := s.Get(child).Unstructured()
 	free.SetFinalizers([]string{})
@@ -152,10 +152,11 @@ func TestC54_RecreatedParent(t *testing.T) {
 	require.Equal(t, s.Get(parent("one", nil)).UID(), s.Get(child).OwnerReferences()[0].UID)
 }
 
-// quiet is for a stage that has something left to do, but not now.
-func (s *stage) quiet() {
+// waits is silent for a stage that has something left to do, but not now.
+func (s *stage) waits() {
 	s.t.Helper()
-	quiet(s.t, s.config.Name)
+	needsAudit(s.t)
+	s.silence.begin(shortSilence, nil)
 }
 
 // finalizing returns a handler that has something to finalize.

@@ -218,7 +218,7 @@ func TestC243_PermanentErrorsWaitForAChange(t *testing.T) {
 	}))
 	eventually(t, "it fails", func() bool { return len(kit.HandlerErrors(it)) == 1 })
 	settle(t, kit)
-	s.quiet()
+	quiet(t, s.config.Name)
 	require.Len(t, kit.HandlerErrors(it), 1)
 	kit.Update(configMap("child", "k", "by hand"))
 	eventually(t, "a child has changed", func() bool { return len(kit.HandlerErrors(it)) == 2 })

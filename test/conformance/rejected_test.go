@@ -460,7 +460,7 @@ func TestC155_WebhookThatSaysConflict(t *testing.T) {
 				s.EventuallyGone(configMap("one", "", ""), patience)
 			}
 			settle(t, s.Kit)
-			s.quiet()
+			quiet(t, s.config.Name)
 		})
 	}
 }
@@ -530,5 +530,5 @@ func TestC158_LastErrors(t *testing.T) {
 		return degraded == false
 	})
 	settle(t, s.Kit)
-	s.quiet()
+	s.waits()
 }

@@ -219,6 +219,8 @@ func (s *stage) silent() {
 func late() map[string]string {
 	return map[string]string{
 		"C37b":  "an answer to a delete that was sent in the middle of a reconciliation",
+		"C48":   "the next try in a namespace that goes",
+		"C54":   "the next look whether the name is free",
 		"C100":  "a step of a rollout",
 		"C109":  "a try to delete what is held by a finalizer",
 		"C112":  "a claim's controllers",
@@ -228,12 +230,16 @@ func late() map[string]string {
 		"C120":  "a step of a rollout",
 		"C121":  "a wait of the processes before the last",
 		"C144":  "schemas are read again from time to time",
+		"C155":  "the next try of a rejected write",
 		"C161d": "parents that have left the selector are looked for from time to time",
 		"C162b": "events that were held back",
 		"C171":  "events that were held back",
 		"C172":  "the next try to get the name",
 		"C175":  "events that were held back",
+		"C176":  "the next try of a rejected write",
+		"C177":  "the next try of a delete",
 		"C234":  "the next try to get the name",
+		"C243":  "another call of the handler, which need not lead to a request",
 		"C246":  "anything: the Kit's own reads are left out",
 	}
 }
