@@ -80,7 +80,7 @@ trap 'exit 143' TERM
 
 # The flags are those of the demo and of the tests, so that what they have in common is compiled once.
 fetch() {
-	echo "controlplane: downloading ${missing[*]} (Kubernetes $kubernetes, kwok $kwok) into $folder"
+	echo "controlplane: downloading ${missing[*]} (Kubernetes $kubernetes${kwok:+, kwok $kwok}) into $folder"
 	(cd fetch && GOGC=${GOGC:-400} go build -ldflags='-s -w' -o "$work/fetch" .) || return 1
 	"$work/fetch" -out "$folder" -kubernetes "$kubernetes" -kwok "$kwok" -kwok-sums "$here/kwok.sums" \
 		-mirror "${CONTROLPLANE_MIRROR:-}" "${missing[@]}" 9>&-
