@@ -59,8 +59,12 @@ for version in "$@"; do
 	kubernetes=$(patch "$version")
 	work=$folder/$kubernetes log=$folder/$kubernetes/conformance.json
 	echo "versions: $kubernetes"
-	generate "$kubernetes" "$work/module"
-	"$work/module/get.sh" "$work/programs" "${programs[@]}"
+	module=$here
+	if ! grep -q "k8s.io/kubernetes $kubernetes\$" "$here/go.mod"; then
+		module=$work/module
+		generate "$kubernetes" "$module"
+	fi
+	"$module/get.sh" "$work/programs" "${programs[@]}"
 	begin=$SECONDS
 	# shellcheck disable=SC2086 # flags, split at blanks
 	(cd "$here/../.." && KUBEBUILDER_ASSETS=$work/programs go test -json -count=1 -timeout 60m ${TESTFLAGS:-} ./test/conformance) >"$log" || code=1
