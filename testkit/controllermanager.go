@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
 const pollInterval = 50 * time.Millisecond
@@ -63,20 +62,6 @@ func garbageIsCollected(config *rest.Config) error {
 	})
 	if err != nil {
 		return fmt.Errorf("no garbage was collected within %v: %w", timeout, err)
-	}
-	return nil
-}
-
-// installCRDs returns when the types are served.
-func installCRDs(config *rest.Config, paths []string) error {
-	if len(paths) == 0 {
-		return nil
-	}
-	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		Paths: paths, ErrorIfPathMissing: true, MaxTime: defaultStartTimeout, PollInterval: pollInterval,
-	})
-	if err != nil {
-		return fmt.Errorf("cluster: CRDs %v: %w", paths, err)
 	}
 	return nil
 }
