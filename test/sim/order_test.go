@@ -13,8 +13,9 @@ import (
 	"github.com/roperator/roperator/internal/testing/faults"
 )
 
-// orderMatters says that the engine fails TestOrder. The issue "attribution" sets it to false. From then on
-// TestOrder asserts that each life has the same number of calls in both orders.
+// orderMatters expects that the engine fails TestOrder, because it takes the watch event of an own write for
+// another client's change if the event arrives before the response. Set it to false with the change that mends
+// this. From then on TestOrder asserts that each life has the same number of calls in both orders.
 const orderMatters = true
 
 // lives is the number of lives in `go test`.
