@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 		"Backoff":      {"After an error.", "internal/engine/schedule", `errorBackoffBase += 100 \* time\.Millisecond\n`, "| 100 ms, doubling"},
 		"Throttle":     {"Of a conflict loop.", "internal/engine/schedule", `throttleBackoffBase = time\.Second\n`, "| 1 s, doubling"},
 		"Early":        {"Of a parent that keeps changing.", "internal/engine/schedule", `earlyRetryInterval = time\.Second\n`, "tried again a second after its last try"},
-		"Jitter":       {"Up to a half.", "internal/engine/schedule", `s\.rnd\(\) \* float64\(d\) / 2\)`, "plus up to a half at random"},
+		"Jitter":       {"Up to a half.", "internal/engine/schedule", `s\.jitter\(\) \* float64\(d\) / 2\)`, "plus up to a half at random"},
 		"Writes":       {"Of one operator.", "internal/engine/reconcile", `(?i)maxWrites = 64\n`, "64 of one operator"},
 		"PassWrites":   {"Of one pass.", "internal/engine/apply", `(?i)maxWritesPerPass = 16\n`, "| 16 of one pass"},
 		"LoopWrites":   {"A loop has that many.", "internal/engine/schedule", `defaultLoopLimit += 5\n`, "| 5 suspicious writes"},
