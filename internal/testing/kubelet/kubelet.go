@@ -45,7 +45,8 @@ func NodeNames() []string { return []string{"kwok-1", "kwok-2"} }
 
 // A Kubelet is two nodes and the processes behind them.
 type Kubelet struct {
-	dir             string
+	dir, kubeconfig string
+	stopped         bool
 	scheduler, kwok *plane.Process
 }
 
@@ -57,7 +58,7 @@ type Kubelet struct {
 func Start(ctx context.Context, kubeconfig string) (k *Kubelet, err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	k = &Kubelet{}
+	k = &Kubelet{kubeconfig: kubeconfig}
 	if k.dir, err = os.MkdirTemp(filepath.Dir(kubeconfig), "kubelet-"); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
@@ -191,10 +192,29 @@ func isReady(ctx context.Context, client kubernetes.Interface, name string) erro
 	return fmt.Errorf("%s isn't ready", name)
 }
 
-// Stop ends the processes, and returns when they have ended. The nodes stay, and Start may follow.
-// A second call does nothing.
+// Stop ends the processes and removes the nodes. A second call does nothing.
 func (k *Kubelet) Stop() error {
+	if k.stopped {
+		return nil
+	}
+	k.stopped = true
 	k.kwok.Kill()
 	k.scheduler.Kill()
-	return os.RemoveAll(k.dir)
+	return errors.Join(k.removeNodes(), os.RemoveAll(k.dir))
+}
+
+// removeNodes deletes the nodes that are ours, so that no Pod of another test is placed there.
+func (k *Kubelet) removeNodes() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	client, release, err := connect(k.kubeconfig)
+	if err != nil {
+		return err
+	}
+	defer release()
+	err = client.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: ownLabel})
+	if err != nil {
+		return fmt.Errorf("nodes: %w", err)
+	}
+	return nil
 }

@@ -24,49 +24,82 @@ import (
 // patience only bounds a hang.
 const patience = time.Minute
 
-// newCluster returns a cluster without nodes.
-func newCluster(t *testing.T) (*testkit.Cluster, kubernetes.Interface) {
+var cluster *testkit.Cluster // nil with -short
+
+func TestMain(m *testing.M) {
+	testkit.Main(m, testkit.ClusterOptions{ControllerManager: true}, &cluster)
+}
+
+// A stage is a cluster without nodes, and a namespace of a test's own.
+type stage struct {
+	cluster   *testkit.Cluster
+	client    kubernetes.Interface
+	namespace string
+}
+
+func newStage(t *testing.T) *stage {
 	t.Helper()
 	for _, program := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
 		if _, err := plane.Binary(program); err != nil && os.Getenv("CI") != "true" {
 			t.Skip(err)
 		}
 	}
-	c, err := testkit.Start(testkit.ClusterOptions{ControllerManager: true})
+	if cluster == nil {
+		t.Skip("needs an API server, which -short leaves out")
+	}
+	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Stop()) })
-	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	namespace, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kubelet-"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return c, client
+	t.Cleanup(func() {
+		require.NoError(t, client.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), namespace.Name, metav1.DeleteOptions{}))
+	})
+	return &stage{cluster, client, namespace.Name}
+}
+
+// addForeign adds a node that isn't a Kubelet's, for the time of the test.
+func (s *stage) addForeign(t *testing.T) *corev1.Node {
+	t.Helper()
+	nodes := s.client.CoreV1().Nodes()
+	node, err := nodes.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, nodes.Delete(context.WithoutCancel(t.Context()), node.Name, metav1.DeleteOptions{}))
+	})
+	return node
+}
+
+// nodes returns how many nodes there are.
+func (s *stage) nodes(t *testing.T) int {
+	t.Helper()
+	nodes, err := s.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	return len(nodes.Items)
 }
 
 func TestStart(t *testing.T) {
-	cluster, client := newCluster(t)
+	s := newStage(t)
 	before := goleak.IgnoreCurrent()
-	k, err := kubelet.Start(t.Context(), cluster.Kubeconfig())
+	k, err := kubelet.Start(t.Context(), s.cluster.Kubeconfig())
 	require.NoError(t, err)
-	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Len(t, nodes.Items, 2)
-	for name, play := range map[string]func(*testing.T, kubernetes.Interface){
+	require.Equal(t, 2, s.nodes(t))
+	for name, play := range map[string]func(*testing.T, *stage){
 		"PodIsReady": podIsReady, "PodIsBroken": podIsBroken, "JobIsDone": jobIsDone, "JobFails": jobFails,
 	} {
-		t.Run(name, func(t *testing.T) { play(t, client) })
+		t.Run(name, func(t *testing.T) { play(t, s) })
 	}
 	require.NoError(t, k.Stop())
 	require.NoError(t, k.Stop(), "a second call")
 	require.NoError(t, goleak.Find(before))
-	k, err = kubelet.Start(t.Context(), cluster.Kubeconfig())
-	require.NoError(t, err, "the nodes are left from the first Start")
-	require.NoError(t, k.Stop())
+	require.Zero(t, s.nodes(t), "a cluster may be another test's, too")
 }
 
 // A Pod of a node of ours becomes Ready and, deleted, has gone at once, whatever its grace period.
-func podIsReady(t *testing.T, client kubernetes.Interface) {
-	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
+func podIsReady(t *testing.T, s *stage) {
+	pods := s.client.CoreV1().Pods(s.namespace)
 	pod, err := pods.Create(t.Context(), podOf("ready", "example.com/app"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	until(t, func() error { return podIs(t.Context(), client, pod.Name, corev1.PodRunning, corev1.ConditionTrue) })
+	until(t, func() error { return podIs(t.Context(), s, pod.Name, corev1.PodRunning, corev1.ConditionTrue) })
 	require.NoError(t, pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{}))
 	deleted := time.Now()
 	until(t, func() error {
@@ -79,25 +112,25 @@ func podIsReady(t *testing.T, client kubernetes.Interface) {
 }
 
 // An image need not end with the word.
-func podIsBroken(t *testing.T, client kubernetes.Interface) {
+func podIsBroken(t *testing.T, s *stage) {
 	pod := podOf("broken", "example.com/"+kubelet.Broken+":v1")
-	_, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{})
+	_, err := s.client.CoreV1().Pods(s.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
-	until(t, func() error { return podIs(t.Context(), client, pod.Name, corev1.PodRunning, corev1.ConditionFalse) })
+	until(t, func() error { return podIs(t.Context(), s, pod.Name, corev1.PodRunning, corev1.ConditionFalse) })
 }
 
-func jobIsDone(t *testing.T, client kubernetes.Interface) {
-	jobEnds(t, client, "done", "example.com/app", batchv1.JobComplete)
+func jobIsDone(t *testing.T, s *stage) {
+	jobEnds(t, s, "done", "example.com/app", batchv1.JobComplete)
 }
 
-func jobFails(t *testing.T, client kubernetes.Interface) {
-	jobEnds(t, client, "fails", "example.com/"+kubelet.Fails+":v1", batchv1.JobFailed)
+func jobFails(t *testing.T, s *stage) {
+	jobEnds(t, s, "fails", "example.com/"+kubelet.Fails+":v1", batchv1.JobFailed)
 }
 
 // jobEnds requires that a Job with an image ends with a condition.
-func jobEnds(t *testing.T, client kubernetes.Interface, name, image string, want batchv1.JobConditionType) {
+func jobEnds(t *testing.T, s *stage, name, image string, want batchv1.JobConditionType) {
 	t.Helper()
-	jobs := client.BatchV1().Jobs(metav1.NamespaceDefault)
+	jobs := s.client.BatchV1().Jobs(s.namespace)
 	spec := podOf(name, image).Spec
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	_, err := jobs.Create(t.Context(), &batchv1.Job{
@@ -121,41 +154,37 @@ func jobEnds(t *testing.T, client kubernetes.Interface, name, image string, want
 
 // Nodes of somebody else's cluster aren't played, nor are Pods placed there.
 func TestStart_ForeignNodes(t *testing.T) {
-	cluster, client := newCluster(t)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}
-	_, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
-	_, err = kubelet.Start(t.Context(), cluster.Kubeconfig())
+	s := newStage(t)
+	node := s.addForeign(t)
+	_, err := kubelet.Start(t.Context(), s.cluster.Kubeconfig())
 	require.ErrorIs(t, err, kubelet.ErrForeignNodes)
-	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	require.Equal(t, 1, s.nodes(t), "no node was added")
+	node, err = s.client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	require.Len(t, nodes.Items, 1, "no node was added")
-	for _, c := range nodes.Items[0].Status.Conditions {
+	for _, c := range node.Status.Conditions {
 		require.NotEqual(t, "KubeletReady", c.Reason)
 	}
 }
 
 // A node that joins later isn't played either.
 func TestStart_ForeignNodeLater(t *testing.T) {
-	cluster, client := newCluster(t)
-	k, err := kubelet.Start(t.Context(), cluster.Kubeconfig())
+	s := newStage(t)
+	k, err := kubelet.Start(t.Context(), s.cluster.Kubeconfig())
 	require.NoError(t, err)
 	defer func() { require.NoError(t, k.Stop()) }()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "foreign"}}
-	_, err = client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
-	require.NoError(t, err)
+	node := s.addForeign(t)
 	pod := podOf("after", "example.com/app") // by when it is Ready, kwok has seen the node
-	_, err = client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), pod, metav1.CreateOptions{})
+	_, err = s.client.CoreV1().Pods(s.namespace).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
-	until(t, func() error { return podIs(t.Context(), client, pod.Name, corev1.PodRunning, corev1.ConditionTrue) })
-	node, err = client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
+	until(t, func() error { return podIs(t.Context(), s, pod.Name, corev1.PodRunning, corev1.ConditionTrue) })
+	node, err = s.client.CoreV1().Nodes().Get(t.Context(), node.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Empty(t, node.Status.Conditions)
 }
 
 // The error names the program that is missing, before anything has changed.
 func TestStart_MissingProgram(t *testing.T) {
-	cluster, _ := newCluster(t)
+	s := newStage(t)
 	programs := os.Getenv("KUBEBUILDER_ASSETS")
 	for _, missing := range []string{"kube-scheduler", "kwok"} {
 		t.Run(missing, func(t *testing.T) {
@@ -167,7 +196,7 @@ func TestStart_MissingProgram(t *testing.T) {
 			}
 			t.Setenv("KUBEBUILDER_ASSETS", dir)
 			before := goleak.IgnoreCurrent()
-			_, err := kubelet.Start(t.Context(), cluster.Kubeconfig())
+			_, err := kubelet.Start(t.Context(), s.cluster.Kubeconfig())
 			require.ErrorIs(t, err, os.ErrNotExist)
 			require.ErrorContains(t, err, missing+":")
 			require.NoError(t, goleak.Find(before))
@@ -177,13 +206,13 @@ func TestStart_MissingProgram(t *testing.T) {
 
 // A program that ends at once is noticed at once.
 func TestStart_ProgramEnds(t *testing.T) {
-	cluster, _ := newCluster(t)
+	s := newStage(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Symlink(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kube-scheduler"), filepath.Join(dir, "kube-scheduler")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "kwok"), []byte("#!/bin/sh\necho out of order\n"), 0o700))
 	t.Setenv("KUBEBUILDER_ASSETS", dir)
 	started := time.Now()
-	_, err := kubelet.Start(t.Context(), cluster.Kubeconfig())
+	_, err := kubelet.Start(t.Context(), s.cluster.Kubeconfig())
 	require.ErrorContains(t, err, "kwok: ended: exit status 0")
 	require.ErrorContains(t, err, "out of order")
 	require.Less(t, time.Since(started), 30*time.Second, "the timeout of the start is a minute")
@@ -203,8 +232,8 @@ func podOf(name, image string) *corev1.Pod {
 }
 
 // podIs returns nil if a Pod has a phase and a condition Ready with a status.
-func podIs(ctx context.Context, client kubernetes.Interface, name string, phase corev1.PodPhase, ready corev1.ConditionStatus) error {
-	pod, err := client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+func podIs(ctx context.Context, s *stage, name string, phase corev1.PodPhase, ready corev1.ConditionStatus) error {
+	pod, err := s.client.CoreV1().Pods(s.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
