@@ -34,8 +34,9 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int, err error) {
 	cluster, err = testkit.Start(testkit.ClusterOptions{
-		CRDPaths:       []string{"../conformance/testdata/crds.yaml"},
-		APIServerFlags: map[string]string{"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"},
+		CRDPaths:          []string{"../conformance/testdata/crds.yaml"},
+		ControllerManager: true,
+		APIServerFlags:    map[string]string{"enable-admission-plugins": "OwnerReferencesPermissionEnforcement"},
 	})
 	if err != nil {
 		return 1, err

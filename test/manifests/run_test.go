@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/roperator/roperator/internal/testing/kubelet"
-	"github.com/roperator/roperator/testkit"
 )
 
 // create creates what YAML documents say, strictly. Kinds that aren't built in are left out.
@@ -72,22 +71,19 @@ func TestEverythingIsAccepted(t *testing.T) {
 
 // The Deployment's Pods get a node, and become ready there.
 func TestManifestsRun(t *testing.T) {
-	own, err := testkit.Start(testkit.ClusterOptions{ControllerManager: true})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, own.Stop()) }()
-	nodes, err := kubelet.Start(t.Context(), own.Kubeconfig())
+	nodes, err := kubelet.Start(t.Context(), cluster.Kubeconfig())
 	if errors.Is(err, os.ErrNotExist) && os.Getenv("CI") != "true" {
 		t.Skipf("kwok or kube-scheduler is missing: %v", err)
 	}
 	require.NoError(t, err)
 	defer func() { require.NoError(t, nodes.Stop()) }()
 
-	client, err := kubernetes.NewForConfig(own.RESTConfig())
+	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	require.NoError(t, err)
 	ctx := t.Context()
 	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rights-system"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = create(ctx, own.RESTConfig(), manifestsFor(t, "rights", "--replicas=2", "--network-policy", "--parent-roles"), metav1.CreateOptions{})
+	_, err = create(ctx, cluster.RESTConfig(), manifestsFor(t, "rights", "--replicas=2", "--network-policy", "--parent-roles"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	var d *appsv1.Deployment
 	require.Eventually(t, func() bool {
