@@ -1,3 +1,4 @@
+// Package live looks at operators on a real API server through the window, in a browser.
 package live
 
 import (
@@ -74,9 +75,12 @@ type street struct {
 	address string
 }
 
-// open runs the operator until the test ends.
+// open runs the operator, on an API server of its own, until the test ends.
 func open(t *testing.T, name string) *street {
 	t.Helper()
+	cluster, err := testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"../../conformance/testdata/crds.yaml"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
 	s := &street{keeper: &keeper{}, address: plane.FreeAddress(t)}
 	cfg := config.Operator{Name: name, Parent: shops(), MaxErrorBackoff: 2 * time.Second, Children: []config.Child{{Type: k8s.ConfigMap, Strategy: config.Replace}}}
 	s.Kit = testkit.NewWithOptions(t, cluster, cfg, s.keeper, testkit.KitOptions{
@@ -110,7 +114,7 @@ func row(name string) string {
 }
 
 func TestWindow(t *testing.T) {
-	b := browser.Start(t)
+	b := browser.Start(t) // skips the test where there is none
 	s := open(t, "street")
 	s.fight(t)
 	tab := b.Open(t, "http://"+s.address+"/")
