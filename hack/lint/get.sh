@@ -35,7 +35,7 @@ download() {
 if why=$(download); then
 	echo "lint: golangci-lint $version downloaded"
 else
-	echo "lint: golangci-lint $version NOT DOWNLOADED: $why" >&2
+	echo "lint: golangci-lint $version NOT DOWNLOADED: ${why##*$'\n'}" >&2
 	echo "lint: building it instead (3 minutes with cold caches, once)" >&2
 	GOBIN=$work go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
 fi
