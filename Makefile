@@ -46,9 +46,9 @@ SATELLITE_FLAGS := -vet=off
 # SHARED run on the one that hack/withcluster starts. OWN configure theirs, end it, or want no
 # kube-controller-manager. SLOW belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
 SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
-	./examples/serviceperpod ./examples/teams ./examples/tempnamespace ./internal/testing/fakeapi ./internal/testing/kubelet \
+	./examples/serviceperpod ./examples/teams ./examples/tempnamespace \
 	./test/conformance ./test/crds ./test/dev ./test/docs ./test/rollouts ./test/security ./test/uninstall
-OWN := ./internal/apischema ./internal/testing/plane ./test/explain ./test/manifests ./testkit
+OWN := ./internal/apischema ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/explain ./test/manifests ./testkit
 SLOW := ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 
