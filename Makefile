@@ -59,7 +59,7 @@ RACED := ./test/conformance ./test/security ./testkit
 ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(OWN) $(SLOW) $(GATES),-e $(p)))
 
 # Runs one test program at a time, while go test compiles the next.
-ONE_AT_A_TIME := -exec 'flock $(CACHE)/.one-at-a-time'
+ONE_AT_A_TIME := -exec $(CURDIR)/hack/one-at-a-time.sh
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
