@@ -47,9 +47,9 @@ SATELLITE_FLAGS := -vet=off
 # kube-controller-manager. SLOW belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
 SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
 	./examples/serviceperpod ./examples/teams ./examples/tempnamespace \
-	./test/conformance ./test/crds ./test/dev ./test/docs ./test/rollouts ./test/security ./test/uninstall
-OWN := ./internal/apischema ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/explain ./test/manifests ./testkit
-SLOW := ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
+	./test/conformance ./test/crds ./test/dev ./test/rollouts ./test/security ./test/uninstall
+OWN := ./internal/apischema ./internal/testing/fakeapi ./test/docs ./test/explain ./test/manifests ./testkit
+SLOW := ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 
 # Those of SHARED and OWN that test-all runs with -race, too: the library runs in their processes, and much happens at once.
