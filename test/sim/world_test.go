@@ -77,7 +77,7 @@ type world struct {
 		recent    map[types.UID]int      // those since the last action
 		changes   int                    // of objects, Leases and Events aside
 		states    map[string]struct{}    // that objects had, by kind, name and resourceVersion; in a run with a restore
-		collided  bool                   // an object has had two states of one resourceVersion: no client can tell them apart
+		unjudged  bool                   // an object has had two states of one resourceVersion: no client can tell them apart; or see changed
 	}
 }
 
@@ -232,12 +232,12 @@ type report struct {
 	script *script        // what was done and met
 	faults map[string]int // by kind
 	calls  int            // of the handler
-	// collided says that nothing can be judged: see world.
-	collided bool
+	// unjudged says that nothing can be judged: see world.
+	unjudged bool
 }
 
 // failed says whether something has happened that must not have.
-func (r *report) failed() bool { return !r.collided && len(r.Violations()) > 0 }
+func (r *report) failed() bool { return !r.unjudged && len(r.Violations()) > 0 }
 
 func (w *world) report() *report {
 	played, count, calls := *w.script, w.dice.count(), w.sumOfCalls()
@@ -247,7 +247,7 @@ func (w *world) report() *report {
 	for kind, n := range w.mu.seen {
 		count[kind] += n
 	}
-	return &report{w.Diary, &played, count, calls, w.mu.collided}
+	return &report{w.Diary, &played, count, calls, w.mu.unjudged}
 }
 
 // collectGarbage is the garbage collector: every second it deletes what has
