@@ -31,17 +31,17 @@ func Binary(program string) (string, error) {
 	case slices.Contains(missing, path):
 		return "", missingBinaries(fmt.Sprintf("%s isn't there (%s=%s)", strings.Join(missing, " and "), assetsVariable, dir))
 	default:
-		return "", notThere(fmt.Sprintf("%s: %s isn't there; make controlplane gets it", program, path))
+		return "", missingError(fmt.Sprintf("%s: %s isn't there; make controlplane gets it", program, path))
 	}
 }
 
-// notThere is an error that is os.ErrNotExist.
-type notThere string
+// A missingError is os.ErrNotExist.
+type missingError string
 
-func (n notThere) Error() string { return string(n) }
+func (e missingError) Error() string { return string(e) }
 
 // Is says what the error is.
-func (n notThere) Is(target error) bool { return target == os.ErrNotExist }
+func (e missingError) Is(target error) bool { return target == os.ErrNotExist }
 
 // assets returns the folder that KUBEBUILDER_ASSETS names, so that a typo in it can't go
 // unnoticed; if it names none, the first one that has etcd and kube-apiserver.
@@ -67,7 +67,7 @@ func assets() (string, error) {
 }
 
 func missingBinaries(what string) error {
-	return notThere(fmt.Sprintf(`control plane: %s; one of these helps:
+	return missingError(fmt.Sprintf(`control plane: %s; one of these helps:
   export %[2]s=/path/to/a/folder/with/etcd/and/kube-apiserver
   make controlplane    # in roperator's repository: downloads or builds them into %[3]s
   go install sigs.k8s.io/controller-runtime/tools/setup-envtest@latest && export %[2]s="$(setup-envtest use -p path)"

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,12 +95,12 @@ func (p *Plane) Stop() {
 // Leave lets everything, and more processes, run on when this process ends, and returns the shell
 // command that ends it and removes Dir.
 func (p *Plane) Leave(more ...*Process) string {
-	command := "kill -9" // what ends slowly would write to Dir still
+	command := []string{"kill", "-9"} // what ends slowly would write to Dir still
 	for _, process := range append(more, p.processes()...) {
 		process.Release()
-		command += fmt.Sprint(" ", process.PID())
+		command = append(command, strconv.Itoa(process.PID()))
 	}
-	return command + "; rm -rf " + quote(p.opts.Dir)
+	return strings.Join(command, " ") + "; rm -rf " + quote(p.opts.Dir)
 }
 
 // processes are those that were started and haven't ended.
