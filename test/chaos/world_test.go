@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"github.com/roperator/roperator/internal/testing/audit"
 	"github.com/roperator/roperator/internal/testing/plane"
 )
 
@@ -81,7 +80,10 @@ func start(ctx context.Context, s settings) (*world, error) {
 	if err := os.WriteFile(policy, auditPolicy, 0o600); err != nil {
 		return w, err
 	}
-	opts := plane.Options{Dir: s.dir, ServerFlags: audit.Flags(policy, filepath.Join(s.dir, "audit.log"))}
+	opts := plane.Options{Dir: s.dir, ServerFlags: map[string]string{
+		"audit-policy-file": policy, "audit-log-path": filepath.Join(s.dir, "audit.log"), "audit-log-mode": "blocking",
+		"audit-log-maxsize": "10000", // MB, or it is rotated
+	}}
 	for slot := range replicas {
 		opts.Users = append(opts.Users, user(slot))
 	}
