@@ -213,10 +213,11 @@ func (p *Plane) insist(ctx context.Context, start func(context.Context) error) e
 const GarbageCollector = "garbage-collector-controller"
 
 // StartControllerManager starts a kube-controller-manager with these controllers; with none, with
-// all that work without a cloud. It doesn't wait.
+// all that it starts by default: since Kubernetes 1.31 those for clouds do nothing, and 1.37 no longer
+// knows their names. It doesn't wait.
 func (p *Plane) StartControllerManager(controllers ...string) error {
 	if len(controllers) == 0 {
-		controllers = []string{"*", "-nodeipam", "-node-route-controller", "-cloud-node-lifecycle-controller"}
+		controllers = []string{"*"}
 	}
 	kubeconfig, err := p.Kubeconfig(managerUser, "")
 	if err != nil {
