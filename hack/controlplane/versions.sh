@@ -69,6 +69,7 @@ for version in "$@"; do
 	# shellcheck disable=SC2086 # flags, split at blanks
 	(cd "$here/../.." && KUBEBUILDER_ASSETS=$work/programs go test -json -count=1 -timeout 60m ${TESTFLAGS:-} ./test/conformance) >"$log" || code=1
 	sed -n 's/^{.*"Action":"fail".*"Test":"\([^"]*\)".*/versions: failed: \1/p' "$log"
+	grep -q '"Action":"run"' "$log" || fail "$kubernetes: no scenario was run, see $log"
 	table+="
 | ${kubernetes#v} | $(count pass "$log") | $(count fail "$log") | $(count skip "$log") | $((SECONDS - begin)) |"
 done
