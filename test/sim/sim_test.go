@@ -26,12 +26,12 @@ const fewSeeds = 60
 // few is the number of dense seeds in `go test`.
 const few = 500
 
-// TestSeeds plays SIM_SEEDS sparse seeds from SIM_FIRST on.
+// TestSeeds plays SIM_SEEDS sparse seeds from SIM_FIRST on. A failure ends it.
 func TestSeeds(t *testing.T) {
 	seeds, first := budget.Count(t, "SIM_SEEDS", fewSeeds), budget.FromEnv(t, "SIM_FIRST", 1)
 	met, violations := map[string]int{}, 0
 	var mu sync.Mutex // guards both
-	faults.Seeds(t, first, seeds, func(t *testing.T, seed uint64) bool {
+	played := faults.Seeds(t, first, seeds, func(t *testing.T, seed uint64) bool {
 		r := play(t, sparseScript(seed), newDice(seed), false)
 		r.tell(t)
 		mu.Lock()
@@ -40,15 +40,15 @@ func TestSeeds(t *testing.T) {
 			met[kind] += n
 		}
 		violations += len(r.Violations())
-		return false
+		return r.failed()
 	})
 	sum := 0
 	for _, kind := range slices.Sorted(maps.Keys(met)) {
 		fmt.Printf("sim: %6d %s\n", met[kind], kind)
 		sum += met[kind]
 	}
-	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", seeds, sum, violations)
-	if seeds < fewSeeds {
+	fmt.Printf("sim: seeds=%d faults=%d violations=%d\n", played, sum, violations)
+	if played < fewSeeds {
 		return // are too few to meet everything
 	}
 	for _, kind := range kindsOfFaults() {
