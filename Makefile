@@ -48,8 +48,8 @@ SATELLITE_FLAGS := -vet=off
 SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
 	./examples/serviceperpod ./examples/teams ./examples/tempnamespace \
 	./test/conformance ./test/crds ./test/dev ./test/rollouts ./test/security ./test/uninstall
-OWN := ./internal/apischema ./internal/testing/fakeapi ./test/docs ./test/explain ./test/manifests ./testkit
-SLOW := ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
+OWN := ./internal/apischema ./test/docs ./test/explain ./test/manifests ./testkit
+SLOW := ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 
 # Those of SHARED and OWN that test-all runs with -race, too: the library runs in their processes, and much happens at once.
@@ -128,6 +128,7 @@ test-all: test test-rest ## test, and also: -race, more seeds, mutants, soak, ch
 
 # What test-all runs besides test. With -race, searches make a tenth of their runs (internal/testing/budget).
 .PHONY: test-rest
+test-rest: export ROPERATOR_TEST_ALL = 1
 test-rest: controlplane
 	$(call tests,-race,$(ALONE) $(RACED))
 	go test -vet=off -race -timeout 60m $(ONE_AT_A_TIME) $(TESTFLAGS) $(SLOW)

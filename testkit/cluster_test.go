@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/childprocess"
 )
 
@@ -126,6 +127,7 @@ func running(t *testing.T, dir string) []int {
 
 // Other moments and signals are tested in internal/testing/childprocess.
 func TestNothingSurvivesAKilledTest(t *testing.T) {
+	budget.Slow(t)
 	t.Parallel()
 	cmd, tmp, said := startVictim(t, waits)
 	out, err := cmd.StdoutPipe()
@@ -141,6 +143,7 @@ func TestNothingSurvivesAKilledTest(t *testing.T) {
 }
 
 func TestAClusterThatIsKeptRunsOn(t *testing.T) {
+	budget.Slow(t)
 	t.Parallel()
 	cmd, tmp, said := startVictim(t, keeps)
 	require.NoError(t, cmd.Run(), said)
