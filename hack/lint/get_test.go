@@ -72,9 +72,9 @@ func get(t *testing.T, sums, mirror string) (file, said string) {
 	dir := t.TempDir()
 	script, err := os.ReadFile("get.sh")
 	require.NoError(t, err)
-	real, err := exec.LookPath("go")
+	goTool, err := exec.LookPath("go")
 	require.NoError(t, err)
-	tool := "#!/bin/sh\nif [ \"$1\" = install ]; then printf built >\"$GOBIN/golangci-lint\"; else exec '" + real + "' \"$@\"; fi\n"
+	tool := "#!/bin/sh\nif [ \"$1\" = install ]; then printf built >\"$GOBIN/golangci-lint\"; else exec '" + goTool + "' \"$@\"; fi\n"
 	for name, content := range map[string]string{"get.sh": string(script), "sums": sums, "bin/go": tool} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))

@@ -61,7 +61,7 @@ func TestRedirectOfAPod(t *testing.T) {
 				w.WriteHeader(http.StatusFound)
 			}))}
 			go func() { _ = pod.Serve(listener) }() // until Close
-			defer pod.Close()
+			defer func() { require.NoError(t, pod.Close()) }()
 			createPod(t, s.Namespace, "any", listener.Addr().String(), nil)
 
 			own := &requests{}
