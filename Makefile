@@ -132,7 +132,7 @@ test-rest: export ROPERATOR_TEST_ALL = 1
 test-rest: controlplane
 	$(call tests,-race,$(ALONE) $(RACED))
 	go test -vet=off -race -timeout 60m $(ONE_AT_A_TIME) $(TESTFLAGS) $(SLOW)
-	SIM_SEEDS=600 STRESS_COUNT=6000 go test -vet=off -timeout 30m $(TESTFLAGS) -run '^Test(Seeds|Histories)$$' ./test/sim
+	SIM_SEEDS=240 STRESS_COUNT=5000 go test -vet=off -timeout 30m $(TESTFLAGS) -run '^Test(Seeds|Histories)$$' ./test/sim
 	$(MAKE) --no-print-directory mutants
 	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test $(SATELLITE_FLAGS) -timeout 60m $(TESTFLAGS) ./...); done
 

@@ -6,7 +6,8 @@
 // The command gets USE_EXISTING_CLUSTER=true and KUBECONFIG, so that testkit starts no
 // control plane, and the path of the audit log in ROPERATOR_AUDIT_LOG. The control plane
 // stops when the command ends, and withcluster exits with its code. If withcluster itself
-// is killed, the control plane stops as well.
+// is killed, the control plane stops as well. With ROPERATOR_KEEP=1, which keeps what failed
+// tests have left, the control plane of a failed command runs until Ctrl-C.
 package main
 
 import (
@@ -59,7 +60,12 @@ func run(ctx context.Context, command []string) (code int, err error) {
 	if !cluster.HasControllerManager() {
 		return 0, errors.New("kube-controller-manager is missing beside kube-apiserver; make controlplane gets it")
 	}
-	return beside(ctx, cluster, log, command)
+	code, err = beside(ctx, cluster, log, command)
+	if code != 0 && os.Getenv("ROPERATOR_KEEP") == "1" {
+		fmt.Fprintf(os.Stderr, "withcluster: the control plane runs until Ctrl-C: kubectl --kubeconfig %s\n", cluster.Kubeconfig())
+		<-ctx.Done()
+	}
+	return code, err
 }
 
 // beside runs the command. An error that isn't the command's own is returned.
