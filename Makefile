@@ -41,14 +41,16 @@ DEMO_BUILD := GOGC=$${GOGC:-400} go build -ldflags='-s -w'
 # without vet, which is part of golangci-lint. So they compile what lint has compiled.
 SATELLITE_FLAGS := -vet=off
 
-# The packages whose tests need a control plane. They run one at a time: with two control
-# planes, or with two packages on one, two cores are too few, and the times vary by four.
-# SHARED run on the one that hack/withcluster starts. OWN configure theirs, end it, or want no
-# kube-controller-manager. SLOW belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
-SHARED := ./examples/appstack ./examples/bluegreen ./examples/catset ./examples/configsync ./examples/echoserver \
-	./examples/serviceperpod ./examples/teams ./examples/tempnamespace \
-	./test/conformance ./test/crds ./test/dev ./test/rollouts ./test/security ./test/uninstall
-OWN := ./internal/apischema ./test/docs ./test/explain ./test/manifests ./testkit
+# The packages whose tests need a control plane. SHARED and PODS run on the one that
+# hack/withcluster starts: PODS first, since their kubelet and scheduler run every Pod of the
+# cluster. OWN configure theirs, end it, or want no kube-controller-manager. SLOW belong to
+# test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
+# The longest comes first.
+SHARED := ./test/conformance ./test/crds ./test/uninstall ./test/security ./test/dev ./examples/tempnamespace ./examples/echoserver \
+	./examples/appstack ./examples/bluegreen ./examples/configsync ./examples/serviceperpod ./examples/teams
+PODS := ./examples/catset ./test/rollouts
+OWN := ./testkit ./test/docs ./test/explain ./test/manifests ./internal/apischema
+SHARED_CRDS := $(wildcard examples/*/crd.yaml) test/conformance/testdata/crds.yaml test/rollouts/testdata/crds.yaml test/uninstall/testdata
 SLOW := ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 
@@ -56,10 +58,7 @@ GATES := ./test/gates
 RACED := ./test/conformance ./test/security ./testkit
 
 # The packages of the module whose tests need no control plane.
-ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(OWN) $(SLOW) $(GATES),-e $(p)))
-
-# Runs one test program at a time, while go test compiles the next.
-ONE_AT_A_TIME := -exec $(CURDIR)/hack/one-at-a-time.sh
+ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(PODS) $(OWN) $(SLOW) $(GATES),-e $(p)))
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
@@ -111,30 +110,32 @@ demo-programs:
 	@echo "demo: building the operator and the demo (a minute with cold caches)"
 	@$(DEMO_BUILD) -o $(BIN)/ ./examples/echoserver ./hack/demo
 
-# Tests packages of ALONE, SHARED and OWN, with these flags.
+# Tests packages of ALONE, PODS, SHARED and OWN, with these flags. Those of SHARED mostly wait for the API server, so
+# that three at once use two cores.
+GO_TEST := go test -vet=off -timeout 30m
+WITH_CLUSTER := $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
 define tests
-	go test -vet=off -timeout 30m $(1) $(TESTFLAGS) $(filter $(ALONE),$(2))
+	$(GO_TEST) $(1) $(TESTFLAGS) $(filter $(ALONE),$(2))
 	@mkdir -p $(BIN) && go build -o $(BIN)/withcluster ./hack/withcluster
-	$(BIN)/withcluster go test -vet=off -timeout 30m $(1) $(ONE_AT_A_TIME) $(TESTFLAGS) $(filter $(SHARED),$(2))
-	go test -vet=off -timeout 30m $(1) $(ONE_AT_A_TIME) $(TESTFLAGS) $(filter $(OWN),$(2))
+	$(WITH_CLUSTER) sh -ec '$(if $(filter $(PODS),$(2)),$(GO_TEST) -p 1 $(1) $(TESTFLAGS) $(filter $(PODS),$(2)); )$(GO_TEST) -p 3 $(1) $(TESTFLAGS) $(filter $(SHARED),$(2))'
+	$(GO_TEST) -p 2 $(1) $(TESTFLAGS) $(filter $(OWN),$(2))
 endef
 
 .PHONY: test
-test: controlplane ## What tells whether a change breaks a promise, on a real API server (TESTFLAGS='-run Name')
-	$(call tests,,$(ALONE) $(SHARED) $(OWN))
+test: controlplane ## What tells whether a change breaks a promise, on a real API server (TESTFLAGS='-run=Name')
+	$(call tests,,$(ALONE) $(PODS) $(SHARED) $(OWN))
 
 .PHONY: test-all
-test-all: test test-rest ## test, and also: -race, more seeds, mutants, soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks
+test-all: test test-rest mutants ## test, and also: -race, more seeds, soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks, mutants
+	SIM_SEEDS=600 STRESS_COUNT=6000 $(GO_TEST) -run '^Test(Seeds|Histories)$$' ./test/sim
 
-# What test-all runs besides test. With -race, searches make a tenth of their runs (internal/testing/budget).
+# What .ci/run runs besides test. With -race, searches make a tenth of their runs (internal/testing/budget).
 .PHONY: test-rest
 test-rest: export ROPERATOR_TEST_ALL = 1
 test-rest: controlplane
 	$(call tests,-race,$(ALONE) $(RACED))
-	go test -vet=off -race -timeout 60m $(ONE_AT_A_TIME) $(TESTFLAGS) $(SLOW)
-	SIM_SEEDS=240 STRESS_COUNT=5000 go test -vet=off -timeout 30m $(TESTFLAGS) -run '^Test(Seeds|Histories)$$' ./test/sim
-	$(MAKE) --no-print-directory mutants
-	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test $(SATELLITE_FLAGS) -timeout 60m $(TESTFLAGS) ./...); done
+	$(GO_TEST) -race -p 1 $(TESTFLAGS) $(SLOW)
+	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test $(SATELLITE_FLAGS) -timeout 30m $(TESTFLAGS) ./...); done
 
 .PHONY: test-unit
 test-unit: ## The tests that need no API server, in seconds

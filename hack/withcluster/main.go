@@ -1,7 +1,11 @@
 // Command withcluster runs a command beside one control plane for tests: etcd,
 // kube-apiserver with an audit log, and kube-controller-manager.
 //
-//	go run ./hack/withcluster go test -p 1 ./examples/... ./test/conformance
+//	go run ./hack/withcluster -crd examples/appstack/crd.yaml go test ./examples/appstack
+//
+// It installs the CustomResourceDefinitions of each -crd, which is a file or a folder, before
+// kube-controller-manager starts: the garbage collector looks for new types only every 30 s,
+// and tests would wait for that.
 //
 // The command gets USE_EXISTING_CLUSTER=true and KUBECONFIG, so that testkit starts no
 // control plane, and the path of the audit log in ROPERATOR_AUDIT_LOG. The control plane
@@ -13,6 +17,7 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,7 +35,13 @@ const grace = 30 * time.Second
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	code, err := run(ctx, os.Args[1:])
+	var crds []string
+	flag.Func("crd", "install the CustomResourceDefinitions of this `path`; may be repeated", func(path string) error {
+		crds = append(crds, path)
+		return nil
+	})
+	flag.Parse()
+	code, err := run(ctx, crds, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "withcluster:", err)
 		code = max(code, 1)
@@ -39,9 +50,9 @@ func main() {
 }
 
 // run returns the exit code of the command.
-func run(ctx context.Context, command []string) (code int, err error) {
+func run(ctx context.Context, crds, command []string) (code int, err error) {
 	if len(command) == 0 {
-		return 0, errors.New("usage: withcluster COMMAND [ARGUMENT ...]")
+		return 0, errors.New("usage: withcluster [-crd PATH ...] COMMAND [ARGUMENT ...]")
 	}
 	dir, err := os.MkdirTemp("", "roperator-withcluster-")
 	if err != nil {
@@ -52,7 +63,7 @@ func run(ctx context.Context, command []string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	cluster, err := testkit.Start(testkit.ClusterOptions{ControllerManager: true, APIServerFlags: flags})
+	cluster, err := testkit.Start(testkit.ClusterOptions{CRDPaths: crds, ControllerManager: true, APIServerFlags: flags})
 	if err != nil {
 		return 0, err
 	}

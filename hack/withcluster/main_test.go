@@ -9,11 +9,11 @@ import (
 )
 
 func TestRun_Refuses(t *testing.T) {
-	_, err := run(t.Context(), nil)
-	require.ErrorContains(t, err, "usage: withcluster COMMAND")
+	_, err := run(t.Context(), nil, nil)
+	require.ErrorContains(t, err, "usage: withcluster ")
 	t.Setenv("KUBEBUILDER_ASSETS", t.TempDir())
 	t.Setenv("USE_EXISTING_CLUSTER", "false")
-	_, err = run(t.Context(), []string{"true"})
+	_, err = run(t.Context(), nil, []string{"true"})
 	require.ErrorContains(t, err, "KUBEBUILDER_ASSETS")
 }
 
