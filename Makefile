@@ -41,14 +41,14 @@ DEMO_BUILD := GOGC=$${GOGC:-400} go build -ldflags='-s -w'
 # without vet, which is part of golangci-lint. So they compile what lint has compiled.
 SATELLITE_FLAGS := -vet=off
 
-# The packages whose tests need a control plane. SHARED and PODS run on the one that
-# hack/withcluster starts: PODS first, since their kubelet and scheduler run every Pod of the
-# cluster. OWN configure theirs, end it, or want no kube-controller-manager. SLOW belong to
+# The packages whose tests need a control plane. SERIAL and SHARED run on the one that
+# hack/withcluster starts: SERIAL one at a time and first, since their kubelet and scheduler run
+# every Pod of the cluster, or what they wait for is about the whole cluster. OWN configure theirs, end it, or want no kube-controller-manager. SLOW belong to
 # test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
 # The longest comes first.
-SHARED := ./test/conformance ./test/crds ./test/uninstall ./test/security ./test/dev ./examples/tempnamespace ./examples/echoserver \
+SHARED := ./test/conformance ./test/crds ./test/uninstall ./test/dev ./examples/tempnamespace ./examples/echoserver \
 	./examples/appstack ./examples/bluegreen ./examples/configsync ./examples/serviceperpod ./examples/teams
-PODS := ./examples/catset ./test/rollouts
+SERIAL := ./examples/catset ./test/rollouts ./test/security
 OWN := ./testkit ./test/docs ./test/explain ./test/manifests ./internal/apischema
 SHARED_CRDS := $(wildcard examples/*/crd.yaml) test/conformance/testdata/crds.yaml test/rollouts/testdata/crds.yaml test/uninstall/testdata
 SLOW := ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
@@ -58,7 +58,7 @@ GATES := ./test/gates
 RACED := ./test/conformance ./test/security ./testkit
 
 # The packages of the module whose tests need no control plane.
-ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(PODS) $(OWN) $(SLOW) $(GATES),-e $(p)))
+ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(SERIAL) $(OWN) $(SLOW) $(GATES),-e $(p)))
 
 # Packages whose tests need no API server, whichever are there.
 UNIT = $(shell go list ./... | grep -v -E '/roperator/(testkit|test|examples|hack)(/|$$)')
@@ -110,20 +110,20 @@ demo-programs:
 	@echo "demo: building the operator and the demo (a minute with cold caches)"
 	@$(DEMO_BUILD) -o $(BIN)/ ./examples/echoserver ./hack/demo
 
-# Tests packages of ALONE, PODS, SHARED and OWN, with these flags. Those of SHARED mostly wait for the API server, so
+# Tests packages of ALONE, SERIAL, SHARED and OWN, with these flags. Those of SHARED mostly wait for the API server, so
 # that three at once use two cores.
 GO_TEST := go test -vet=off -timeout 30m
 WITH_CLUSTER := $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
 define tests
 	$(GO_TEST) $(1) $(TESTFLAGS) $(filter $(ALONE),$(2))
 	@mkdir -p $(BIN) && go build -o $(BIN)/withcluster ./hack/withcluster
-	$(WITH_CLUSTER) sh -ec '$(if $(filter $(PODS),$(2)),$(GO_TEST) -p 1 $(1) $(TESTFLAGS) $(filter $(PODS),$(2)); )$(GO_TEST) -p 3 $(1) $(TESTFLAGS) $(filter $(SHARED),$(2))'
+	$(WITH_CLUSTER) sh -ec '$(if $(filter $(SERIAL),$(2)),$(GO_TEST) -p 1 $(1) $(TESTFLAGS) $(filter $(SERIAL),$(2)); )$(GO_TEST) -p 3 $(1) $(TESTFLAGS) $(filter $(SHARED),$(2))'
 	$(GO_TEST) -p 2 $(1) $(TESTFLAGS) $(filter $(OWN),$(2))
 endef
 
 .PHONY: test
 test: controlplane ## What tells whether a change breaks a promise, on a real API server (TESTFLAGS='-run=Name')
-	$(call tests,,$(ALONE) $(PODS) $(SHARED) $(OWN))
+	$(call tests,,$(ALONE) $(SERIAL) $(SHARED) $(OWN))
 
 .PHONY: test-all
 test-all: test test-rest mutants ## test, and also: -race, more seeds, soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks, mutants
