@@ -70,6 +70,7 @@ func TestExistingCluster(t *testing.T) {
 
 // What the process said last is what helps.
 func TestStartSaysWhyItFailed(t *testing.T) {
+	budget.Slow(t)
 	t.Parallel()
 	_, err := Start(ClusterOptions{APIServerFlags: map[string]string{"no-such-flag": "1"}})
 	require.ErrorContains(t, err, "kube-apiserver: ended: exit status 1\nthe end of kube-apiserver.log:\n")
