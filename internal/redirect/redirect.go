@@ -2,9 +2,9 @@
 //
 //	client.Transport = redirect.Refuse(client.Transport)
 //
-// A Kubernetes API server redirects no request of the API. It passes on what a Pod, a
-// Service or an aggregated API server answers, though. net/http would send the request
-// again to the place that the answer names, in many cases with the same credentials.
+// A Kubernetes API server redirects no request of the API. It passes on the response of a
+// Pod, a Service or an aggregated API server, though. net/http would send the request again
+// to the address in that response, in many cases with the same credentials.
 package redirect
 
 import (
