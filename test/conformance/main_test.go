@@ -2,12 +2,12 @@ package conformance
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"testing"
 
 	auditlog "github.com/roperator/roperator/internal/testing/audit"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/testkit"
 )
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(operatorproc.Variable); name != "" {
 		beOperator(name)
 	}
-	if err := waitTogether(); err != nil {
+	if err := budget.WaitTogether(16); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -36,18 +36,6 @@ func TestMain(m *testing.M) {
 		code = max(code, 1)
 	}
 	os.Exit(code)
-}
-
-// waitTogether lets more scenarios run at once than there are cores, unless
-// -parallel says how many: many of them wait for controllers and timeouts.
-func waitTogether() error {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if given {
-		return nil
-	}
-	return flag.Set("test.parallel", "16")
 }
 
 func run(m *testing.M) (code int, err error) {

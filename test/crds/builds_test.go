@@ -94,6 +94,7 @@ func (w *world) watched() (stop func() []string) {
 // the end, and was never taken back; the newer build works, and the older one works or says
 // what to do.
 func TestProcessesAtOnce(t *testing.T) {
+	t.Parallel()
 	for round := range 8 {
 		w := newWorld(t, fmt.Sprint("processes", round))
 		installed := round%2 == 1

@@ -26,6 +26,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/definitions"
 	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/testkit"
@@ -38,6 +39,10 @@ var cluster *testkit.Cluster
 func TestMain(m *testing.M) {
 	if versions := os.Getenv(operatorproc.Variable); versions != "" {
 		beBuild(versions)
+	}
+	if err := budget.WaitTogether(8); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	testkit.Main(m, testkit.ClusterOptions{}, &cluster)
 }
@@ -163,14 +168,10 @@ func (w *world) served() (out []string) {
 
 // The whole road, with 1,000 objects: v1, v1 and v2, v2.
 func TestRoad(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "road")
 	require.NoError(t, w.install(w.text("v1"), definitions.Options{}))
-	for i := range 1000 {
-		_, err := w.widgets("v1").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": w.group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": fmt.Sprint("w", i)}, "spec": map[string]any{"size": int64(i)},
-		}}, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
+	w.fill("v1", "w%d", 1000)
 	v2 := w.text("v2")
 	require.ErrorContains(t, w.install(v2, definitions.Options{AllowNarrowed: true}), "the version v1 isn't in it any more", "no flag lets stored objects be lost")
 
@@ -227,6 +228,7 @@ func (w *world) versions(version string) map[string]string {
 
 // A definition that is as wanted costs one request.
 func TestUnchanged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "unchanged")
 	text := w.text("v1 , f: {type: boolean, default: false, nullable: false, description: ''}")
 	require.NoError(t, w.install(text, definitions.Options{}))
@@ -251,6 +253,7 @@ func TestUnchanged(t *testing.T) {
 
 // A build that is rolled back doesn't take the newer definition away, unless it is told to.
 func TestRollback(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "rollback")
 	older, newer := w.text("v1"), w.text("v1", "v2")
 	require.NoError(t, w.install(older, definitions.Options{}))
@@ -277,6 +280,7 @@ func TestRollback(t *testing.T) {
 // Of several builds that begin at once, the newest wins, or is there in the end when it
 // begins again; nobody fails for the race itself.
 func TestAtOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "atonce")
 	older, newer := w.text("v1"), w.text("v1", "v2")
 	errs := make([]error, 8)
@@ -301,6 +305,7 @@ func TestAtOnce(t *testing.T) {
 
 // What others have added stays; what others manage isn't taken.
 func TestOthers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "others")
 	hooked := func(text string) string {
 		return text + "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: hook, namespace: default}}}}\n"
@@ -329,6 +334,7 @@ func TestOthers(t *testing.T) {
 
 // What only the API server knows is refused before anything is written.
 func TestRefusedByTheServer(t *testing.T) {
+	t.Parallel()
 	w, other := newWorld(t, "invalid"), newWorld(t, "invalid2")
 	parsed, err := crd.Parse([]byte(w.text("v1") + "---\n" + other.text("v1 , f: {type: string, x-kubernetes-validations: [{rule: 'self.nowhere > 3'}]}")))
 	require.NoError(t, err)
@@ -341,6 +347,7 @@ func TestRefusedByTheServer(t *testing.T) {
 
 // An operator begins on a cluster that doesn't know its type yet, in the same start.
 func TestRun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "run")
 	log := &lines{}
 	text := strings.Replace(w.text("v1"), "observedGeneration: {type: integer}", "ready: {type: integer}", 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,20 @@ func (w *world) create(version, name string, size int) {
 	w.Helper()
 	_, err := w.widgets(version).Create(w.Context(), w.widget(version, name, size), metav1.CreateOptions{})
 	require.NoError(w, err)
+}
+
+// fill creates count objects, whose names have this format. Their sizes are their numbers.
+func (w *world) fill(version, format string, count int) {
+	w.Helper()
+	group, ctx := errgroup.WithContext(w.Context())
+	group.SetLimit(8)
+	for i := range count {
+		group.Go(func() error {
+			_, err := w.widgets(version).Create(ctx, w.widget(version, fmt.Sprintf(format, i), i), metav1.CreateOptions{})
+			return err
+		})
+	}
+	require.NoError(w, group.Wait())
 }
 
 func (w *world) widget(version, name string, size int) *unstructured.Unstructured {
@@ -53,10 +68,9 @@ func aged(t *testing.T, group string) (w *world, want map[string]int64) {
 	w = newWorld(t, group)
 	require.NoError(t, w.install(w.text("v1"), definitions.Options{}))
 	want = map[string]int64{}
+	w.fill("v1", "w%03d", many)
 	for i := range many {
-		name := fmt.Sprintf("w%03d", i)
-		w.create("v1", name, i)
-		want[name] = int64(i)
+		want[fmt.Sprintf("w%03d", i)] = int64(i)
 	}
 	require.NoError(t, w.install(w.text("v1", "v2"), definitions.Options{}))
 	require.Equal(t, []string{"v1", "v2"}, w.stored())

@@ -82,6 +82,7 @@ func TestBeingDeleted(t *testing.T) {
 
 // Somebody deletes the definition between the dry run and the write.
 func TestDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "meanwhile")
 	require.NoError(t, w.install(w.text("v1"), definitions.Options{}))
 	patches := 0
@@ -105,6 +106,7 @@ func TestDeletedMeanwhile(t *testing.T) {
 
 // Who has applied a definition keeps it, until this operator takes it over.
 func TestManagedByOthers(t *testing.T) {
+	t.Parallel()
 	for name, create := range map[string]func(w *world) error{
 		"kubectlcreate": func(w *world) error {
 			_, err := w.definitions().Create(w.Context(), w.object(w.text("v1")), metav1.CreateOptions{FieldManager: "kubectl-create"})
@@ -116,6 +118,7 @@ func TestManagedByOthers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, name)
 			require.NoError(t, create(w))
 			w.taken()
@@ -136,6 +139,7 @@ func TestManagedByOthers(t *testing.T) {
 
 // Names are taken once in a group.
 func TestNamesTaken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "names")
 	other := strings.ReplaceAll(strings.Replace(w.text("v1"), "plural: widgets", "plural: gadgets, shortNames: [wg]", 1), "widgets."+w.group, "gadgets."+w.group)
 	remove := func() { _ = w.definitions().Delete(t.Context(), "gadgets."+w.group, metav1.DeleteOptions{}) }
@@ -156,6 +160,7 @@ func TestNamesTaken(t *testing.T) {
 
 // A build takes away what an earlier one had, and leaves what was never its own.
 func TestLeftOut(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "leftout")
 	full := strings.Replace(strings.Replace(w.text("v1"), "plural: widgets", "plural: widgets, shortNames: [wd], categories: [all]", 1), "metadata: {", "metadata: {labels: {ours: a}, annotations: {ours: a}, ", 1)
 	require.NoError(t, w.install(full, definitions.Options{}))
@@ -176,6 +181,7 @@ func TestLeftOut(t *testing.T) {
 
 // What only the API server finds wrong is told by it, with the field; nothing is written.
 func TestServerRefuses(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		reason   string
 		old, new string // in the definition
@@ -188,6 +194,7 @@ func TestServerRefuses(t *testing.T) {
 		"huge":          {"more than etcd takes", "{type: integer}}}", "{type: integer, description: \"" + strings.Repeat("long ", 800_000) + "\"}}}", "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t, name)
 			require.Contains(t, w.text("v1"), tc.old)
 			err := w.install(strings.Replace(w.text("v1"), tc.old, tc.new, 1), definitions.Options{})
@@ -204,6 +211,7 @@ func TestServerRefuses(t *testing.T) {
 
 // A ServiceAccount without rights is told which it needs.
 func TestNoRights(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, "norights")
 	w.rc.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:default:widgets"}
 	err := w.install(w.text("v1"), definitions.Options{})

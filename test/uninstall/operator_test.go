@@ -2,12 +2,14 @@ package uninstall
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -20,6 +22,10 @@ var cluster *testkit.Cluster
 func TestMain(m *testing.M) {
 	if name := os.Getenv(operatorproc.Variable); name != "" {
 		beOperator(name)
+	}
+	if err := budget.WaitTogether(8); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	testkit.Main(m, testkit.ClusterOptions{CRDPaths: []string{"../conformance/testdata/crds.yaml", "testdata"}, ControllerManager: true}, &cluster)
 }

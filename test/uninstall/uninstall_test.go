@@ -121,6 +121,7 @@ func stop(t *testing.T, p *operatorproc.Process) {
 }
 
 func TestUninstall(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		reason               string
 		args                 []string
@@ -132,6 +133,7 @@ func TestUninstall(t *testing.T) {
 		"KeepBoth":     {"nothing is deleted", []string{"--keep-parents", "--keep-children"}, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t, "leaver")
 			operator := s.run()
 			names := []string{"a", "b", "c"}
@@ -187,8 +189,10 @@ func TestUninstall(t *testing.T) {
 
 // What outlives its parent by its configuration stays, whoever finalizes, and isn't told of as something that goes.
 func TestUninstall_Retain(t *testing.T) {
+	t.Parallel()
 	for name, working := range map[string]bool{"by the operator": true, "by this process": false} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newStage(t, "retains")
 			operator := s.run()
 			s.create("a", nil)
@@ -217,6 +221,7 @@ func TestUninstall_Retain(t *testing.T) {
 
 // Without an operator nobody finalizes: that is said, and --finalize mends it.
 func TestUninstall_NoOperator(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "leaver")
 	operator := s.run()
 	s.create("a", nil)
@@ -239,6 +244,7 @@ func TestUninstall_NoOperator(t *testing.T) {
 
 // Parents that come meanwhile, an interruption, and a second run.
 func TestUninstall_Interrupted(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "leaver")
 	operator := s.run()
 	s.create("a", nil)
@@ -266,6 +272,7 @@ func TestUninstall_Interrupted(t *testing.T) {
 
 // The operator whose children are the parents of the other one leaves first.
 func TestUninstall_TwoOperators(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "both")
 	operator := s.run()
 	above := s.dynamic.Resource(schema.GroupVersionResource{Group: "uninstall.roperator.com", Version: "v1", Resource: "aboves"}).Namespace(s.namespace)
@@ -282,6 +289,7 @@ func TestUninstall_TwoOperators(t *testing.T) {
 
 // What isn't allowed is named before anything is done.
 func TestUninstall_Forbidden(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "leaver")
 	kubeconfig := operatorproc.Kubeconfig(t, cluster.Kubeconfig(), "nobody", false)
 	operator := s.run()
@@ -300,6 +308,7 @@ func TestUninstall_Forbidden(t *testing.T) {
 // TestUninstall_Shards: shards share their leases, so that nothing can be let go beside them. Nothing is deleted then.
 // Once they are gone, all is done.
 func TestUninstall_Shards(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, "leaver")
 	p := s.start("run", "--shards=2", "--metrics-bind-address=0", "--health-probe-bind-address=0")
 	p.Says("msg=leading")
