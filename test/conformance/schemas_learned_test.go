@@ -23,31 +23,31 @@ func TestC144_LearnedField(t *testing.T) {
 	for name, restart := range map[string]bool{"change": false, "restart": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kind, plural := "Learner"+name, "learner"+name+"s"
+			group, kind, plural := name+".learns.roperator.com", "Learner", "learners"
 			crd := func(fields string) string {
-				return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + plural + `.learns.roperator.com"},"spec":{
-					"group":"learns.roperator.com","scope":"Namespaced","names":{"kind":"` + kind + `","plural":"` + plural + `","singular":"` + strings.ToLower(kind) + `"},
+				return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"` + plural + `.` + group + `"},"spec":{
+					"group":"` + group + `","scope":"Namespaced","names":{"kind":"` + kind + `","plural":"` + plural + `","singular":"learner"},
 					"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{` + fields + `}}}}}}]}}`
 			}
-			_, untyped := clients(t, "somebody")
+			typed, untyped := clients(t, "somebody")
 			crds := untyped.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-			learners := schema.GroupVersionResource{Group: "learns.roperator.com", Version: "v1", Resource: plural}
+			learners := schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
 			install := func(fields string) {
-				_, err := crds.Patch(t.Context(), plural+".learns.roperator.com", types.ApplyPatchType, []byte(crd(fields)), metav1.PatchOptions{FieldManager: "somebody"})
+				_, err := crds.Patch(t.Context(), plural+"."+group, types.ApplyPatchType, []byte(crd(fields)), metav1.PatchOptions{FieldManager: "somebody"})
 				require.NoError(t, err)
 			}
 			install(`"size":{"type":"integer"}`)
 			t.Cleanup(func() {
-				require.NoError(t, crds.Delete(context.Background(), plural+".learns.roperator.com", metav1.DeleteOptions{}))
+				require.NoError(t, crds.Delete(context.Background(), plural+"."+group, metav1.DeleteOptions{}))
 			})
 			eventually(t, "the type is served", func() bool {
 				_, err := untyped.Resource(learners).Namespace("default").List(t.Context(), metav1.ListOptions{})
 				return err == nil
 			})
-			typ := resource.Type{APIVersion: "learns.roperator.com/v1", Kind: kind}
+			typ := resource.Type{APIVersion: group + "/v1", Kind: kind}
 			s := newStageWith(t, operator("c144-learned-"+name, childrenBy(config.Replace, typ)...), testkit.KitOptions{FieldValidation: "Warn"})
 			child := func(size int) map[string]any {
-				return manifest(t, fmt.Sprintf(`{apiVersion: learns.roperator.com/v1, kind: %s, metadata: {name: one}, spec: {size: %d, color: red}}`, kind, size))
+				return manifest(t, fmt.Sprintf(`{apiVersion: %s/v1, kind: %s, metadata: {name: one}, spec: {size: %d, color: red}}`, group, kind, size))
 			}
 			s.want(child(1))
 			require.Nil(t, s.field(child(1), "spec", "color"), "pruned")
@@ -61,6 +61,15 @@ func TestC144_LearnedField(t *testing.T) {
 				color, _, _ := unstructured.NestedString(made.Object, "spec", "color")
 				return color == "red"
 			})
+			var document string // with a hash of its content
+			eventually(t, "the API server tells of the field", func() bool {
+				paths, err := typed.Discovery().OpenAPIV3().Paths()
+				require.NoError(t, err)
+				of := paths["apis/"+group+"/v1"]
+				document = of.ServerRelativeURL()
+				text, err := of.Schema("application/json")
+				return err == nil && strings.Contains(string(text), `"color"`)
+			})
 			if restart {
 				s.rebuild(s.config, nil, child(1))
 			} else {
@@ -69,7 +78,7 @@ func TestC144_LearnedField(t *testing.T) {
 			require.Equal(t, "red", s.field(child(1), "spec", "color"))
 			eventually(t, "the operator reads the new schema", func() bool {
 				return slices.ContainsFunc(needsAudit(t).since(t, from, s.config.Name), func(r request) bool {
-					return strings.Contains(r.String(), "/openapi/v3/apis/learns.roperator.com/")
+					return strings.Contains(r.String(), document)
 				})
 			})
 			settle(t, s.Kit)
