@@ -113,7 +113,8 @@ demo-programs:
 # Tests packages of ALONE, SERIAL, SHARED and OWN, with these flags. Those of SHARED mostly wait for the API server, so
 # that three at once use two cores.
 GO_TEST := go test -vet=off -timeout 30m
-WITH_CLUSTER := $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
+# The garbage collection of a control plane takes a tenth of the time of a test on it.
+WITH_CLUSTER := GOGC=$${GOGC:-400} $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
 define tests
 	$(GO_TEST) $(1) $(TESTFLAGS) $(filter $(ALONE),$(2))
 	@mkdir -p $(BIN) && go build -o $(BIN)/withcluster ./hack/withcluster

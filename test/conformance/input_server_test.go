@@ -14,6 +14,7 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/resource/k8s"
 	"github.com/roperator/roperator/runner"
 	"github.com/roperator/roperator/testkit"
@@ -149,9 +150,7 @@ func TestC211_LargeAndDeepCustomResources(t *testing.T) {
 
 func TestC212_TenThousandChildren(t *testing.T) {
 	scenario(t, "C212", "10,000 children of one parent: one request each, at most 16 at a time")
-	if testing.Short() {
-		t.Skip("minutes of a busy API server")
-	}
+	budget.Slow(t)
 	const count = 10_000
 	children := make([]any, count)
 	for i := range children {

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(operatorproc.Variable); name != "" {
 		beOperator(name)
 	}
-	if err := budget.WaitTogether(16); err != nil {
+	if err := budget.WaitTogether(24); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

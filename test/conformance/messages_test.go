@@ -124,7 +124,8 @@ func TestC223_UnknownFields(t *testing.T) {
 			return anyContains(events, "Warning", "APIWarning", `unknown field "spec.replica": Deployment web`) &&
 				anyContains(events, "Warning", "APIWarning", `unknown field "spec.template.spec.containers[0].imagePullPolcy": Deployment web`) &&
 				anyContains(events, "Warning", "APIWarning", `unknown field "dta": ConfigMap a, ConfigMap b`) &&
-				anyContains(events, "Warning", "APIWarning", `unknown field "stringDta": Secret s`)
+				anyContains(events, "Warning", "APIWarning", `unknown field "stringDta": Secret s`) &&
+				anyContains(events, "Normal", "Created", "")
 		})
 		from := log.mark(t)
 		during(t, 3*time.Second)

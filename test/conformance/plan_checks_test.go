@@ -14,6 +14,7 @@ func unplanned() map[string]string {
 		"C201_":            "the handler counts its calls",
 		"C144c_":           "the operator has learnt what a webhook makes of creations alone, and a plan is another process",
 		"C38_":             "the handler is held up",
+		"C95_":             "a plan reads each of 10,000 Secrets",
 	}
 }
 

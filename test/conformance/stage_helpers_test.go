@@ -350,14 +350,15 @@ func (s *stage) undisturbed() {
 		}
 		return here >= count
 	})
+	// Each look reads every child, and hundreds of scenarios do this.
 	versions, since := "", time.Now()
-	eventually(s.t, "the children come to rest", func() bool {
+	require.Eventually(s.t, func() bool {
 		now := s.versions()
 		if now != versions {
 			versions, since = now, time.Now()
 		}
 		return time.Since(since) > 2*time.Second
-	})
+	}, patience, 250*time.Millisecond, "the children come to rest")
 	settle(s.t, s.Kit)
 }
 

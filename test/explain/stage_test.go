@@ -189,7 +189,9 @@ var (
 	passes   = regexp.MustCompile(`\d+ pass(es have|  has| has) failed`)
 	writes   = regexp.MustCompile(`\d+ writes`)
 	uid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	count    = regexp.MustCompile(`"(failures|writes)": \d+`)
+	// throttled tells whether the event of the last write came before its response.
+	throttled = regexp.MustCompile(`is due TIME: (\w+ NAMESPACE/blog|own writes); throttled`)
+	count     = regexp.MustCompile(`"(failures|writes)": \d+`)
 )
 
 // normal returns an explanation without what differs from run to run.
@@ -200,6 +202,7 @@ func (s *stage) normal(text string) string {
 	text = passes.ReplaceAllString(text, "N passes have failed")
 	text = writes.ReplaceAllString(text, "N writes")
 	text = uid.ReplaceAllString(text, "UID")
+	text = throttled.ReplaceAllString(text, "is due TIME: TRIGGER; throttled")
 	text = strings.ReplaceAll(text, `"b" and "a"`, `"a" and "b"`)
 	text = count.ReplaceAllString(text, `"$1": N`)
 	text = strings.NewReplacer(s.normalize...).Replace(text)
