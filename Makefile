@@ -43,12 +43,12 @@ SATELLITE_FLAGS := -vet=off
 
 # The packages whose tests need a control plane. SERIAL and SHARED run on the one that
 # hack/withcluster starts: SERIAL one at a time and first, since their kubelet and scheduler run
-# every Pod of the cluster, or what they wait for is about the whole cluster. OWN configure theirs, end it, or want no kube-controller-manager. SLOW belong to
-# test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
+# every Pod of the cluster. OWN configure theirs, end it, or want no kube-controller-manager. SLOW
+# belong to test-all, GATES to gates, without -race. test/suite fails if a package is missing here.
 # The longest comes first.
-SHARED := ./test/conformance ./test/crds ./test/uninstall ./test/dev ./examples/tempnamespace ./examples/echoserver \
+SHARED := ./test/conformance ./test/security ./test/crds ./test/uninstall ./test/dev ./examples/tempnamespace ./examples/echoserver \
 	./examples/appstack ./examples/bluegreen ./examples/configsync ./examples/serviceperpod ./examples/teams
-SERIAL := ./examples/catset ./test/rollouts ./test/security
+SERIAL := ./examples/catset ./test/rollouts
 OWN := ./testkit ./test/docs ./test/explain ./test/manifests ./internal/apischema
 SHARED_CRDS := $(wildcard examples/*/crd.yaml) test/conformance/testdata/crds.yaml test/rollouts/testdata/crds.yaml test/uninstall/testdata
 SLOW := ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
@@ -110,21 +110,32 @@ demo-programs:
 	@echo "demo: building the operator and the demo (a minute with cold caches)"
 	@$(DEMO_BUILD) -o $(BIN)/ ./examples/echoserver ./hack/demo
 
-# Tests packages of ALONE, SERIAL, SHARED and OWN, with these flags. Those of SHARED mostly wait for the API server, so
-# that three at once use two cores.
 GO_TEST := go test -vet=off -timeout 30m
+
 # The garbage collection of a control plane takes a tenth of the time of a test on it.
 WITH_CLUSTER := GOGC=$${GOGC:-400} $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
+
+# Tests packages of ALONE, SERIAL, SHARED and OWN, with these flags: those on the shared control plane beside the others, since
+# they mostly wait. Everything is compiled before, as both would compile the packages that they have in common.
 define tests
-	$(GO_TEST) $(1) $(TESTFLAGS) $(filter $(ALONE),$(2))
+	go list -export -test $(1) $(2) >/dev/null
 	@mkdir -p $(BIN) && go build -o $(BIN)/withcluster ./hack/withcluster
-	$(WITH_CLUSTER) sh -ec '$(if $(filter $(SERIAL),$(2)),$(GO_TEST) -p 1 $(1) $(TESTFLAGS) $(filter $(SERIAL),$(2)); )$(GO_TEST) -p 3 $(1) $(TESTFLAGS) $(filter $(SHARED),$(2))'
-	$(GO_TEST) -p 2 $(1) $(TESTFLAGS) $(filter $(OWN),$(2))
+	@$(MAKE) --no-print-directory -j2 test-shared test-others FLAGS='$(1) $(TESTFLAGS)' THESE='$(2)'
 endef
 
 .PHONY: test
 test: controlplane ## What tells whether a change breaks a promise, on a real API server (TESTFLAGS='-run=Name')
 	$(call tests,,$(ALONE) $(SERIAL) $(SHARED) $(OWN))
+
+# Those of SHARED wait for the API server, so that three at once use a core and a half.
+.PHONY: test-shared
+test-shared:
+	$(WITH_CLUSTER) sh -ec '$(if $(filter $(SERIAL),$(THESE)),$(GO_TEST) -p 1 $(FLAGS) $(filter $(SERIAL),$(THESE)); )$(GO_TEST) -p 3 $(FLAGS) $(filter $(SHARED),$(THESE))'
+
+.PHONY: test-others
+test-others:
+	$(GO_TEST) $(FLAGS) $(filter $(ALONE),$(THESE))
+	$(GO_TEST) -p 3 $(FLAGS) $(filter $(OWN),$(THESE))
 
 .PHONY: test-all
 test-all: test test-rest mutants ## test, and also: -race, more seeds, soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks, mutants

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -47,29 +48,66 @@ func (k *Kit) lag(engine *reconcile.Engine) (string, error) {
 	return k.lagOfRelated(ctx, engine)
 }
 
+// manyNames is from how many names of a type in a namespace on all its objects are listed, in
+// place of each by its name.
+const manyNames = 16
+
 // lagOfRelated is lag for the objects that parents refer to.
 func (k *Kit) lagOfRelated(ctx context.Context, engine *reconcile.Engine) (string, error) {
-	for q, known := range engine.Related() {
-		items, err := k.listIn(ctx, q.Type, q.Namespace, q.Options())
+	related := engine.Related()
+	names := map[relate.Query]int{} // by type and namespace
+	for q := range related {
+		if q.Name != "" {
+			names[relate.Query{Type: q.Type, Namespace: q.Namespace}]++
+		}
+	}
+	listed := map[relate.Query]map[string][]metav1.PartialObjectMetadata{} // by name
+	for all, count := range names {
+		if count < manyNames {
+			continue
+		}
+		items, err := k.listIn(ctx, all.Type, all.Namespace, metav1.ListOptions{})
 		if err != nil {
-			return "", fmt.Errorf("%s: list: %w", q, err)
+			return "", fmt.Errorf("%s: list: %w", all, err)
 		}
-		held := map[types.UID]*resource.Resource{}
-		for _, res := range known {
-			held[res.UID()] = res
+		listed[all] = map[string][]metav1.PartialObjectMetadata{}
+		for _, item := range items {
+			listed[all][item.Name] = append(listed[all][item.Name], item)
 		}
-		for i := range items {
-			key := types.NamespacedName{Namespace: items[i].Namespace, Name: items[i].Name}
-			if res := held[items[i].UID]; res == nil || older(res, items[i].ResourceVersion) {
-				return fmt.Sprintf("%s at resourceVersion %s", describe(q.Type, key), items[i].ResourceVersion), nil
+	}
+	for q, known := range related {
+		byName, ok := listed[relate.Query{Type: q.Type, Namespace: q.Namespace}]
+		items := byName[q.Name]
+		if !ok || q.Name == "" {
+			var err error
+			if items, err = k.listIn(ctx, q.Type, q.Namespace, q.Options()); err != nil {
+				return "", fmt.Errorf("%s: list: %w", q, err)
 			}
-			delete(held, items[i].UID)
 		}
-		for _, res := range held {
-			return "the deletion of " + describe(q.Type, res.Key()), nil
+		if missing := lagOf(q.Type, items, known); missing != "" {
+			return missing, nil
 		}
 	}
 	return "", nil
+}
+
+// lagOf describes the first of these objects that isn't known as it is, or that is known and isn't among them.
+func lagOf(t resource.Type, items []metav1.PartialObjectMetadata, known []*resource.Resource) string {
+	held := map[types.UID]*resource.Resource{}
+	for _, res := range known {
+		held[res.UID()] = res
+	}
+	for i := range items {
+		key := types.NamespacedName{Namespace: items[i].Namespace, Name: items[i].Name}
+		if res := held[items[i].UID]; res == nil || older(res, items[i].ResourceVersion) {
+			return fmt.Sprintf("%s at resourceVersion %s", describe(t, key), items[i].ResourceVersion)
+		}
+		delete(held, items[i].UID)
+	}
+	for _, res := range held {
+		return "the deletion of " + describe(t, res.Key())
+	}
+	return ""
 }
 
 // watched returns the label selector by which the operator watches each type.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/roperator/roperator/config"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/operatorproc"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -32,8 +33,10 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int) {
-	var err error
-	cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"../conformance/testdata/crds.yaml"}})
+	err := budget.WaitTogether(8)
+	if err == nil {
+		cluster, err = testkit.Start(testkit.ClusterOptions{CRDPaths: []string{"../conformance/testdata/crds.yaml"}})
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
