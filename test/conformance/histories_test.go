@@ -19,11 +19,12 @@ import (
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
-// TestC170_Histories runs a fixed set of histories. HISTORIES_MINUTES runs others for
+// TestC170_Histories runs some histories, of which make test-all runs more. HISTORIES_MINUTES runs others for
 // that long, from HISTORIES_SEED on, four at a time.
 func TestC170_Histories(t *testing.T) {
 	needsWidgets(t)
@@ -32,13 +33,17 @@ func TestC170_Histories(t *testing.T) {
 	require.NoError(t, err)
 	minutes, err := strconv.Atoi(cmp.Or(os.Getenv("HISTORIES_MINUTES"), "0"))
 	require.NoError(t, err)
+	count := uint64(2)
+	if budget.All() {
+		count = 4
+	}
 	end := time.Now().Add(time.Duration(minutes) * time.Minute)
 	var next atomic.Uint64
 	next.Store(first)
 	for range 4 {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			for seed := next.Add(1) - 1; seed < first+4 || time.Now().Before(end); seed = next.Add(1) - 1 {
+			for seed := next.Add(1) - 1; seed < first+count || time.Now().Before(end); seed = next.Add(1) - 1 {
 				t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { runHistory(t, seed) })
 			}
 		})

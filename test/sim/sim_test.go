@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { rig.Main(m) }
 const fewSeeds = 60
 
 // few is the number of dense seeds in `go test`.
-const few = 500
+const few = 300
 
 // TestSeeds plays SIM_SEEDS sparse seeds from SIM_FIRST on. A failure ends it.
 func TestSeeds(t *testing.T) {
