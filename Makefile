@@ -118,7 +118,8 @@ WITH_CLUSTER := GOGC=$${GOGC:-400} $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
 # Tests packages of ALONE, SERIAL, SHARED and OWN, with these flags: those on the shared control plane beside the others, since
 # they mostly wait. Everything is compiled before, as both would compile the packages that they have in common.
 define tests
-	go list -export -test $(1) $(2) >/dev/null
+	@echo "test: compiling $(words $(2)) packages $(1)"
+	@go list -export -test $(1) $(2) >/dev/null
 	@mkdir -p $(BIN) && go build -o $(BIN)/withcluster ./hack/withcluster
 	@$(MAKE) --no-print-directory -j2 test-shared test-others FLAGS='$(1) $(TESTFLAGS)' THESE='$(2)'
 endef
@@ -130,12 +131,12 @@ test: controlplane ## What tells whether a change breaks a promise, on a real AP
 # Those of SHARED wait for the API server, so that three at once use a core and a half.
 .PHONY: test-shared
 test-shared:
-	$(WITH_CLUSTER) sh -ec '$(if $(filter $(SERIAL),$(THESE)),$(GO_TEST) -p 1 $(FLAGS) $(filter $(SERIAL),$(THESE)); )$(GO_TEST) -p 3 $(FLAGS) $(filter $(SHARED),$(THESE))'
+	@$(WITH_CLUSTER) sh -ec '$(if $(filter $(SERIAL),$(THESE)),$(GO_TEST) -p 1 $(FLAGS) $(filter $(SERIAL),$(THESE)); )$(GO_TEST) -p 3 $(FLAGS) $(filter $(SHARED),$(THESE))'
 
+# OWN comes first, since it mostly waits.
 .PHONY: test-others
 test-others:
-	$(GO_TEST) $(FLAGS) $(filter $(ALONE),$(THESE))
-	$(GO_TEST) -p 3 $(FLAGS) $(filter $(OWN),$(THESE))
+	@$(GO_TEST) -p 3 $(FLAGS) $(filter $(OWN),$(THESE)) $(filter $(ALONE),$(THESE))
 
 .PHONY: test-all
 test-all: test test-rest mutants ## test, and also: -race, more seeds, soak, chaos, shards, rotation, upgrade, Helm, gonew, benchmarks, mutants
