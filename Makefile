@@ -147,7 +147,14 @@ test-all: test test-rest mutants ## test, and also: -race, more seeds, soak, cha
 test-rest: export ROPERATOR_TEST_ALL = 1
 test-rest: controlplane
 	$(call tests,-race,$(ALONE) $(RACED))
-	$(GO_TEST) -race -p 1 $(TESTFLAGS) $(SLOW)
+	@$(MAKE) --no-print-directory -j2 test-slow test-modules
+
+.PHONY: test-slow
+test-slow:
+	@$(GO_TEST) -race -p 1 $(TESTFLAGS) $(SLOW)
+
+.PHONY: test-modules
+test-modules:
 	@set -e; for module in $(MODULES); do echo "test: $$module"; (cd $$module && go test $(SATELLITE_FLAGS) -timeout 30m $(TESTFLAGS) ./...); done
 
 .PHONY: test-unit

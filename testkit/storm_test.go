@@ -99,10 +99,10 @@ func TestScenario(t *testing.T) {
 		resp.Status = map[string]any{"phase": phase, "accounts": accounts}
 		return resp, nil
 	}}
-	made := 0
+	made, seeds := 0, int(budget.Runs(60))
 	account := &corev1.ServiceAccount{ObjectMeta: configMap("robot", nil).ObjectMeta}
 	one, two := widget("one", map[string]any{"value": "a", "account": "robot"}), widget("two", map[string]any{"value": "a"})
-	Storm(t, cfg, nil, Faults{Seeds: int(budget.Runs(60))}, func(s *Scenario) {
+	Storm(t, cfg, nil, Faults{Seeds: seeds}, func(s *Scenario) {
 		s.External(outside)
 		s.Handler(func() handler.Handler { made++; return h })
 		s.Controller(k8s.ConfigMap, func(object map[string]any) {
@@ -130,7 +130,7 @@ func TestScenario(t *testing.T) {
 		})
 		s.Finally(func(w World) error { return arrived(w, outside, one, two) })
 	})
-	require.Greater(t, made, 60, "each process has a handler of its own")
+	require.Greater(t, made, seeds, "each process has a handler of its own")
 }
 
 // arrived says what is missing in the end of TestScenario.

@@ -2,8 +2,11 @@ package conformance
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"regexp"
+	"strings"
 	"testing"
 
 	auditlog "github.com/roperator/roperator/internal/testing/audit"
@@ -26,7 +29,7 @@ func TestMain(m *testing.M) {
 	if name := os.Getenv(operatorproc.Variable); name != "" {
 		beOperator(name)
 	}
-	if err := budget.WaitTogether(24); err != nil {
+	if err := errors.Join(budget.WaitTogether(24), fewWithRace()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -36,6 +39,28 @@ func TestMain(m *testing.M) {
 		code = max(code, 1)
 	}
 	os.Exit(code)
+}
+
+// atOnce are scenarios in which much of an operator happens at once.
+const atOnce = "TestC7[0-9]|TestC89_|TestC92_|TestC170_"
+
+// fewWithRace has a build with -race run the scenarios of make test-quick and those of atOnce, unless
+// -run says which: the race detector looks for races of the library, which hundreds of scenarios
+// meet in the same places.
+func fewWithRace() error {
+	run := flag.Lookup("test.run")
+	if !budget.Raced || run.Value.String() != "" {
+		return nil
+	}
+	text, err := os.ReadFile("../quick/scenarios.txt")
+	if err != nil {
+		return err
+	}
+	names := []string{atOnce}
+	for _, found := range regexp.MustCompile(`(?m)^(Test\w+):`).FindAllStringSubmatch(string(text), -1) {
+		names = append(names, found[1]+"$")
+	}
+	return run.Value.Set("^(" + strings.Join(names, "|") + ")")
 }
 
 func run(m *testing.M) (code int, err error) {

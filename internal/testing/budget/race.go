@@ -2,5 +2,8 @@
 
 package budget
 
+// Raced says whether this is a build with -race.
+const Raced = true
+
 // divisor is the part of the default number that is run.
 const divisor = 10
