@@ -67,7 +67,7 @@ for version in "$@"; do
 	"$module/get.sh" "$work/programs" "${programs[@]}"
 	begin=$SECONDS
 	# shellcheck disable=SC2086 # flags, split at blanks
-	(cd "$here/../.." && KUBEBUILDER_ASSETS=$work/programs go test -json -count=1 -timeout 60m ${TESTFLAGS:-} ./test/conformance) >"$log" || code=1
+	(cd "$here/../.." && KUBEBUILDER_ASSETS=$work/programs ROPERATOR_TEST_ALL=1 go test -json -count=1 -timeout 60m ${TESTFLAGS:-} ./test/conformance) >"$log" || code=1
 	sed -n 's/^{.*"Action":"fail".*"Test":"\([^"]*\)".*/versions: failed: \1/p' "$log"
 	grep -q '"Action":"run"' "$log" || fail "$kubernetes: no scenario was run, see $log"
 	table+="
