@@ -41,10 +41,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// atOnce are scenarios in which much of an operator happens at once.
-const atOnce = "TestC7[0-9]|TestC89_|TestC92_|TestC170_"
+// busy are scenarios in which much of an operator happens at once.
+const busy = "TestC7[0-9]|TestC89_|TestC92_|TestC170_"
 
-// fewWithRace has a build with -race run the scenarios of make test-quick and those of atOnce, unless
+// fewWithRace has a build with -race run the scenarios of make test-quick and those of busy, unless
 // -run says which: the race detector looks for races of the library, which hundreds of scenarios
 // meet in the same places.
 func fewWithRace() error {
@@ -56,7 +56,7 @@ func fewWithRace() error {
 	if err != nil {
 		return err
 	}
-	names := []string{atOnce}
+	names := []string{busy}
 	for _, found := range regexp.MustCompile(`(?m)^(Test\w+):`).FindAllStringSubmatch(string(text), -1) {
 		names = append(names, found[1]+"$")
 	}
