@@ -110,8 +110,8 @@ demo-programs:
 	@echo "demo: building the operator and the demo (a minute with cold caches)"
 	@$(DEMO_BUILD) -o $(BIN)/ ./examples/echoserver ./hack/demo
 
-# Nobody debugs these binaries, so that the linker need not write what debuggers read. Garbage is collected less often,
-# in control planes too: that was a tenth of the time of a test on one.
+# The linker leaves out what debuggers read. Garbage is collected less often,
+# in control planes too: that was a tenth of the CPU time of the conformance scenarios.
 GO_TEST := GOGC=$${GOGC:-400} go test -vet=off -ldflags="-s -w" -timeout 30m
 WITH_CLUSTER := GOGC=$${GOGC:-400} $(BIN)/withcluster $(SHARED_CRDS:%=-crd %)
 
@@ -128,7 +128,7 @@ endef
 test: controlplane ## What tells whether a change breaks a promise, on a real API server (TESTFLAGS='-run=Name')
 	$(call tests,,$(ALONE) $(SERIAL) $(SHARED) $(OWN))
 
-# Those of SHARED wait for the API server, so that three at once use a core and a half.
+# Those of SHARED mostly wait for the API server: three run at once.
 .PHONY: test-shared
 test-shared:
 	@$(WITH_CLUSTER) sh -ec '$(if $(filter $(SERIAL),$(THESE)),$(GO_TEST) -p 1 $(FLAGS) $(filter $(SERIAL),$(THESE)); )$(GO_TEST) -p 3 $(FLAGS) $(filter $(SHARED),$(THESE))'

@@ -48,47 +48,39 @@ func (k *Kit) lag(engine *reconcile.Engine) (string, error) {
 	return k.lagOfRelated(ctx, engine)
 }
 
-// manyNames is from how many names of a type in a namespace on all its objects are listed, in
-// place of each by its name.
-const manyNames = 16
-
 // lagOfRelated is lag for the objects that parents refer to.
 func (k *Kit) lagOfRelated(ctx context.Context, engine *reconcile.Engine) (string, error) {
-	related := engine.Related()
-	names := map[relate.Query]int{} // by type and namespace
-	for q := range related {
-		if q.Name != "" {
-			names[relate.Query{Type: q.Type, Namespace: q.Namespace}]++
-		}
-	}
-	listed := map[relate.Query]map[string][]metav1.PartialObjectMetadata{} // by name
-	for all, count := range names {
-		if count < manyNames {
-			continue
-		}
-		items, err := k.listIn(ctx, all.Type, all.Namespace, metav1.ListOptions{})
+	listed := map[relate.Query]map[string][]metav1.PartialObjectMetadata{}
+	for q, known := range engine.Related() {
+		items, err := k.listRelated(ctx, q, listed)
 		if err != nil {
-			return "", fmt.Errorf("%s: list: %w", all, err)
-		}
-		listed[all] = map[string][]metav1.PartialObjectMetadata{}
-		for _, item := range items {
-			listed[all][item.Name] = append(listed[all][item.Name], item)
-		}
-	}
-	for q, known := range related {
-		byName, ok := listed[relate.Query{Type: q.Type, Namespace: q.Namespace}]
-		items := byName[q.Name]
-		if !ok || q.Name == "" {
-			var err error
-			if items, err = k.listIn(ctx, q.Type, q.Namespace, q.Options()); err != nil {
-				return "", fmt.Errorf("%s: list: %w", q, err)
-			}
+			return "", fmt.Errorf("%s: list: %w", q, err)
 		}
 		if missing := lagOf(q.Type, items, known); missing != "" {
 			return missing, nil
 		}
 	}
 	return "", nil
+}
+
+// listRelated returns the metadata of the objects that a query is for. Of names it lists the namespace, once
+// for all of them: listed has these objects by name.
+func (k *Kit) listRelated(ctx context.Context, q relate.Query, listed map[relate.Query]map[string][]metav1.PartialObjectMetadata) ([]metav1.PartialObjectMetadata, error) {
+	if q.Name == "" {
+		return k.listIn(ctx, q.Type, q.Namespace, q.Options())
+	}
+	all := q.Everything()
+	if listed[all] == nil {
+		items, err := k.listIn(ctx, all.Type, all.Namespace, all.Options())
+		if err != nil {
+			return nil, err
+		}
+		listed[all] = map[string][]metav1.PartialObjectMetadata{}
+		for _, item := range items {
+			listed[all][item.Name] = append(listed[all][item.Name], item)
+		}
+	}
+	return listed[all][q.Name], nil
 }
 
 // lagOf describes the first of these objects that isn't known as it is, or that is known and isn't among them.

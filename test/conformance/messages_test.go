@@ -125,7 +125,7 @@ func TestC223_UnknownFields(t *testing.T) {
 				anyContains(events, "Warning", "APIWarning", `unknown field "spec.template.spec.containers[0].imagePullPolcy": Deployment web`) &&
 				anyContains(events, "Warning", "APIWarning", `unknown field "dta": ConfigMap a, ConfigMap b`) &&
 				anyContains(events, "Warning", "APIWarning", `unknown field "stringDta": Secret s`) &&
-				anyContains(events, "Normal", "Created", "")
+				anyContains(events, "Normal", "Created")
 		})
 		from := log.mark(t)
 		during(t, 3*time.Second)

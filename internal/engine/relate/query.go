@@ -25,14 +25,14 @@ type Query struct {
 	Unserved bool
 }
 
-// everything returns the query for all objects of the type and the namespace of q.
-func (q Query) everything() Query { return Query{Type: q.Type, Namespace: q.Namespace} }
+// Everything returns the query for all objects of the type and the namespace of q.
+func (q Query) Everything() Query { return Query{Type: q.Type, Namespace: q.Namespace} }
 
 // all says whether q is for all objects.
 func (q Query) all() bool { return q.Name == "" && q.Selector == "" }
 
 // servers returns what has to be watched to know what there is for q: any of them.
-func (q Query) servers() []Query { return []Query{q, q.everything(), {Type: q.Type}} }
+func (q Query) servers() []Query { return []Query{q, q.Everything(), {Type: q.Type}} }
 
 // Options returns the options of a list or a watch of what q is for.
 func (q Query) Options() metav1.ListOptions {

@@ -100,7 +100,7 @@ func (r *Relations) wantedLocked() map[Query]struct{} {
 		if r.unservedLocked(of.Query) {
 			continue
 		}
-		groups[of.everything()] = append(groups[of.everything()], of)
+		groups[of.Everything()] = append(groups[of.Everything()], of)
 	}
 	wide := func(all Query) bool {
 		most := r.MostWatches

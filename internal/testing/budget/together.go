@@ -7,7 +7,7 @@ import (
 
 // WaitTogether lets n parallel tests of a package run at once, unless -parallel says how many. It is for
 // packages whose tests mostly wait for an API server and for processes: Go runs as many as there are cores.
-// TestMain calls it.
+// TestMain calls it. It parses the flags.
 func WaitTogether(n int) error {
 	flag.Parse()
 	given := false
