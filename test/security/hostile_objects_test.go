@@ -163,7 +163,7 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reason string
 		squat  func(kit *testkit.Kit, live types.UID) // before there is a parent
-		then   func(kit *testkit.Kit)                 // once the parent has its child; nil: it never has
+		then   func(kit *testkit.Kit)                 // once the parent has its child, which the operator then sees terminating; nil: it never has
 		told   string
 	}{
 		"Labels and an ordinary owner": {"a live object, but no parent", func(kit *testkit.Kit, live types.UID) {
@@ -180,7 +180,6 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 			_, err := clients(t).CoreV1().ConfigMaps(kit.Namespace).Patch(t.Context(), "wanted", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), metav1.PatchOptions{})
 			require.NoError(t, err)
 			kit.Delete(child("ConfigMap", map[string]any{"name": "wanted"}))
-			kit.Update(parent("one", map[string]any{"value": "edited"})) // a generation that isn't done
 		}, "wanted is being deleted, and is created anew once it is gone"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -208,6 +207,7 @@ func TestSquattedNamesWereWaitedForInSilence(t *testing.T) {
 				return ok
 			})
 			if tc.then != nil {
+				kit.Update(parent("one", map[string]any{"value": "edited"})) // a generation that isn't done
 				require.NoError(t, kit.Settle(patience))
 			}
 			live := kit.Get(parent("one", nil))
