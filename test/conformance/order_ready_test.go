@@ -93,7 +93,16 @@ func kubectl(t *testing.T, args ...string) (string, error) {
 func TestC101_KubectlAgrees(t *testing.T) {
 	scenario(t, "C101", "ReadyCondition: kubectl wait --for=condition=Ready after a change of the spec returns only when kubectl rollout status says of every child that it is rolled out; while the parent isn't Ready it times out")
 	f := newFlotilla(t, flotillaOperator("c101", &config.Roll{}))
+	_, untyped := clients(t, "kubectl")
+	parents := untyped.Resource(plural(parentType)).Namespace(f.Namespace)
+	// kubectl wait lists with resourceVersion 0: what it sees first may be older than the change that it is to wait for.
 	wait := func(limit string) (string, error) {
+		now := f.Get(parent("one", nil)).Generation()
+		eventually(t, "the API server's cache has the change", func() bool {
+			list, err := parents.List(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+			require.NoError(t, err)
+			return len(list.Items) == 1 && list.Items[0].GetGeneration() == now
+		})
 		return kubectl(t, "-n", f.Namespace, "wait", "--for=condition=Ready", "--timeout="+limit, "parents.conformance.roperator.com/one")
 	}
 	for _, version := range []string{"1", "2", "3"} {
