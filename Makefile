@@ -54,8 +54,8 @@ SHARED_CRDS := $(wildcard examples/*/crd.yaml) test/conformance/testdata/crds.ya
 SLOW := ./internal/testing/fakeapi ./internal/testing/kubelet ./internal/testing/plane ./test/related ./test/rotation ./test/shards ./test/soak ./test/upgrade
 GATES := ./test/gates
 
-# Those of SHARED and OWN that test-all runs with -race, too: the library runs in their processes, and much happens at once.
-RACED := ./test/conformance ./test/security ./testkit
+# Those that test-all runs with -race, too: where the library runs, and much happens at once.
+RACED = $(filter-out ./hack/% ./test/conformance/page ./test/quick ./test/rooms ./test/suite,$(ALONE)) ./test/conformance ./test/security ./testkit
 
 # The packages of the module whose tests need no control plane.
 ALONE = $(shell go list ./... | sed 's,^github.com/roperator/roperator,.,' | grep -v -x -F -e . $(foreach p,$(SHARED) $(SERIAL) $(OWN) $(SLOW) $(GATES),-e $(p)))
@@ -146,7 +146,7 @@ test-all: test test-rest mutants ## test, and also: -race, more seeds, soak, cha
 .PHONY: test-rest
 test-rest: export ROPERATOR_TEST_ALL = 1
 test-rest: controlplane
-	$(call tests,-race,$(ALONE) $(RACED))
+	$(call tests,-race,$(RACED))
 	@$(MAKE) --no-print-directory -j2 test-slow test-modules
 
 .PHONY: test-slow

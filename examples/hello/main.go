@@ -18,7 +18,7 @@ import (
 	"github.com/roperator/roperator/runner"
 )
 
-//go:generate go run sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0 crd paths=./api/... output:crd:dir=crd
+//go:generate go tool controller-gen crd paths=./api/... output:crd:dir=crd
 
 var operator = config.Operator{
 	Name:     "hello",
