@@ -91,7 +91,7 @@ func kubectl(t *testing.T, args ...string) (string, error) {
 }
 
 func TestC101_KubectlAgrees(t *testing.T) {
-	scenario(t, "C101", "ReadyCondition: kubectl wait --for=condition=Ready after a change of the spec returns only when kubectl rollout status says of every child that it is rolled out; while the parent isn't Ready it times out")
+	scenario(t, "C101", "ReadyCondition: kubectl wait --for=condition=Ready after a change of the spec that the API server has in its cache returns only when kubectl rollout status says of every child that it is rolled out; while the parent isn't Ready it times out")
 	f := newFlotilla(t, flotillaOperator("c101", &config.Roll{}))
 	_, untyped := clients(t, "kubectl")
 	parents := untyped.Resource(plural(parentType)).Namespace(f.Namespace)
