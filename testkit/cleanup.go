@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,8 +24,8 @@ const (
 )
 
 // remove deletes what the Kit's operator and the test have left, finalizers
-// or not, and the namespace. It waits for nothing: without
-// kube-controller-manager a namespace never goes.
+// or not, and the namespace, unless it is to stay. It waits for nothing:
+// without kube-controller-manager a namespace never goes.
 func (k *Kit) remove() error {
 	ctx, cancel := timeout(cleanupTimeout)
 	defer cancel()
@@ -38,8 +39,10 @@ func (k *Kit) remove() error {
 			errs = append(errs, fmt.Errorf("%s: %w", t, err))
 		}
 	}
-	err := k.clients.CoreV1().Namespaces().Delete(ctx, k.Namespace, metav1.DeleteOptions{})
-	return errors.Join(append(errs, ignoreGone(err))...)
+	if os.Getenv(keepVariable) != keepNamespaces {
+		errs = append(errs, ignoreGone(k.clients.CoreV1().Namespaces().Delete(ctx, k.Namespace, metav1.DeleteOptions{})))
+	}
+	return errors.Join(errs...)
 }
 
 // removeAll deletes the objects of a type in the namespace, and those anywhere

@@ -32,7 +32,11 @@ const (
 
 	// requestTimeout only bounds a hang: an idle API server takes milliseconds.
 	requestTimeout = 2 * time.Minute
+
+	// keepVariable is the environment variable that says what stays: keepFailed or keepNamespaces.
 	keepVariable   = "ROPERATOR_KEEP"
+	keepFailed     = "1"
+	keepNamespaces = "namespaces"
 )
 
 // A Kit is an operator that runs for one test, with the means to act on it
@@ -103,7 +107,10 @@ type KitOptions struct {
 // With go test -short a test whose cluster is nil is skipped: see [Main].
 //
 // With ROPERATOR_KEEP=1 in the environment the namespace of a test that failed
-// stays, and so does the cluster; its Stop says how to look at it.
+// stays, and so does the cluster; its Stop says how to look at it. With
+// ROPERATOR_KEEP=namespaces all namespaces stay, without the objects of the
+// operator's types: for many tests on a cluster that ends with them, see
+// docs/guide/testing.md.
 func New(t testing.TB, cluster *Cluster, cfg config.Operator, h handler.Handler) *Kit {
 	t.Helper()
 	return NewWithOptions(t, cluster, cfg, h, KitOptions{})
@@ -269,7 +276,7 @@ func (k *Kit) tearDown() {
 		k.failUnasked()
 	}
 	defer k.log.close()
-	if k.t.Failed() && os.Getenv(keepVariable) == "1" {
+	if k.t.Failed() && os.Getenv(keepVariable) == keepFailed {
 		k.cluster.keep.Store(true)
 		k.t.Logf("testkit: kept, as %s=1 asks: kubectl --kubeconfig %s -n %s get all",
 			keepVariable, k.cluster.Kubeconfig(), k.Namespace)

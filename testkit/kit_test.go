@@ -326,7 +326,7 @@ func TestKitsSideBySide(t *testing.T) {
 }
 
 func TestKitKeepsWhatFailed(t *testing.T) {
-	t.Setenv(keepVariable, "1") // so not beside other tests
+	t.Setenv(keepVariable, keepFailed) // so not beside other tests
 	other := &Cluster{restConfig: cluster.restConfig, mapper: cluster.mapper, kubeconfig: cluster.kubeconfig, manager: cluster.manager}
 	var kit *Kit
 	failed := fake(t, func(tb testing.TB) {
@@ -346,4 +346,19 @@ func TestKitKeepsWhatFailed(t *testing.T) {
 	kit.t = t
 	left := kit.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kit.Namespace}})
 	require.True(t, left == nil || left.IsDeleting(), "it didn't fail")
+}
+
+func TestKitKeepsNamespaces(t *testing.T) {
+	t.Setenv(keepVariable, keepNamespaces) // so not beside other tests
+	var kit *Kit
+	passed := fake(t, func(tb testing.TB) {
+		kit = New(tb, cluster, widgets("kit-namespaces"), handler.SyncFunc(children))
+		kit.Create(widget("one", map[string]any{"value": "a"}))
+		kit.Eventually(configMap("one", nil), patience)
+	})
+	require.Empty(t, passed.failure())
+	kit.t = t
+	kit.EventuallyGone(widget("one", nil), patience)
+	kit.EventuallyGone(configMap("one", nil), patience)
+	require.False(t, kit.Get(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: kit.Namespace}}).IsDeleting())
 }

@@ -11,7 +11,9 @@
 // control plane, and the path of the audit log in ROPERATOR_AUDIT_LOG. The control plane
 // stops when the command ends, and withcluster exits with its code. If withcluster itself
 // is killed, the control plane stops as well. With ROPERATOR_KEEP=1, which keeps what failed
-// tests have left, the control plane of a failed command runs until Ctrl-C.
+// tests have left, the control plane of a failed command runs until Ctrl-C. Without the variable
+// the command gets ROPERATOR_KEEP=namespaces: kube-controller-manager had 180 of 258 namespaces
+// left to end when the tests of SHARED ended, and tests that waited for one waited for minutes.
 package main
 
 import (
@@ -86,6 +88,9 @@ func beside(ctx context.Context, cluster *testkit.Cluster, log string, command [
 	cmd.WaitDelay = grace
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+cluster.Kubeconfig(), audit.Variable+"="+log)
+	if os.Getenv("ROPERATOR_KEEP") == "" {
+		cmd.Env = append(cmd.Env, "ROPERATOR_KEEP=namespaces")
+	}
 	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 		return exit.ExitCode(), nil
