@@ -4,8 +4,10 @@ package main
 func forHistories() []mutant {
 	one := func(name, file, was, is string) mutant { return inEngine(histories(), name, file, was, is) }
 	return []mutant{
-		one("the loser of a name is told", "reconcile/pass.go",
-			"	if others, some := c.Without(p.req.Parent.UID()); some {\n", "	if others, some := c.Without(p.req.Parent.UID()); false && some {\n"),
+		one("the loser of a name is told", "store/writes.go",
+			"		c = s.readLocked(r.Live).without(w.Parent)\n", "		s.readLocked(r.Live)\n"),
+		one("another client's change during a write triggers", "store/writes.go",
+			"return !own || h.uid != r.Live.UID()", "return false && h.uid != r.Live.UID()"),
 		one("an older list begins a new history", "store/start_over.go",
 			"	proven = Older(listVersion, asked) || ", "	proven = "),
 		one("a 404 for the finalizers isn't the end of the parent", "reconcile/finalize.go",

@@ -4,9 +4,9 @@ package main
 func forSimulation() []mutant {
 	one := func(name, file, was, is string) mutant { return inEngine(simulation(), name, file, was, is) }
 	return []mutant{
-		one("read your writes", "apply/requests.go", "	x.keep(live)\n	changed :=", "	changed :="),
+		one("read your writes", "store/writes.go", "		c = s.readLocked(r.Live).without(w.Parent)\n", ""),
 		one("newer states only", "store/store.go", "if held != nil && !newer(res.ResourceVersion(), held.ResourceVersion()) && ", "if false && "),
-		one("relist deletion", "store/observed.go", "		all.add(s.removeLocked(ref, held))\n		all.Woken", "		continue\n		all.Woken"),
+		one("relist deletion", "store/observed.go", "		all.add(s.holdBackLocked(s.removeLocked(ref, held), ref, held.UID(), listVersion))\n", "		continue\n"),
 		one("UID guard", "client/client.go", "	only := &metav1.Preconditions{UID: &uid}\n", "	only := &metav1.Preconditions{}\n"),
 		one("test operations", "plan/json_patch.go", `ops := []operation{{"test", "/metadata/uid", parent.UID()}, {"test", "/metadata/finalizers", before}}`, "ops, _ := []operation{}, before"),
 		one("finalizer before the handler", "catalog/settings.go", "return append(held, s.Finalizer)", "return held"),

@@ -28,8 +28,12 @@ func (w *world) sizes() (out []map[string]int) {
 	w.mu.Unlock()
 	for _, p := range running {
 		p.mu.Lock()
-		of := p.mu.manager.Engine().Sizes()
+		engine := p.mu.manager.Engine()
 		p.mu.Unlock()
+		for engine.Gauges(true).Running > 0 { // a retry that has begun by chance
+			<-time.After(time.Millisecond)
+		}
+		of := engine.Sizes()
 		maps.DeleteFunc(of, func(name string, n int) bool {
 			switch name {
 			case "undeleted":

@@ -258,5 +258,6 @@ func denseScript(seed uint64) *script {
 			s.Actions = append(s.Actions, later)
 		}
 	}
+	s.setOrder(seed)
 	return s
 }

@@ -96,7 +96,7 @@ func (w *world) newProcess(name string, stop context.CancelFunc) *process {
 // work runs the operator of a process until ctx ends.
 func (p *process) work(ctx context.Context, divides bool) error {
 	rc := p.server.RESTConfig()
-	rc.Transport = p.ordered()
+	rc.Transport = p
 	opts := manager.Options{RESTConfig: rc, ShutdownTimeout: 5 * time.Second, Logger: slog.New(slog.DiscardHandler), Jitter: p.script.jitter()}
 	if p.verbose {
 		opts.Logger = slog.New(slog.NewTextHandler(p.world, &slog.HandlerOptions{Level: slog.LevelDebug})).With("replica", p.Name)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/roperator/roperator/internal/testing/faults"
+	"github.com/roperator/roperator/internal/testing/order"
 )
 
 // A script is all that a run is told to do.
@@ -43,9 +44,29 @@ const (
 	conditions    = "conditions"    // the engine keeps the conditions of parents
 	noGeneration  = "no-generation" // the server counts no generation of parents
 	rejecting     = "rejecting"     // the server rejects ConfigMaps
-	eventFirst    = "event-first"   // the event of a write arrives before its response
-	responseFirst = "response-first"
+	eventFirst    = string(order.EventFirst)
+	responseFirst = string(order.ResponseFirst)
 )
+
+// setOrder lets a third of the seeds have the event of each write before its response, and a third after it.
+func (s *script) setOrder(seed uint64) {
+	switch seed % 3 {
+	case 1:
+		s.Options = append(s.Options, eventFirst)
+	case 2:
+		s.Options = append(s.Options, responseFirst)
+	}
+}
+
+// order returns what arrives first; "": it is left open.
+func (s *script) order() order.Order {
+	for _, o := range []order.Order{order.EventFirst, order.ResponseFirst} {
+		if s.is(string(o)) {
+			return o
+		}
+	}
+	return ""
+}
 
 func (s *script) is(option string) bool { return slices.Contains(s.Options, option) }
 

@@ -101,6 +101,7 @@ func sparseScript(seed uint64) *script {
 		s.Actions = append(s.Actions, action{When: at, Verb: "create", Args: []string{"p4", value(), "2"}})
 	}
 	slices.SortStableFunc(s.Actions, func(a, b action) int { return int(a.At - b.At) })
+	s.setOrder(seed)
 	return s
 }
 

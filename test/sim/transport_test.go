@@ -15,6 +15,7 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/manager"
 	"github.com/roperator/roperator/internal/testing/faults"
+	"github.com/roperator/roperator/internal/testing/order"
 	"github.com/roperator/roperator/internal/testing/past"
 )
 
@@ -147,7 +148,8 @@ func (p *process) serve(x *faults.Exchange, f faults.Fault) (*http.Response, err
 	p.checkDone(x, part, resp.StatusCode)
 	p.checkLetGo(x.Name, parent)
 	p.notice(x, resp.StatusCode)
-	return resp, nil
+	link := order.Link{Order: p.script.order(), Sleep: p.Sleep}
+	return link.Deliver(x.Request, resp)
 }
 
 // notice counts what a request tells of its cause.

@@ -247,6 +247,5 @@ func (x *Executor) take(ctx context.Context, a *plan.Action, live *resource.Reso
 	if err != nil {
 		return Result{Err: err}, nil
 	}
-	x.keep(taken)
 	return Result{Live: taken, Wrote: true, Claimed: true, ShownNext: a.Verb == plan.VerbCreate && x.Watched(taken)}, nil
 }

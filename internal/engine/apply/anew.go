@@ -180,7 +180,6 @@ func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dry
 		return live, nil
 	}
 	x.Lessons.learn(a.Kind, kept, lessonKept)
-	x.keep(live) // it is there, even if the next request fails
 	return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.TakeMade(made, r.fallback, kept), false)
 }
 

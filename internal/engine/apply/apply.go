@@ -27,9 +27,8 @@ type Owner interface {
 	client.Listener // its Logger is the log of the pass
 	// Goes asks the API server whether the parent is being deleted or gone.
 	Goes(ctx context.Context) (bool, error)
-	// Displaced is called after each write of a child, with the parents that the write
-	// concerns: a write may take a name from another parent's child.
-	Displaced(c store.Change, child object.Ref)
+	// Changed is called after each read of a child, with the parents that its state concerns.
+	Changed(c store.Change, child object.Ref)
 }
 
 // An Executor carries out the plan of one pass. All exported fields must be set,
@@ -37,7 +36,7 @@ type Owner interface {
 type Executor struct {
 	*catalog.Settings
 	Client  *client.Client
-	Store   *store.Store       // takes the API server's answers
+	Store   *store.Store
 	Tracing *observe.Tracing   // nil: no spans are made
 	Lessons *Lessons           // of all passes of the operator
 	Slots   chan struct{}      // has room for as many requests as the operator may have under way, in all passes

@@ -40,16 +40,14 @@ func DeleteChild(ctx context.Context, c *client.Client, s *catalog.Settings, k *
 // delete deletes the very child that the pass saw, by its UID. If the API server has
 // once answered so and still had the child, the answer alone isn't believed.
 func (x *Executor) delete(ctx context.Context, a *plan.Action) Result {
-	x.Store.Deletes(a.Live)
+	contradicted := x.Store.Contradicted(a.Live.UID())
 	left, err := DeleteChild(ctx, x.Client, x.Settings, a.Kind, x.Parent, a.Live)
-	if err == nil && left == nil && x.Store.Contradicted(a.Live.UID()) {
+	if err == nil && left == nil && contradicted {
 		err = x.stillThere(ctx, a)
 	}
 	if err != nil {
-		x.Store.FailedDelete(a.Live)
 		return Result{Err: err}
 	}
-	x.Owner.Displaced(x.Store.WroteDelete(a.Live, left), a.Ref)
 	return Result{Wrote: true, Live: left}
 }
 
@@ -63,6 +61,7 @@ func (x *Executor) stillThere(ctx context.Context, a *plan.Action) error {
 	case err != nil:
 		return err
 	case live.UID() == a.Live.UID() && !live.IsDeleting():
+		x.contradicts(live)
 		return &apierror.RefusedError{Err: errStillThere}
 	}
 	return nil
@@ -80,9 +79,7 @@ func (x *Executor) release(ctx context.Context, a *plan.Action) Result {
 		return Result{Err: err}
 	}
 	if live.ResourceVersion() == a.Live.ResourceVersion() { // nothing was stored any more
-		x.Store.WroteDelete(a.Live, nil)
 		return Result{Wrote: true}
 	}
-	x.keep(live)
 	return Result{Wrote: true, Live: live}
 }

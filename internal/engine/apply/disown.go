@@ -34,6 +34,5 @@ func (x *Executor) disown(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	if err != nil {
 		return Result{Err: err}, nil
 	}
-	x.keep(disowned)
 	return Result{}, plan.Disowned{Live: disowned}
 }

@@ -81,8 +81,8 @@ func (f *fixture) Goes(context.Context) (bool, error) { return f.goes, nil }
 // Warned is that of an apply.Owner which ignores warnings.
 func (f *fixture) Warned(object.Ref, string) {}
 
-// Displaced is that of an apply.Owner without other parents.
-func (f *fixture) Displaced(store.Change, object.Ref) {}
+// Changed is that of an apply.Owner without other parents.
+func (f *fixture) Changed(store.Change, object.Ref) {}
 
 // child returns an object as a handler returns it.
 func child(t resource.Type, name string, data map[string]any) map[string]any {
@@ -105,7 +105,7 @@ func (f *fixture) given(object map[string]any, change func(o map[string]any)) *r
 		live, err = f.server.Change(live.Type(), live.Key(), change)
 		require.NoError(f.t, err)
 	}
-	f.store.Wrote(live)
+	f.store.Read(live)
 	return live
 }
 
@@ -131,6 +131,16 @@ func (f *fixture) run(ctx context.Context, p *plan.Plan, terminating ...string) 
 	require.NoError(f.t, err)
 	c, err := client.New(link, link.As("op", nil), "op", nil, sample.DiscardLog())
 	require.NoError(f.t, err)
+	c.Track(func(w client.Write) func(*resource.Resource, bool) {
+		open := f.store.Begin(store.Request(w))
+		return func(live *resource.Resource, ok bool) {
+			var r *store.Response
+			if ok {
+				r = &store.Response{Live: live, Unwatched: live != nil && !f.settings.Watched(live)}
+			}
+			open.End(r)
+		}
+	})
 	x := &apply.Executor{Settings: f.settings, Client: c, Store: f.store, Slots: f.slots, Lessons: f.lessons, Parent: f.parent, Owner: f}
 	report := x.Run(ctx, p, terminating)
 	require.Empty(f.t, f.slots, "every slot is free again")

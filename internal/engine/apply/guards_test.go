@@ -141,7 +141,7 @@ func TestRelease_OfTheLastFinalizer(t *testing.T) {
 	f.given(object, nil)
 	require.NoError(t, f.server.Delete(k8s.ConfigMap, key("c")))
 	live := f.server.Get(k8s.ConfigMap, key("c"))
-	f.store.Wrote(live)
+	f.store.Read(live)
 	r := f.run(t.Context(), f.plan([]*resource.Resource{live}, configMap(nil))).Results[0]
 	require.NoError(t, r.Err)
 	require.Equal(t, plan.VerbRelease, r.Action.Verb)

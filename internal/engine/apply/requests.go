@@ -46,23 +46,20 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	return Result{Err: fmt.Errorf("unknown verb %q", a.Verb)}, nil
 }
 
-// keep puts the API server's answer to a write, or a child that was read, into the
-// store. It leaves out what no watch delivers, such as a child whose labels a webhook has
-// taken off: the store would never learn that it is gone.
+// keep stores a child that was read. It leaves out an object that no watch delivers, such as a child whose
+// labels a webhook has taken off: the store would never learn of its end.
 func (x *Executor) keep(live *resource.Resource) {
 	if x.Watched(live) {
-		x.Owner.Displaced(x.Store.Wrote(live), object.RefOf(live))
+		x.Owner.Changed(x.Store.Read(live), object.RefOf(live))
 	}
 }
 
-// written returns the result of a write of a child, and puts the API server's
-// answer, live, into the store. If the answer has the resourceVersion of before,
-// the API server saw no difference and has persisted nothing.
+// written returns the result of a write of a child, to which the API server has responded with
+// live. If this has the resourceVersion of before, the API server saw no difference and has persisted nothing.
 func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	x.keep(live)
 	changed := a.Live == nil || a.Live.ResourceVersion() != live.ResourceVersion()
 	return Result{Live: live, Wrote: changed, Redundant: !changed, Accepted: true, Confirmed: a.Confirms()}
 }
@@ -72,7 +69,7 @@ func (x *Executor) create(ctx context.Context, a *plan.Action) (Result, plan.Fin
 	if a.Sought {
 		return x.seek(ctx, a)
 	}
-	live, err := x.Client.Create(ctx, a.Kind, a.Ref.Key.Namespace, plan.CreateBody(x.Settings, a.Want, x.Parent))
+	live, err := x.Client.Create(ctx, a.Kind, a.Ref.Key, plan.CreateBody(x.Settings, a.Want, x.Parent))
 	if apierrors.IsAlreadyExists(err) {
 		return x.claim(ctx, a, err)
 	}

@@ -191,7 +191,7 @@ func TestBodiesStayOutOfLogs(t *testing.T) {
 	c, _, secrets := answered(t, sample.DiscardLog(), func(*http.Request) *http.Response {
 		return answer(http.StatusForbidden, `{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"swordfish"}`)
 	})
-	_, err := c.Create(ctx, secrets, "ns", map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"k": "marlin"}})
+	_, err := c.Create(ctx, secrets, types.NamespacedName{Namespace: "ns", Name: "one"}, map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"k": "marlin"}})
 	require.Error(t, err)
 	_, err = c.Watch(ctx, secrets, "ns", metav1.ListOptions{})
 	require.Error(t, err)

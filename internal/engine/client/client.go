@@ -17,6 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -35,11 +36,12 @@ type Client struct {
 	fieldManager string
 	agent        string // the User-Agent of each request; empty: the transport sets it
 	log          *slog.Logger
-	metrics      *observe.Metrics // nil: nothing is counted
-	observed     *observing       // what is kept of the objects that lists and watches deliver
-	warnings     warnings         // of the API server
-	readOnly     bool             // see ReadOnly
-	division     *division        // nil: the parents aren't divided
+	metrics      *observe.Metrics                                         // nil: nothing is counted
+	observed     *observing                                               // what is kept of the objects that lists and watches deliver
+	warnings     warnings                                                 // of the API server
+	readOnly     bool                                                     // see ReadOnly
+	division     *division                                                // nil: the parents aren't divided
+	begin        func(Write) (end func(live *resource.Resource, ok bool)) // see Track
 	// dial returns a REST client that decodes what it gets in this way.
 	dial func(wireSerializer) (rest.Interface, error)
 }
@@ -140,17 +142,16 @@ func (c *Client) bodyOf(object any) ([]byte, error) {
 
 // Get reads an object.
 func (c *Client) Get(ctx context.Context, k *catalog.Kind, key types.NamespacedName) (*resource.Resource, error) {
-	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.about(http.MethodGet, k, key, ""), false)
+	return c.send(ctx, k, asked(k, "get", key.Name, "", nil), c.about(http.MethodGet, k, key, ""), nil)
 }
 
-// Create creates an object in a namespace (empty: none), and returns it as the API
-// server has stored it.
-func (c *Client) Create(ctx context.Context, k *catalog.Kind, namespace string, object any) (*resource.Resource, error) {
+// Create creates an object, and returns it as the API server has stored it.
+func (c *Client) Create(ctx context.Context, k *catalog.Kind, key types.NamespacedName, object any) (*resource.Resource, error) {
 	body, err := c.bodyOf(object)
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, namespace), false).Body(body), true)
+	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, key.Namespace), false).Body(body), writeOf(k, key, false, false))
 }
 
 // ManagedFields reads the metadata of an object, with the managedFields that a
@@ -205,7 +206,7 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body), !dryRun)
+	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body), writeOf(k, key, true, dryRun))
 }
 
 // Patch patches an object, and returns it as the API server has stored it. An apply
@@ -241,14 +242,14 @@ func (c *Client) patchAs(ctx context.Context, k *catalog.Kind, key types.Namespa
 		req = req.Param("force", "true")
 		what.Applies = true
 	}
-	return c.send(ctx, k, what, req.Body(body), !dryRun)
+	return c.send(ctx, k, what, req.Body(body), writeOf(k, key, false, dryRun))
 }
 
 // Delete deletes the object with this UID, if it has this resourceVersion, unless that is
 // empty; it is a conflict if it hasn't. Its dependents are deleted in the
 // background. Delete returns the object's state if the object still has to be
 // finalized, nil if it is gone.
-func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID, version string) (*resource.Resource, error) {
+func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.NamespacedName, uid types.UID, version string) (left *resource.Resource, err error) {
 	if c.readOnly {
 		return nil, apierror.NotTriedError{}
 	}
@@ -264,6 +265,9 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
+	end := c.open(ctx, &Write{Ref: object.Ref{Type: k.Type, Key: key}, Deletes: uid, Guarded: version != ""})
+	ok := false
+	defer func() { end(left, ok) }()
 	res := c.do(ctx, c.about(http.MethodDelete, k, key, "").Body(body))
 	raw, err := rawOf(k, asked(k, "delete", key.Name, "", nil), res)
 	if err != nil {
@@ -275,8 +279,9 @@ func (c *Client) Delete(ctx context.Context, k *catalog.Kind, key types.Namespac
 	// The answer differs between types: a Status, the last state of an object that
 	// is gone, or the state of one that remains. Only an object that remains has a
 	// deletionTimestamp.
-	if left, err := resource.New(raw); err == nil && left.UID() == uid && left.IsDeleting() {
-		return left, nil
+	ok = true
+	if live, err := resource.New(raw); err == nil && live.UID() == uid && live.IsDeleting() {
+		return live, nil
 	}
 	return nil, nil
 }
@@ -296,10 +301,12 @@ func writeAs(manager string, req *rest.Request, dryRun bool) *rest.Request {
 }
 
 // send sends a request about one object, which asks for what, and returns the object in
-// the answer. persists says whether it may change the object.
-func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request, persists bool) (*resource.Resource, error) {
+// the answer. w is nil if it can't change the object.
+func (c *Client) send(ctx context.Context, k *catalog.Kind, what apierror.Request, req *rest.Request, w *Write) (live *resource.Resource, err error) {
+	end := c.open(ctx, w)
+	defer func() { end(live, live != nil) }()
 	res := c.do(ctx, req)
-	c.warn(ctx, k, what, res, persists)
+	c.warn(ctx, k, what, res, w != nil)
 	raw, err := rawOf(k, what, res)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func requests(object map[string]any) map[string]func(ctx context.Context, c *Cli
 			return err
 		},
 		"create": func(ctx context.Context, c *Client, k *catalog.Kind) error {
-			_, err := c.Create(ctx, k, "ns", object)
+			_, err := c.Create(ctx, k, types.NamespacedName{Namespace: "ns", Name: "one"}, object)
 			return err
 		},
 		"create dry": func(ctx context.Context, c *Client, k *catalog.Kind) error {

@@ -49,8 +49,11 @@ func TestLink_WritesNeedTheLease(t *testing.T) {
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "ns"},
 			}
 			writes := map[string]func() error{
-				http.MethodPost: func() error { _, err := c.Create(t.Context(), kind, "ns", object); return err },
-				http.MethodPut:  func() error { _, err := c.Update(t.Context(), kind, key, "", object, false); return err },
+				http.MethodPost: func() error {
+					_, err := c.Create(t.Context(), kind, types.NamespacedName{Namespace: "ns", Name: "one"}, object)
+					return err
+				},
+				http.MethodPut: func() error { _, err := c.Update(t.Context(), kind, key, "", object, false); return err },
 				http.MethodPatch: func() error {
 					_, err := c.Patch(t.Context(), kind, key, types.MergePatchType, []byte(`{}`))
 					return err

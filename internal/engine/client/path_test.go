@@ -81,7 +81,7 @@ func everyRequest(c *Client, k *catalog.Kind, key types.NamespacedName) map[stri
 	return map[string]func(context.Context) error{
 		"get":            func(ctx context.Context) error { return err(c.Get(ctx, k, key)) },
 		"managed fields": func(ctx context.Context) error { return err(c.ManagedFields(ctx, k, key)) },
-		"create":         func(ctx context.Context) error { return err(c.Create(ctx, k, key.Namespace, object)) },
+		"create":         func(ctx context.Context) error { return err(c.Create(ctx, k, key, object)) },
 		"update":         func(ctx context.Context) error { return err(c.Update(ctx, k, key, "", object, false)) },
 		"update status":  func(ctx context.Context) error { return err(c.Update(ctx, k, key, "status", object, false)) },
 		"patch":          func(ctx context.Context) error { return err(c.Patch(ctx, k, key, types.MergePatchType, []byte("{}"))) },

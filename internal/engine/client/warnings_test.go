@@ -83,7 +83,7 @@ func TestWarnings_OfEachObject(t *testing.T) {
 		warned := func(name, warning string) []string {
 			to.told, text = nil, warning
 			ctx := WarningsTo(t.Context(), to, object.Ref{Type: configMaps.Type, Key: types.NamespacedName{Namespace: "ns", Name: name}})
-			_, err := c.Create(ctx, configMaps, "ns", map[string]any{"dta": 1})
+			_, err := c.Create(ctx, configMaps, types.NamespacedName{Namespace: "ns", Name: "one"}, map[string]any{"dta": 1})
 			require.NoError(t, err)
 			return to.told
 		}

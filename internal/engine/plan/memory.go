@@ -366,7 +366,8 @@ func (p *ParentMemory) Wait(texts []string) (news []string) {
 	}
 	switch {
 	case len(texts) > 0:
-		p.waits.Store(&texts)
+		kept := texts // not the parameter, which would be allocated in each call
+		p.waits.Store(&kept)
 	case before != nil:
 		p.waits.Store(nil)
 	}

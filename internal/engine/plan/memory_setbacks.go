@@ -248,7 +248,8 @@ func (p *ParentMemory) Failed(text string) (news bool) {
 	news = text != p.LastError()
 	switch {
 	case text != "":
-		p.lastError.Store(&text)
+		kept := text // not the parameter, which would be allocated in each call
+		p.lastError.Store(&kept)
 	case news:
 		p.lastError.Store(nil)
 	}

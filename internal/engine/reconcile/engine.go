@@ -18,6 +18,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/engine/watch"
+	"github.com/roperator/roperator/resource"
 )
 
 // maxWrites bounds how many writes of one operator run at once.
@@ -150,6 +151,7 @@ func New(c Config) *Engine {
 	}
 	if e.client != nil {
 		e.client.Shorten(e.store.Shorten)
+		e.client.Track(e.beginWrite)
 	}
 	e.relates = handler.Relates(c.Handler)
 	e.resolver = relate.NewResolver(c.Settings.Config.Related)
@@ -225,6 +227,28 @@ func (e *Engine) each(n int, do func(i int)) {
 		})
 	}
 	wg.Wait()
+}
+
+// beginWrite opens a write in the store. Its end queues the parents that the response concerns.
+func (e *Engine) beginWrite(w client.Write) (end func(live *resource.Resource, ok bool)) {
+	open := e.store.Begin(store.Request(w))
+	return func(live *resource.Resource, ok bool) {
+		var r *store.Response
+		if ok {
+			r = &store.Response{Live: live, Unwatched: live != nil && !e.isWatched(live)}
+		}
+		if c := open.End(r); !c.Empty() {
+			e.changed(c, schedule.Fresh, schedule.Trigger(w.Ref.String()))
+		}
+	}
+}
+
+// isWatched reports whether a watch delivers an object with these labels.
+func (e *Engine) isWatched(live *resource.Resource) bool {
+	if live.Type() == e.Config.Parent {
+		return e.Selects(live)
+	}
+	return e.Watched(live)
 }
 
 // changed makes the parents due that a change in the store concerns. In a standby it

@@ -74,7 +74,7 @@ func (e *Engine) lookAt(ctx context.Context, key types.NamespacedName, known exp
 	case err != nil:
 		return nil, fmt.Errorf("%s %s: read: %w", e.Types.Parent.Type.Kind, object.KeyText(key), catalog.Forbidden(e.Types.Parent, "get", err))
 	}
-	e.store.Wrote(parent)
+	e.store.Read(parent)
 	if err := e.listFamily(ctx, parent); err != nil {
 		return nil, err
 	}

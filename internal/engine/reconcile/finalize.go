@@ -57,14 +57,8 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		}
 		answer, err := e.patchFinalizers(ctx, parent, want)
 		if err == nil {
-			switch {
-			case isGone(answer):
-				e.store.WroteDelete(parent, nil)
+			if isGone(answer) {
 				e.confirmLater()
-			case selected: // no watch would ever update or remove another parent
-				e.store.Wrote(answer)
-			default:
-				e.store.Answered(answer)
 			}
 			return answer, nil
 		}
@@ -83,7 +77,7 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 			return nil, err
 		}
 		if selected {
-			e.store.Wrote(live)
+			e.changed(e.store.Read(live), schedule.Fresh, schedule.Trigger(object.RefOf(live).String()))
 		}
 		parent = live
 		if live.IsDeleting() && len(want) > len(held) {

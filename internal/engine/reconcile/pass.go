@@ -16,6 +16,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -103,7 +104,7 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 		p.memory.Stir()
 	}
 	start := time.Now()
-	inner, span := p.startSpan(ctx, d)
+	inner, span := p.startSpan(client.ByParent(ctx, d.UID), d)
 	out, err := p.run(inner)
 	span.End(err)
 	return p.conclude(inner, d, out, err, time.Since(start))
@@ -337,6 +338,7 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	p.logPass(ctx, d, err, took)
 	out.Throttled, out.Unfinished = p.slowedDown(d, out.Throttled), p.recreates()
 	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
+	out.Step = p.stepped && len(p.did) > 0
 	p.note(d, out, err, took)
 	if p.inputs == (plan.Inputs{}) && !out.Err && (out.Again || len(p.did) > 0) {
 		p.inputs = p.inputsShown()
@@ -365,12 +367,9 @@ func (p *pass) recreates() bool {
 	})
 }
 
-// Displaced makes the other parents due that a write of this pass concerns. Writes of
-// the pass call it concurrently.
-func (p *pass) Displaced(c store.Change, child object.Ref) {
-	if others, some := c.Without(p.req.Parent.UID()); some {
-		p.changed(others, schedule.Fresh, schedule.Trigger(child.String()))
-	}
+// Changed queues the parents that a state of a child concerns which was read. It is called concurrently.
+func (p *pass) Changed(c store.Change, child object.Ref) {
+	p.changed(c, schedule.Fresh, schedule.Trigger(child.String()))
 }
 
 // wrote notes a write of the parent itself, such as "update status".

@@ -236,7 +236,7 @@ func (p *pass) rereadChild(ctx context.Context, a *plan.Action) (changed bool, e
 		a.Live == nil && ok && held.UID() == live.UID() && held.ResourceVersion() == live.ResourceVersion() && !apply.IsChild(p.Settings, p.parent, live):
 		return false, nil // unchanged; the pass waits for its end
 	default:
-		p.store.Wrote(live)
+		p.store.Read(live)
 	}
 	return true, nil
 }
@@ -257,7 +257,7 @@ func (p *pass) rereadParent(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%s: read: %w", object.RefOf(p.parent), err)
 	default:
-		p.store.Wrote(live)
+		p.store.Read(live)
 	}
 	p.outdated = true
 	return nil

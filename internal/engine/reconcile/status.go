@@ -166,7 +166,6 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 		}
 		return schedule.Outcome{}, err
 	}
-	p.store.Wrote(answer)
 	told := p.memory.LeftStatus(live) && plan.OnlyTellsOfLoop(want, live) // to count that would make it a loop of its own
 	made, _ := answer.Field("status")
 	p.memory.AcceptStatus(want, jsonvalue.NullFree(made))

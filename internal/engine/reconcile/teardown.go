@@ -77,7 +77,7 @@ func (p *pass) findUnanswered(ctx context.Context) (found bool, err error) {
 			errs[i] = catalog.Forbidden(p.Types.Of(ref.Type), "get", fmt.Errorf("%s: read: %w", ref, errs[i]))
 		case apply.IsChild(p.Settings, p.parent, live[i]):
 			found = true
-			p.Displaced(p.store.Wrote(live[i]), ref)
+			p.Changed(p.store.Read(live[i]), ref)
 		}
 	}
 	return found, apierror.Join(errs)

@@ -142,7 +142,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 			return false, errs[i]
 		case res == nil:
 		case apply.IsChild(p.Settings, p.parent, res):
-			p.Displaced(p.store.Wrote(res), noted[i].Ref)
+			p.Changed(p.store.Read(res), noted[i].Ref)
 			p.store.ForgetUnlabelled(p.parent.UID(), noted[i].Ref)
 			current = false
 		default:

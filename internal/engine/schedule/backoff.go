@@ -18,6 +18,10 @@ const (
 	// not put a user's change behind 100,000 parents that wait since the start.
 	promptRetries = 3
 
+	// maxAhead is how many follow-ups in a row come before the other parents of their class: as a rule one
+	// that writes the status, and one that finds nothing to do.
+	maxAhead = 2
+
 	// unaskedInterval is the least time between two passes that nothing but the pass
 	// before has asked for, and unaskedBurst how much of that time may be owed. So a
 	// parent has at most ten such passes a second, after the first ten.
@@ -46,6 +50,7 @@ func (e *parentEntry) count(o Outcome, now time.Time) {
 
 // backOffLocked makes a parent wait after a pass that failed or was throttled.
 func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
+	e.ahead = 0
 	changed := e.reasons > 0 && e.priority == Fresh
 	if !changed {
 		e.why, e.reasons, e.event = "", 0, time.Time{} // a relist: the retry answers it
@@ -101,21 +106,28 @@ func (s *Scheduler) bringForwardLocked(e *parentEntry) {
 	s.startTimerLocked(e, e.notBefore, p, triggerRetry)
 }
 
-// repeatLocked makes a parent due again at once after its pass.
-func (s *Scheduler) repeatLocked(e *parentEntry, again bool, now time.Time) {
-	p := e.priority
-	if again && e.reasons == 0 {
+// repeatLocked makes a parent due again at once after its pass. A follow-up comes before the other parents of
+// its class: it writes the status of the children that the pass has written.
+func (s *Scheduler) repeatLocked(e *parentEntry, o Outcome, now time.Time) {
+	if !o.Again {
+		e.ahead = 0
+		s.enqueueLocked(e, e.priority, now)
+		return
+	}
+	if e.reasons == 0 && !o.Step {
 		if wait := e.unasked(now); wait > 0 {
 			e.restless = true
 			s.startTimerLocked(e, now.Add(wait), e.ranAs, triggerOwnWrites)
 			return
 		}
 	}
-	if again {
-		e.note(triggerOwnWrites, time.Time{})
-		p = max(p, e.ranAs)
+	e.note(triggerOwnWrites, time.Time{})
+	if e.ahead++; e.ahead > maxAhead {
+		e.ahead = 0
+		s.enqueueLocked(e, max(e.priority, e.ranAs), now)
+		return
 	}
-	s.enqueueLocked(e, p, now)
+	s.enqueueFirstLocked(e, max(e.priority, e.ranAs), now)
 }
 
 // unasked counts a pass that nothing but the pass before has asked for, and returns how
@@ -131,6 +143,7 @@ func (e *parentEntry) unasked(now time.Time) time.Duration {
 // restLocked starts the timer that the outcome asks for. Without one it forgets
 // the parent.
 func (s *Scheduler) restLocked(e *parentEntry, o Outcome, now time.Time) {
+	e.ahead = 0
 	after, why := o.Resync, triggerResync
 	if o.RetryAfter > 0 && (after <= 0 || o.RetryAfter < after) {
 		after, why = o.RetryAfter, triggerRetry

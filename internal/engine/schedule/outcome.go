@@ -12,6 +12,7 @@ type Outcome struct {
 	Err        bool          // the pass failed, and is retried with exponential backoff
 	Permanent  bool          // the pass failed, and isn't retried: only a fresh Add, Again, Resync or RetryAfter lead to another one
 	Again      bool          // the pass wrote something: the parent is due again at once, in the class of this pass
+	Step       bool          // of Again: the pass has come a step further, so that the next one need not wait
 	Resync     time.Duration // when the handler asked for another pass; dropped if a pass starts earlier
 	Throttled  bool          // the parent is in a conflict loop: the next pass waits, unless the parent is edited meanwhile
 	Unfinished bool          // the pass has begun something that the next one must end: a throttle waits until then

@@ -41,6 +41,7 @@ type parentEntry struct {
 
 	paid     time.Time // what the passes that nobody asked for have used up: see unasked
 	restless bool      // the next pass was held back by unaskedInterval
+	ahead    int       // follow-ups in a row that came before other parents: see maxAhead
 }
 
 func (e *parentEntry) queued() bool   { return e.elem != nil }
@@ -71,6 +72,13 @@ func (s *Scheduler) enqueueLocked(e *parentEntry, p Priority, since time.Time) {
 	}
 	e.priority = p
 	e.elem = s.mu.queues[p].PushBack(e)
+	s.signal()
+}
+
+// enqueueFirstLocked puts a parent that isn't queued at the head of the queue of a class.
+func (s *Scheduler) enqueueFirstLocked(e *parentEntry, p Priority, since time.Time) {
+	e.since, e.priority = since, p
+	e.elem = s.mu.queues[p].PushFront(e)
 	s.signal()
 }
 

@@ -63,7 +63,8 @@ type Due struct {
 // of adds during a pass lead to exactly one more. Fresh parents go before the
 // backlog, but after eight of them the backlog gets a turn. Within a class the
 // order is first in, first out, so that no parent can keep another one waiting,
-// however often it is added.
+// however often it is added. Only a follow-up (Outcome.Again) goes to the head, twice
+// in a row at most: the status is to follow its children closely.
 //
 // After a failure the parent waits 100 ms, doubled with each further failure,
 // times a random factor from 1 to 1.5, but never longer than the maximal backoff.
@@ -78,7 +79,8 @@ type Due struct {
 // wait: see Edited. The first pass that isn't throttled resets it.
 //
 // Passes that nothing but the pass before has asked for (Outcome.Again) wait, too, if
-// they are more than ten a second for longer than a second: see Due.Unasked.
+// they are more than ten a second for longer than a second: see Due.Unasked. Passes that
+// have come a step further (Outcome.Step) don't count.
 type Scheduler struct {
 	maxBackoff time.Duration
 	jitter     func() float64
@@ -246,7 +248,7 @@ func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	case o.Throttled && !o.Unfinished, e.failures > 0:
 		s.backOffLocked(e, o, now)
 	case e.reasons > 0 || o.Again:
-		s.repeatLocked(e, o.Again, now)
+		s.repeatLocked(e, o, now)
 	default:
 		s.restLocked(e, o, now)
 	}

@@ -4,16 +4,22 @@
 //
 //	s := store.New(parentType, trackingLabel)
 //	change := s.Observe(store.Stream{Type: parentType}, parent) // a watch event
-//	s.Wrote(child)                                             // the answer to a write
-//	parent, children := s.Family(parent.UID())                 // what a pass works on
+//	w := s.Begin(store.Request{Ref: ref, Parent: parent.UID()}) // an own write
+//	change = w.End(&store.Response{Live: child})                // and the response to it
+//	parent, children := s.Family(parent.UID())                  // what a pass works on
 //
 // # The gate
 //
-// The store has two sources: the watches, and the API server's answers to the
+// The store has two sources: the watches, and the API server's responses to the
 // operator's own writes. Both pass the same gate: a state enters only if its
 // resourceVersion is newer than that of the state held. Whatever order the
 // states arrive in, no reader ever sees a state older than one that this process
 // has written.
+//
+// # Own writes
+//
+// A Change names the parents to reconcile. Whether an own write arrives by the watch or in
+// the response first, it does not name the parent that has written: see Write.
 //
 // # Held fields
 //

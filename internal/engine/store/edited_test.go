@@ -69,7 +69,7 @@ func TestStoreEdited_NotByOthers(t *testing.T) {
 	s := New(sample.ParentType(), sample.TrackingLabel)
 	s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "p", "p", 1, ""))
 	own := sample.Object(t, sample.ParentType(), "p", "p", 2, "")
-	s.Wrote(own)
+	s.Read(own)
 	require.Equal(t, Change{}, s.Observe(Stream{Type: sample.ParentType()}, own))
 	child := s.Observe(Stream{Type: k8s.ConfigMap}, sample.Object(t, k8s.ConfigMap, "c", "c", 3, "p"))
 	require.Equal(t, Change{Parents: []types.UID{"p"}}, child)

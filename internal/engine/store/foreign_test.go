@@ -105,13 +105,13 @@ func TestForeign_HeldByTheKeyAlone(t *testing.T) {
 func TestForeign_ChildBeforeItsParent(t *testing.T) {
 	maps, parents := Stream{Type: k8s.ConfigMap}, Stream{Type: sample.ParentType()}
 	for name, again := range map[string]func(s *Store, child *resource.Resource){
-		"Read":  func(s *Store, child *resource.Resource) { s.Wrote(child) },
+		"Read":  func(s *Store, child *resource.Resource) { s.Read(child) },
 		"Event": func(s *Store, child *resource.Resource) { s.Observe(maps, child) },
 		"List":  func(s *Store, child *resource.Resource) { s.Replace(maps, []*resource.Resource{child}, "9") },
 		"Anew": func(s *Store, child *resource.Resource) {
 			s.ReplaceSince("9", maps, []*resource.Resource{child}, "4", false)
 		},
-		"Undone": func(s *Store, child *resource.Resource) { s.Contradicts(child); s.Wrote(child) },
+		"Undone": func(s *Store, child *resource.Resource) { s.Contradicts(child); s.Read(child) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(sample.ParentType(), sample.TrackingLabel)
@@ -153,8 +153,8 @@ func TestForeign_ChangedWhileTheParentIsAway(t *testing.T) {
 	noted := s.Unlabelled("p")
 	require.Len(t, noted, 2)
 	require.Equal(t, []string{"changed", "same"}, []string{noted[0].Ref.Key.Name, noted[1].Ref.Key.Name})
-	s.Wrote(of.object(t, "same", 2, 0))
-	s.Wrote(of.object(t, "changed", 4, 0))
+	s.Read(of.object(t, "same", 2, 0))
+	s.Read(of.object(t, "changed", 4, 0))
 	_, family = s.Family("p")
 	require.Len(t, family, 2)
 	require.Empty(t, s.mu.orphans)

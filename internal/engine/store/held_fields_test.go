@@ -27,7 +27,7 @@ func TestHeldFields(t *testing.T) {
 		"the pass":     {"the child was compared", func(s *Store) { s.ForgetFields([]*resource.Resource{child(2)}) }, nil},
 		"another pass": {"other children were", func(s *Store) { s.ForgetFields(nil) }, fields},
 		"all":          {"there will be another list", (*Store).ForgetAllFields, nil},
-		"changed":      {"somebody may have taken a field", func(s *Store) { s.Wrote(child(3)) }, nil},
+		"changed":      {"somebody may have taken a field", func(s *Store) { s.Read(child(3)) }, nil},
 		"gone":         {"another object may have the name", func(s *Store) { s.ObserveDeleted(Stream{Type: k8s.ConfigMap}, child(3)) }, nil},
 		"orphaned":     {"there is no pass without a parent", func(s *Store) { s.ObserveDeleted(Stream{Type: sample.ParentType()}, parent()) }, nil},
 	} {

@@ -15,6 +15,9 @@ func TestStoreLost(t *testing.T) {
 	child := func(version int, owner string) *resource.Resource {
 		return sample.Object(t, k8s.ConfigMap, "c", "u", version, owner)
 	}
+	begin := func(s *Store) *Write {
+		return s.Begin(Request{Ref: testRef(k8s.ConfigMap, "c"), Parent: "p", Deletes: "u"})
+	}
 	for name, tc := range map[string]struct {
 		reason string
 		do     func(s *Store)
@@ -27,35 +30,39 @@ func TestStoreLost(t *testing.T) {
 		}, 1},
 		"orphaned":   {"it is no longer the parent's", func(s *Store) { s.Observe(all, child(20, "")) }, 1},
 		"changed":    {"it is still there", func(s *Store) { s.Observe(all, child(20, "p")) }, 0},
-		"own delete": {"the parent doesn't miss it", func(s *Store) { s.WroteDelete(child(10, "p"), nil); s.ObserveDeleted(all, child(20, "p")) }, 0},
+		"own delete": {"the parent doesn't miss it", func(s *Store) { deletes(s, child(10, "p"), nil); s.ObserveDeleted(all, child(20, "p")) }, 0},
 		"own delete, answer late": {"the watch told of it before", func(s *Store) {
-			s.Deletes(child(10, "p"))
+			w := begin(s)
 			s.ObserveDeleted(all, child(20, "p"))
-			s.WroteDelete(child(10, "p"), nil)
+			w.End(&Response{})
 		}, 0},
 		"own delete, list in between": {"the list explains no loss, so the answer explains none that comes later", func(s *Store) {
-			s.Deletes(child(10, "p"))
+			w := begin(s)
 			s.ObserveDeleted(all, child(20, "p"))
 			s.Acknowledge("p", s.Lost("p"))
 			s.Miss("p")
-			s.WroteDelete(child(10, "p"), nil)
+			w.End(&Response{})
 		}, 1},
 		"failed own delete": {"it is still there", func(s *Store) {
-			s.Deletes(child(10, "p"))
-			s.FailedDelete(child(10, "p"))
+			begin(s).End(nil)
 		}, 0},
 		"failed own delete, later gone": {"somebody else deleted it", func(s *Store) {
-			s.Deletes(child(10, "p"))
-			s.FailedDelete(child(10, "p"))
+			begin(s).End(nil)
 			s.ObserveDeleted(all, child(20, "p"))
 		}, 1},
 		"failed own delete, gone meanwhile": {"somebody else was faster", func(s *Store) {
-			s.Deletes(child(10, "p"))
+			w := begin(s)
 			s.ObserveDeleted(all, child(20, "p"))
-			s.FailedDelete(child(10, "p"))
+			w.End(nil)
 		}, 1},
+		"second own delete fails, gone meanwhile": {"by the first one", func(s *Store) {
+			deletes(s, child(10, "p"), child(15, "p"))
+			w := begin(s)
+			s.ObserveDeleted(all, child(20, "p"))
+			w.End(nil)
+		}, 0},
 		"own delete, with finalizers": {"it goes later", func(s *Store) {
-			s.WroteDelete(child(10, "p"), child(15, "p"))
+			deletes(s, child(10, "p"), child(15, "p"))
 			s.ObserveDeleted(all, child(20, "p"))
 		}, 0},
 		"of a parent that is gone": {"nobody misses it", func(s *Store) {
@@ -81,8 +88,9 @@ func TestStoreLost(t *testing.T) {
 			if tc.want == 0 {
 				require.Empty(t, s.mu.lost)
 			}
+			require.Empty(t, s.mu.open)
 			if _, held := s.Object(testRef(k8s.ConfigMap, "c")); !held {
-				require.Empty(t, s.mu.asked)
+				require.Empty(t, s.mu.deleting)
 			}
 		})
 	}

@@ -36,7 +36,7 @@ func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
 	if held.UID() != res.UID() || newer(held.ResourceVersion(), res.ResourceVersion()) {
 		return Change{}
 	}
-	c := s.removeLocked(ref, held)
+	c := s.holdBackLocked(s.removeLocked(ref, held), ref, res.UID(), res.ResourceVersion())
 	c.Woken = s.wakeLocked(ref)
 	if _, ok := s.mu.departed[res.UID()]; ok {
 		s.mu.departed[res.UID()] = departed{res, true}
@@ -72,7 +72,7 @@ func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersio
 			continue
 		}
 		ref := object.Ref{Type: from.Type, Key: key}
-		all.add(s.removeLocked(ref, held))
+		all.add(s.holdBackLocked(s.removeLocked(ref, held), ref, held.UID(), listVersion))
 		all.Woken = append(all.Woken, s.wakeLocked(ref)...)
 	}
 	for uid, stone := range s.mu.deleted[from.Type] {
@@ -153,6 +153,7 @@ func (s *Store) setAndWakeLocked(res *resource.Resource) Change {
 	if ref.Type == s.parentType && len(c.Parents) > 0 && held != nil && held.UID() == res.UID() && isEdit(held, res) {
 		c.Edited, c.Parents = append(c.Edited, c.Parents...), nil
 	}
+	c = s.holdBackLocked(c, ref, res.UID(), res.ResourceVersion())
 	if !waited || s.mu.objects[ref.Type][ref.Key] != res {
 		return c
 	}

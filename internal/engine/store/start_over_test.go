@@ -22,7 +22,7 @@ func TestStoreStartsOver(t *testing.T) {
 		s := New(sample.ParentType(), sample.TrackingLabel)
 		s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "q", "q", 90, ""))
 		s.Replace(all, []*resource.Resource{cm("kept", 80), cm("gone", 81), cm("deleted", 82)}, "100")
-		s.WroteDelete(cm("deleted", 82), nil)
+		deletes(s, cm("deleted", 82), nil)
 		return s
 	}
 	for name, tc := range map[string]struct {
@@ -61,7 +61,7 @@ func TestStoreStartsOver(t *testing.T) {
 			now, err := strconv.Atoi(tc.listed)
 			require.NoError(t, err)
 			s.Observe(all, cm("kept", now+1))
-			s.Wrote(cm("new", now+2))
+			s.Read(cm("new", now+2))
 			require.Equal(t, 3, configMaps(t, s), "lower versions are accepted from here on")
 			require.Equal(t, tc.listed, s.ChildrenAsOf())
 			require.Empty(t, s.mu.floors)
@@ -84,7 +84,7 @@ func TestStoreStartsOver_NotInOneHistory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(sample.ParentType(), sample.TrackingLabel)
-			s.Wrote(cm(tc.held))
+			s.Read(cm(tc.held))
 			_, startedOver := s.ReplaceSince("", all, []*resource.Resource{cm(tc.listed)}, strconv.Itoa(tc.version), false)
 			require.False(t, startedOver)
 			held, _ := s.Object(testRef(k8s.ConfigMap, "c"))
@@ -121,11 +121,11 @@ func TestStorePosition(t *testing.T) {
 		want string
 	}{
 		{func() {}, ""},
-		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "c", "u", 80, "p")) }, "80"},
+		{func() { s.Read(sample.Object(t, k8s.ConfigMap, "c", "u", 80, "p")) }, "80"},
 		{func() { s.Bookmark(all, "90") }, "90"},
-		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "c", "u", 95, "p")) }, "95"},
-		{func() { s.Wrote(sample.Object(t, k8s.ConfigMap, "d", "v", 94, "p")) }, "95"},
-		{func() { s.Wrote(sample.Object(t, k8s.Secret, "c", "w", 99, "p")) }, "95"},
+		{func() { s.Read(sample.Object(t, k8s.ConfigMap, "c", "u", 95, "p")) }, "95"},
+		{func() { s.Read(sample.Object(t, k8s.ConfigMap, "d", "v", 94, "p")) }, "95"},
+		{func() { s.Read(sample.Object(t, k8s.Secret, "c", "w", 99, "p")) }, "95"},
 		{func() { s.ReplaceSince("95", all, nil, "70", true) }, "70"},
 	} {
 		step.do()

@@ -33,11 +33,12 @@ type Store struct {
 		deleted    map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
 		undeleted  map[types.UID]struct{}                    // objects held that were there after their delete had succeeded
 		floors     map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
-		wrote      map[resource.Type]string                  // newest resourceVersion that a write of this operator was answered with
+		wrote      map[resource.Type]string                  // newest resourceVersion in a response to a request of this operator
 		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
 		awaited    map[types.UID]map[object.Ref]struct{}     // parent UID -> the objects for whose end it waits
 		departed   map[types.UID]departed                    // parent UID -> last state of a parent that left the watch
-		asked      map[types.UID]*ownDelete                  // UID -> own delete that is under way, or of an object that is still held
+		deleting   map[types.UID]struct{}                    // objects held that this operator has deleted
+		open       map[object.Ref][]*Write                   // object -> writes between Begin and End
 		lost       map[types.UID]int                         // parent UID -> count of missing children
 		unlabelled map[types.UID]map[object.Ref]types.UID    // parent UID -> object that is to be read for it -> its UID
 		orphans    map[object.Ref]types.UID                  // object in unlabelled, of which the key is held -> parent UID
@@ -70,12 +71,13 @@ type Change struct {
 	Woken   []types.UID // parents that waited for the end of the object: see Await
 }
 
-// Without returns the change for the parents other than the one with this UID, and
-// whether there are any. It overwrites c.
-func (c Change) Without(parent types.UID) (others Change, some bool) {
+// Empty reports whether the change concerns no parent.
+func (c Change) Empty() bool { return len(c.Parents)+len(c.Edited)+len(c.Woken) == 0 }
+
+// without returns the change for the parents other than the one with this UID. It overwrites c.
+func (c Change) without(parent types.UID) Change {
 	is := func(uid types.UID) bool { return uid == parent }
-	others = Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is)}
-	return others, len(others.Parents)+len(others.Edited)+len(others.Woken) > 0
+	return Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is)}
 }
 
 func (c *Change) add(other Change) {
@@ -99,7 +101,8 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.waiting = map[object.Ref]map[types.UID]struct{}{}
 	s.mu.awaited = map[types.UID]map[object.Ref]struct{}{}
 	s.mu.departed = map[types.UID]departed{}
-	s.mu.asked = map[types.UID]*ownDelete{}
+	s.mu.deleting = map[types.UID]struct{}{}
+	s.mu.open = map[object.Ref][]*Write{}
 	s.mu.wrote = map[resource.Type]string{}
 	s.mu.lost = map[types.UID]int{}
 	s.mu.unlabelled = map[types.UID]map[object.Ref]types.UID{}
@@ -194,7 +197,8 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 	s.tidyFieldsLocked()
 	s.mu.bytes[ref.Type] -= held.Size()
 	s.forgetOrphanLocked(ref)
-	asked := s.goneLocked(held.UID())
+	owner, owned := s.ownerOf(held)
+	ours := s.goneLocked(ref, held.UID(), owner)
 	var c Change
 	if ref.Type == s.parentType {
 		s.forgetFieldsOfLocked(held.UID())
@@ -210,13 +214,13 @@ func (s *Store) removeLocked(ref object.Ref, held *resource.Resource) Change {
 		c.Edited = append(c.Edited, held.UID())
 		return c
 	}
-	if owner, ok := s.ownerOf(held); ok {
+	if owned {
 		owner = s.unindexLocked(owner, held)
 		c.Parents = append(c.Parents, owner)
-		if !asked {
+		if !ours {
 			s.missLocked(owner)
 		}
-		if s.mu.readLost && (!asked || len(held.Finalizers()) > 0) {
+		if s.mu.readLost && (!ours || len(held.Finalizers()) > 0) {
 			s.noteUnlabelledLocked(owner, ref, held.UID())
 		}
 	}

@@ -44,9 +44,9 @@ func TestStoreConcurrently(t *testing.T) {
 		wg.Go(func() { // own writes
 			for i := range rounds {
 				res := sample.Object(t, k8s.Secret, name, fmt.Sprint("s", p), 10*i+5, string(uid))
-				s.Wrote(res)
+				s.Read(res)
 				if held, ok := s.Object(object.RefOf(res)); ok && i%7 == 0 {
-					s.WroteDelete(held, nil)
+					deletes(s, held, nil)
 					s.ObserveDeleted(Stream{Type: k8s.Secret}, sample.Object(t, k8s.Secret, name, fmt.Sprint("s", p), 10*i+6, string(uid)))
 				}
 				s.Await(sample.Object(t, ref.Type, ref.Key.Name, "u", 10*i, ""), uid)

@@ -43,7 +43,7 @@ func TestStoreGate(t *testing.T) {
 		"late event": {
 			reason: "an event from before our write never takes it back",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 				require.Empty(t, s.Observe(all, cm(t, "u", 9, "p")).Parents)
 			},
 			version: "10", uid: "u",
@@ -51,7 +51,7 @@ func TestStoreGate(t *testing.T) {
 		"echo": {
 			reason: "the echo of our own write concerns nobody",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 				require.Equal(t, Change{}, s.Observe(all, cm(t, "u", 10, "p")))
 			},
 			version: "10", uid: "u",
@@ -60,7 +60,7 @@ func TestStoreGate(t *testing.T) {
 			reason: "the answer to a write that the watch has overtaken is old",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "u", 12, "p"))
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 			},
 			version: "12", uid: "u",
 		},
@@ -69,20 +69,20 @@ func TestStoreGate(t *testing.T) {
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "u", 10, "p"))
 				require.Equal(t, []types.UID{"p"}, s.ObserveDeleted(all, cm(t, "u", 11, "p")).Parents)
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 			},
 		},
 		"answer after a list without it": {
 			reason: "a list that is newer than the create and lacks the object says that it is gone",
 			do: func(t *testing.T, s *Store) {
 				s.Replace(all, nil, "11")
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 			},
 		},
 		"answer newer than the list": {
 			reason: "a list from before the create says nothing about it",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 				require.Empty(t, s.Replace(all, nil, "9").Parents)
 			},
 			version: "10", uid: "u",
@@ -105,7 +105,7 @@ func TestStoreGate(t *testing.T) {
 		"relist with an older state": {
 			reason: "a list never takes our write back",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 				s.Replace(all, []*resource.Resource{cm(t, "u", 9, "p")}, "9")
 			},
 			version: "10", uid: "u",
@@ -113,7 +113,7 @@ func TestStoreGate(t *testing.T) {
 		"deletion of another object of the name": {
 			reason: "an object of the same name has taken its place since",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "v", 10, "p"))
+				s.Read(cm(t, "v", 10, "p"))
 				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 20, "p")))
 			},
 			version: "10", uid: "v",
@@ -121,7 +121,7 @@ func TestStoreGate(t *testing.T) {
 		"deletion from before an own write": {
 			reason: "the object has left the selector and come back, as our write tells",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "u", 10, "p"))
+				s.Read(cm(t, "u", 10, "p"))
 				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 9, "p")))
 			},
 			version: "10", uid: "u",
@@ -130,7 +130,7 @@ func TestStoreGate(t *testing.T) {
 			reason: "what we deleted is gone at once, and events on their way don't bring it back",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "u", 10, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				deletes(s, cm(t, "u", 10, "p"), nil)
 				require.Equal(t, Change{}, s.Observe(all, cm(t, "u", 11, "p")))
 				s.Replace(all, []*resource.Resource{cm(t, "u", 11, "p")}, "11")
 			},
@@ -139,7 +139,7 @@ func TestStoreGate(t *testing.T) {
 			reason: "once the watch has confirmed the deletion the name may be taken again",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "u", 10, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				deletes(s, cm(t, "u", 10, "p"), nil)
 				s.ObserveDeleted(all, cm(t, "u", 12, "p"))
 				require.Empty(t, s.mu.deleted[k8s.ConfigMap])
 				s.Observe(all, cm(t, "v", 13, "p"))
@@ -150,7 +150,7 @@ func TestStoreGate(t *testing.T) {
 			reason: "a list without the object confirms as well",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "u", 10, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				deletes(s, cm(t, "u", 10, "p"), nil)
 				s.Replace(all, nil, "12")
 				require.Empty(t, s.mu.deleted[k8s.ConfigMap])
 			},
@@ -159,7 +159,7 @@ func TestStoreGate(t *testing.T) {
 			reason: "a list of one namespace says nothing of the others: events of the object are still on their way",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(Stream{Type: k8s.ConfigMap, Namespace: "ns"}, cm(t, "u", 10, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				deletes(s, cm(t, "u", 10, "p"), nil)
 				s.Replace(Stream{Type: k8s.ConfigMap, Namespace: "elsewhere"}, nil, "20")
 				require.Equal(t, Change{}, s.Observe(Stream{Type: k8s.ConfigMap, Namespace: "ns"}, cm(t, "u", 11, "p")))
 			},
@@ -167,8 +167,8 @@ func TestStoreGate(t *testing.T) {
 		"own delete, then a list from before the create": {
 			reason: "a list older than the object says nothing about its end: its events are still on their way",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "u", 10, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				s.Read(cm(t, "u", 10, "p"))
+				deletes(s, cm(t, "u", 10, "p"), nil)
 				s.Replace(all, nil, "9")
 				require.Equal(t, Change{}, s.Observe(all, cm(t, "u", 10, "p")))
 			},
@@ -177,7 +177,7 @@ func TestStoreGate(t *testing.T) {
 			reason: "an object that is being deleted is held until it is gone",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "u", 10, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), cm(t, "u", 11, "p"))
+				deletes(s, cm(t, "u", 10, "p"), cm(t, "u", 11, "p"))
 			},
 			version: "11", uid: "u",
 		},
@@ -185,14 +185,14 @@ func TestStoreGate(t *testing.T) {
 			reason: "the answer to a delete doesn't take away what came after the object",
 			do: func(t *testing.T, s *Store) {
 				s.Observe(all, cm(t, "v", 15, "p"))
-				s.WroteDelete(cm(t, "u", 10, "p"), nil)
+				deletes(s, cm(t, "u", 10, "p"), nil)
 			},
 			version: "15", uid: "v",
 		},
 		"deletion of a predecessor": {
 			reason: "the end of one object isn't the end of the next under its name",
 			do: func(t *testing.T, s *Store) {
-				s.Wrote(cm(t, "v", 12, "p"))
+				s.Read(cm(t, "v", 12, "p"))
 				require.Equal(t, Change{}, s.ObserveDeleted(all, cm(t, "u", 11, "p")))
 			},
 			version: "12", uid: "v",
@@ -250,12 +250,12 @@ func TestStoreWaiting(t *testing.T) {
 		"orphaned":          func() Change { return s.Observe(all, sample.Object(t, k8s.ConfigMap, "c", "u", 15, "")) },
 		"our own delete, confirmed": func() Change {
 			held, _ := s.Object(ref)
-			s.WroteDelete(held, nil)
+			deletes(s, held, nil)
 			return s.ObserveDeleted(all, sample.Object(t, k8s.ConfigMap, "c", "u", 20, "p"))
 		},
 		"our own delete, confirmed by a list": func() Change {
 			held, _ := s.Object(ref)
-			s.WroteDelete(held, nil)
+			deletes(s, held, nil)
 			return s.Replace(all, nil, "20")
 		},
 	} {
@@ -352,8 +352,7 @@ func TestStoreOverdue(t *testing.T) {
 		s := New(sample.ParentType(), sample.TrackingLabel)
 		child := sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p")
 		s.Observe(children, child)
-		s.Deletes(child)
-		s.WroteDelete(child, nil)
+		deletes(s, child, nil)
 		found, some := uids(s)
 		require.Empty(t, found, "the watch has some time")
 		require.True(t, some)

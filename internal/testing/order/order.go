@@ -1,50 +1,60 @@
-package sim
+// Package order decides which arrives first, the response to a write or its watch event. On a network either may.
+package order
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/roperator/roperator/internal/testing/faults"
 )
 
-// A response to a write arrives responseTime after the write. Its event arrives orderGap earlier or later.
+// An Order is what arrives first.
+type Order string
+
+// The orders.
+const (
+	EventFirst    Order = "event-first"
+	ResponseFirst Order = "response-first"
+)
+
+// A response to a write arrives responseTime after the write. Its event arrives gap earlier or later.
 const (
 	responseTime = 3 * time.Millisecond
-	orderGap     = time.Microsecond
+	gap          = time.Microsecond
 )
 
-// An orderedLink decides which of the response and the event of a write arrives first.
-type orderedLink struct {
-	process   *faults.Process
-	under     http.RoundTripper
-	eventTime time.Duration
-}
-
-// ordered returns the connection of a process, in the order that the script says, if it says one.
-func (p *process) ordered() http.RoundTripper {
-	switch {
-	case p.script.is(eventFirst):
-		return &orderedLink{p.Process, p, responseTime - orderGap}
-	case p.script.is(responseFirst):
-		return &orderedLink{p.Process, p, responseTime + orderGap}
-	}
-	return p
+// A Link has the responses to writes and their events arrive in an order.
+type Link struct {
+	Order Order // "": as they come
+	Under http.RoundTripper
+	// Sleep waits, and fails if the request fails meanwhile.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // RoundTrip is http.RoundTripper's.
-func (l *orderedLink) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := l.under.RoundTrip(req)
-	if err != nil || strings.Contains(req.URL.Path, "/leases") || strings.Contains(req.URL.Path, "/selfsubject") {
-		return resp, err
+func (l *Link) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := l.Under.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	return l.Deliver(req, resp)
+}
+
+// Deliver returns the response to a request of another connection, in its order. Leases and reviews of rights are left
+// alone.
+func (l *Link) Deliver(req *http.Request, resp *http.Response) (*http.Response, error) {
+	if l.Order == "" || strings.Contains(req.URL.Path, "/leases") || strings.Contains(req.URL.Path, "/selfsubject") {
+		return resp, nil
 	}
 	switch {
+	case strings.Contains(req.URL.RawQuery, "watch=") && l.Order == EventFirst:
+		resp.Body = newDelayed(resp.Body, responseTime-gap)
 	case strings.Contains(req.URL.RawQuery, "watch="):
-		resp.Body = newDelayed(resp.Body, l.eventTime)
+		resp.Body = newDelayed(resp.Body, responseTime+gap)
 	case req.Method != http.MethodGet && !strings.Contains(req.URL.RawQuery, "dryRun="):
-		if err := l.process.Sleep(req.Context(), responseTime); err != nil {
+		if err := l.Sleep(req.Context(), responseTime); err != nil {
 			resp.Body.Close()
 			return nil, err
 		}

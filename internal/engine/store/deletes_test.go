@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -30,13 +31,18 @@ func TestContradicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := New(sample.ParentType(), sample.TrackingLabel)
 			s.Observe(Stream{Type: k8s.ConfigMap}, sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"))
-			s.WroteDelete(sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"), nil)
+			deletes(s, sample.Object(t, k8s.ConfigMap, "c", "u", 10, "p"), nil)
 			require.Equal(t, tc.want, contradicts(s, tc.live), tc.reason)
 			_, held := s.Object(testRef(k8s.ConfigMap, "c"))
 			require.Equal(t, tc.want, held, "what contradicts is held")
 			require.Equal(t, !tc.want, len(s.mu.deleted[k8s.ConfigMap]) == 1, "the tombstone stays otherwise")
 		})
 	}
+}
+
+// deletes has the operator delete an object. left is what remains of it for its finalizers, nil if it is gone.
+func deletes(s *Store, res, left *resource.Resource) Change {
+	return s.Begin(Request{Ref: object.RefOf(res), Deletes: res.UID()}).End(&Response{Live: left})
 }
 
 func contradicts(s *Store, live *resource.Resource) bool {
@@ -54,7 +60,7 @@ func TestContradicts_Parent(t *testing.T) {
 	require.NoError(t, err)
 	s := New(sample.ParentType(), sample.TrackingLabel)
 	s.Observe(Stream{Type: sample.ParentType()}, going)
-	s.WroteDelete(going, nil)
+	deletes(s, going, nil)
 	c, contradicts := s.Contradicts(going)
 	require.True(t, contradicts)
 	require.Equal(t, []types.UID{"p"}, c.Parents)
@@ -84,8 +90,7 @@ func TestContradicts_WhatTheDeleteHasHidden(t *testing.T) {
 			s.Observe(Stream{Type: sample.ParentType()}, sample.Object(t, sample.ParentType(), "p", "p", 1, ""))
 			child := sample.Object(t, k8s.ConfigMap, "c", "c", 2, "p")
 			s.Observe(maps, child)
-			s.Deletes(child)
-			s.WroteDelete(child, nil)
+			deletes(s, child, nil)
 			for _, version := range tc.delivered {
 				s.Observe(maps, sample.Object(t, k8s.ConfigMap, "c", "c", version, "p"))
 				_, family := s.Family("p")

@@ -15,7 +15,7 @@ import (
 )
 
 // The store has two sources: a watch, which delivers in order but late, and the
-// answers to the operator's own writes, which arrive at any time. In every
+// responses to the operator's own writes, which arrive at any time. In every
 // interleaving the store never shows a state older than the newest own write, and
 // agrees with the API server in the end.
 func TestStoreReadsItsWrites(t *testing.T) {
@@ -29,9 +29,9 @@ func TestStoreReadsItsWrites(t *testing.T) {
 	for seed := range budget.Runs(2000) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s := New(sample.ParentType(), sample.TrackingLabel)
-		var pending []event              // events of the watch, in order
-		var answers []*resource.Resource // to own creates and updates, not stored yet
-		var live *resource.Resource      // the state on the API server
+		var pending []event         // events of the watch, in order
+		var responses []func()      // to own creates and updates, not stored yet
+		var live *resource.Resource // the state on the API server
 		version, generation, newest := 1, 0, 0
 		deliver := func() {
 			e := pending[0]
@@ -50,37 +50,40 @@ func TestStoreReadsItsWrites(t *testing.T) {
 		for range 60 {
 			version++
 			// An own write addresses the object held, since the API server refuses any
-			// other, and the operator waits for the answer before the next one.
+			// other, and the operator waits for the response before the next one.
 			held, holds := s.Object(ref)
-			own := rnd.IntN(2) == 0 && len(answers) == 0 && (live == nil && !holds || live != nil && holds && held.UID() == live.UID())
+			own := rnd.IntN(2) == 0 && len(responses) == 0 && (live == nil && !holds || live != nil && holds && held.UID() == live.UID())
 			switch {
 			case rnd.IntN(3) == 0 && len(pending) > 0:
 				deliver()
 			case rnd.IntN(12) == 0: // the watch is lost, with its pending events
 				pending = []event{{res: live, relist: version - 1}}
 				version--
-			case rnd.IntN(4) == 0 && len(answers) > 0:
-				i := rnd.IntN(len(answers))
-				s.Wrote(answers[i])
-				answers = append(answers[:i], answers[i+1:]...)
+			case rnd.IntN(4) == 0 && len(responses) > 0:
+				i := rnd.IntN(len(responses))
+				responses[i]()
+				responses = append(responses[:i], responses[i+1:]...)
 			case live == nil || rnd.IntN(3) > 0: // create or update
 				if live == nil {
 					generation++
 				}
 				live = sample.Object(t, k8s.ConfigMap, "c", fmt.Sprint("u", generation), version, "p")
 				pending = append(pending, event{res: live})
-				switch {
-				case own && rnd.IntN(2) == 0:
-					answers = append(answers, live)
-				case own:
-					s.Wrote(live)
+				if !own {
+					break
+				}
+				w, response := s.Begin(Request{Ref: ref, Parent: "p", Guarded: rnd.IntN(2) == 0}), &Response{Live: live}
+				if rnd.IntN(2) == 0 {
+					responses = append(responses, func() { w.End(response) })
+				} else {
+					w.End(response)
 					newest = version
 				}
 			default: // delete
 				gone := sample.Object(t, k8s.ConfigMap, "c", string(live.UID()), version, "p")
 				pending = append(pending, event{res: gone, deleted: true})
 				if own {
-					s.WroteDelete(live, nil)
+					deletes(s, live, nil)
 					newest = version
 				}
 				live = nil
@@ -94,8 +97,8 @@ func TestStoreReadsItsWrites(t *testing.T) {
 		for len(pending) > 0 {
 			deliver()
 		}
-		for _, late := range answers {
-			s.Wrote(late)
+		for _, respond := range responses {
+			respond()
 		}
 		held, ok := s.Object(ref)
 		require.Equal(t, live != nil, ok, "seed %d", seed)
