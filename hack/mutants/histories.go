@@ -18,7 +18,7 @@ func forHistories() []mutant {
 		one("a child that is still there is found", "reconcile/undeleted.go",
 			"	case e.deleted <- struct{}{}:\n", "	case (chan struct{})(nil) <- struct{}{}:\n"),
 		one("a standby queues nothing, in histories", "reconcile/engine.go",
-			"	if e.standby.Load() {\n", "	if false && e.standby.Load() {\n"),
+			"	if !e.standby.Load() {\n		e.queue.Add(", "	if true {\n		e.queue.Add("),
 		one("waits end with their parent", "store/store.go",
 			"		s.endWaitsLocked(held.UID(), s.mu.awaited[held.UID()])\n", ""),
 		one("waits end with the wish", "store/waiting.go",

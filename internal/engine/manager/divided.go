@@ -238,7 +238,7 @@ func (m *Manager) engineOf(o *operator, parent types.NamespacedName) *reconcile.
 func (o *operator) of(s shard.Shard, slots chan struct{}, kept *journal.Journal) *operator {
 	return &operator{
 		cfg: o.cfg, handler: o.handler, opts: o.opts, log: o.log.With("shard", s.Index), departedWithin: o.departedWithin, tap: o.tap,
-		shard: s, taken: time.Now(), slots: slots, kept: kept, lineages: o.lineages,
+		shard: s, taken: time.Now(), slots: slots, kept: kept,
 	}
 }
 

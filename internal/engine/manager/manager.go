@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
-	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
@@ -174,32 +172,7 @@ func (m *Manager) addOperators(specs []Spec) error {
 		}
 		m.operators = append(m.operators, o)
 	}
-	m.shareLineages()
 	return errors.Join(errs...)
-}
-
-// shareLineages has all operators tell one another what has come of their writes, if parents
-// of one of them refer to anything. Without that, only a parent and its children can go round in
-// a circle, and those are found as it is.
-func (m *Manager) shareLineages() {
-	var written []resource.Type
-	var labels []string
-	refer := false
-	for _, o := range m.operators {
-		written, labels = append(written, o.cfg.Parent), append(labels, o.cfg.TrackingLabel)
-		for _, c := range o.cfg.Children {
-			written = append(written, c.Type)
-		}
-		refer = refer || len(o.cfg.Related) > 0
-	}
-	if !refer {
-		return
-	}
-	slices.Sort(labels)
-	shared := plan.NewLineages(written, slices.Compact(labels))
-	for _, o := range m.operators {
-		o.lineages = shared
-	}
 }
 
 // Start runs the operators until ctx ends, and returns nil then. An error says why

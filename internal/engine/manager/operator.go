@@ -14,7 +14,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
-	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/recording"
@@ -33,8 +32,6 @@ type operator struct {
 	taken time.Time        // when the shard was
 	slots chan struct{}    // see reconcile.Config; nil: there is one engine
 	kept  *journal.Journal // nil: each engine has its own, if it has one
-
-	lineages *plan.Lineages // see reconcile.Config
 
 	departedWithin string         // see Spec
 	tap            *recording.Tap // of handler; nil: there is no window
@@ -157,7 +154,7 @@ func (o *operator) newEngine(l *client.Link, httpClient *http.Client, c *client.
 		Journal:  kept,
 		Settings: catalog.NewSettings(o.cfg, o.handler, types).OfShard(o.shard), Slots: o.slots, Handler: o.handler, Client: c, Events: sink, Metrics: counted,
 		Tracing: observe.NewTracing(o.opts.TracerProvider, o.cfg.Name), Log: o.log, Schemas: schemas, DepartedWithin: o.departedWithin, KeepHistory: o.opts.KeepHistory,
-		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly, Lineages: o.lineages, Jitter: o.opts.Jitter,
+		RelatedClient: related, Finder: finder, FinalizeOnly: o.opts.FinalizeOnly, Jitter: o.opts.Jitter,
 	}), nil
 }
 

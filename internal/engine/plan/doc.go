@@ -23,6 +23,5 @@
 // An Action and a Desired are immutable once Build has returned. A ParentMemory
 // belongs to the pass over that parent, of which there is one at a time, and is
 // changed by its own methods alone, in conditions.go and in the files named memory. Memory, the
-// set of these, has a lock and is safe for concurrent use, and so are Lineages, by which
-// the operators of a process tell each other what has come of their writes.
+// set of these, has a lock and is safe for concurrent use.
 package plan

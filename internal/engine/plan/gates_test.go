@@ -247,7 +247,7 @@ func TestBuild_GatesHoldUpCreationsAlone(t *testing.T) {
 	p = build(memory)
 	require.Len(t, p.Writes, 1)
 	require.Equal(t, VerbCreate, p.Writes[0].Verb)
-	memory.AcceptWritten(desired[0], ofStatus(t, k8s.Job, "one", nil, nil), nil, time.Now())
+	memory.AcceptWritten(desired[0], ofStatus(t, k8s.Job, "one", nil, nil), nil)
 	require.Len(t, build(memory).Gated, 1, "it has been created, and somebody has deleted it since")
 
 	memory.Recreate(desired[0])

@@ -107,11 +107,9 @@ func TestMemory_NewHistory(t *testing.T) {
 		memory := &ParentMemory{}
 		memory.Accept(desired[0], live, nil)
 		memory.AcceptStatus("want", "live")
-		memory.Leave(memory.InputsOf(parent, []*resource.Resource{live}))
 		memory.Within(history)
 		require.Equal(t, remembers, memory.remembered(desired[0]).of(live).settled(desired[0], live))
 		require.Equal(t, remembers, memory.KnowsStatus("want", "live"))
-		require.Equal(t, remembers, memory.Left(memory.InputsOf(parent, []*resource.Resource{live})))
 	}
 }
 

@@ -111,32 +111,8 @@ type ParentMemory struct {
 	// many children it left unverified.
 	statusDeferred bool
 	deferredFor    int
-	steps          stepMemory
-	// followUps is how many more passes count as prompted: see the constant. Below
-	// zero, none does.
-	followUps int8
-	// retries is how many passes have followed failed ones since somebody else prompted one,
-	// failed whether the last pass failed, and prompt what set it off.
-	retries int8
-	failed  bool
-	prompt  Prompt
-	// depth is how many answers to the operator's own writes followed one another
-	// up to the last pass: see ByAnswer.
-	depth uint16
-	// inputs are those that the last pass left behind.
-	inputs Inputs
-	// related is what is remembered of related objects; nil: no operator of this process writes
-	// such objects, or there was no pass yet.
-	related *relatedMemory
-	// resyncAt is when the handler wants its next call, in nanoseconds since 1970;
-	// zero: it doesn't say.
-	resyncAt int64
-	// leaving are the children that the operator has deleted and that still
-	// existed then, by UID. It is nil if there are none.
-	leaving map[types.UID]leavingChild
-	// doomed are the children, by UID, that the operator has to delete, and hasn't yet: the
-	// API server has refused it, or something else comes first. It is nil if there are none.
-	doomed []types.UID
+	// progress: children were given new states, and no status was written since.
+	progress bool
 	// finalized is the parent's deletionTimestamp when the handler had finalized it, in
 	// seconds since 1970; zero: the handler hasn't.
 	finalized int64
@@ -161,10 +137,6 @@ type ParentMemory struct {
 	// undecided are the children that others wait for, and of which the last pass couldn't find
 	// out whether they differ. Nil: there are none.
 	undecided map[object.Ref]struct{}
-	// parentDigest is the digest (see digestOf) of the parent at resourceVersion
-	// parentVersion.
-	parentVersion string
-	parentDigest  jsonvalue.Digest
 	// rivals say, as texts, who else writes objects that are nearly in a conflict loop. Nil:
 	// nobody is known.
 	rivals map[object.Ref]string
@@ -200,8 +172,7 @@ type statusMemory struct {
 }
 
 // Under makes this the catalog of the passes from now on. What was learned of
-// children of a type whose schema has changed since is unlearned, and the next
-// pass counts as prompted by somebody else.
+// children of a type whose schema has changed since is unlearned.
 func (p *ParentMemory) Under(types *catalog.Catalog) {
 	if p.types == types {
 		return
@@ -211,7 +182,6 @@ func (p *ParentMemory) Under(types *catalog.Catalog) {
 		if now := types.Of(c.kind.Type); now != nil && now != c.kind.Base() {
 			c.kind = now
 			c.unlearn()
-			p.inputs = Inputs{}
 		}
 	}
 }
@@ -227,7 +197,7 @@ func (p *ParentMemory) Within(history uint64) {
 	for _, c := range p.children.list {
 		c.unlearn()
 	}
-	p.status, p.parentVersion, p.inputs, p.ends = statusMemory{}, "", Inputs{}, ""
+	p.status, p.ends = statusMemory{}, ""
 	p.absent = nil // what was sought and not found may be there again
 }
 
@@ -255,19 +225,14 @@ func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.
 	c := accepting(d, live, rest)
 	c.version = live.ResourceVersion()
 	delete(p.absent, d.ref)
-	if former := p.child(d.ref, live.UID()); former != nil {
-		c.wrote, c.depth = former.wrote, former.depth
-	}
 	p.children.put(c)
 }
 
-// AcceptWritten is Accept for a child that was written at the time at.
-func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference, at time.Time) {
+// AcceptWritten is Accept for a child that was written.
+func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference) {
 	p.Accept(d, live, rest)
 	delete(p.recreating, d.ref)
 	delete(p.ending, d.ref)
-	c := p.children.of(d.ref)
-	c.wrote, c.depth = tickOf(at), p.depth
 }
 
 // Confirm remembers that an update with all values of d leads to the fields that the
@@ -283,7 +248,7 @@ func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
 		return
 	}
 	delete(p.absent, d.ref)
-	c.kind, c.sum, c.hash, c.version, c.ended = d.kind, d.sum, d.hash, live.ResourceVersion(), false
+	c.kind, c.sum, c.hash, c.version = d.kind, d.sum, d.hash, live.ResourceVersion()
 }
 
 // Pause remembers whether the parent is paused. It says whether that is news, and whether
@@ -322,6 +287,9 @@ func (p *ParentMemory) DeferStatus(may bool, unverified int) bool {
 func (p *ParentMemory) KnowsStatus(desired, live any) bool {
 	return p.status.desired == jsonvalue.Sum(desired) && p.status.live == jsonvalue.Sum(live)
 }
+
+// WroteStatus reports whether this process has written the status.
+func (p *ParentMemory) WroteStatus() bool { return p.status.desired != (jsonvalue.Digest{}) }
 
 // LeftStatus says whether live is what the API server made of the desired status that was last
 // accepted, whatever that was.
@@ -387,4 +355,14 @@ func (p *ParentMemory) Waits() []string {
 // live, that object, satisfies d is still to be compared.
 func (p *ParentMemory) Suppose(d *Desired, live *resource.Resource, rest []merge.Difference) {
 	p.children.put(accepting(d, live, rest))
+}
+
+// Progress notes that children were given new states.
+func (p *ParentMemory) Progress() { p.progress = true }
+
+// TakeProgress reports whether there was Progress since the last status that was written. The caller writes one.
+func (p *ParentMemory) TakeProgress() bool {
+	made := p.progress
+	p.progress = false
+	return made
 }

@@ -27,12 +27,6 @@ type childMemory struct {
 	// version is the resourceVersion at which the child was found to satisfy the
 	// desired state. While neither changes, there is nothing to compare.
 	version string
-	// wrote is when the child was last written, and depth is the ParentMemory's
-	// depth then.
-	wrote tick
-	depth uint16
-	// ended says that it is known why the child has gone or will go.
-	ended bool
 	// exceptions are the fields of which the API server made something else when it
 	// accepted them; nil: there are none.
 	exceptions *exceptions

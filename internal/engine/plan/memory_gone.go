@@ -57,6 +57,18 @@ func (p *ParentMemory) Recreate(d *Desired) {
 	p.recreating[d.ref] = struct{}{}
 }
 
+// Recreating reports whether a child was deleted to be created anew.
+func (p *ParentMemory) Recreating(ref object.Ref) bool {
+	_, ok := p.recreating[ref]
+	return ok
+}
+
+// Made reports whether the child with this UID is remembered as one that the handler
+// wanted.
+func (p *ParentMemory) Made(child *resource.Resource) bool {
+	return p.child(object.RefOf(child), child.UID()) != nil
+}
+
 // FindEnding remembers the children that are being deleted and that are recreated where they differ, until there was a
 // plan. An earlier process may have deleted them to create them anew: it has, if they had another state than
 // the desired one.

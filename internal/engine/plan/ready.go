@@ -284,3 +284,28 @@ func handlersPart(status any) any {
 	}
 	return out
 }
+
+// StatusState returns a digest of a status without observedGeneration and the times of its conditions: two writes with the
+// same digest give the status the same state.
+func StatusState(status any) jsonvalue.Digest {
+	fields, ok := status.(map[string]any)
+	if !ok {
+		return jsonvalue.Sum(status)
+	}
+	out := maps.Clone(fields)
+	delete(out, "observedGeneration")
+	if list, ok := fields["conditions"].([]any); ok {
+		bare := make([]any, 0, len(list))
+		for _, item := range list {
+			if c, ok := item.(map[string]any); ok {
+				c = maps.Clone(c)
+				delete(c, "lastTransitionTime")
+				delete(c, "observedGeneration")
+				item = c
+			}
+			bare = append(bare, item)
+		}
+		out["conditions"] = bare
+	}
+	return jsonvalue.Sum(out)
+}

@@ -1,20 +1,22 @@
 package reconcile
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/conflict"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -24,284 +26,257 @@ const (
 	maxShown = 100
 	// pathName is the field that stands for a child that comes and goes.
 	pathName = "metadata.name"
-	// pathPass stands for what passes do that nobody has asked for.
-	pathPass = "(passes)"
+	// pathFollowUps stands for what follow-ups do that no client has asked for.
+	pathFollowUps = "(passes)"
 )
 
-// findPrompt finds out what has set off the pass, and which children somebody else
-// has deleted since the last pass. It is called once a pass, since the memory
-// counts.
-func (p *pass) findPrompt() {
-	now, uid := time.Now(), p.parent.UID()
-	p.inputs = p.inputsShown()
-	if p.lineages != nil {
-		p.memory.SawRelated(p.relatedView())
-		defer func() { p.writing = p.lineages.Begin(uid, p.memory.Lineage(uid)) }()
-	}
-	if p.memory.Left(p.inputs) {
-		p.prompt = p.memory.Prompted(now, p.inputs, nil, false)
-		return
-	}
-	p.prompt = p.memory.Prompted(now, p.inputs, p.children, p.loops.Lasts(now, uid))
-	p.memory.Lost(now, p.children, func(ref object.Ref, since time.Duration) {
-		p.loops.Lost(now, schedule.LoopKey{Parent: uid, Type: ref.Type, Object: ref.Key}, since)
-	})
+// A tally counts what the handler desires.
+type tally struct {
+	of    map[resource.Type]int
+	names map[object.Ref]struct{}
 }
 
-// inputsShown returns the inputs that the handler was shown.
-func (p *pass) inputsShown() plan.Inputs {
-	in := p.memory.InputsOf(p.parent, p.children)
-	for res := range p.req.Related.All() {
-		if !p.isOwn(res) {
-			in = in.WithRelated(res)
-		}
+func tallyOf(desired []*plan.Desired) *tally {
+	t := &tally{of: map[resource.Type]int{}, names: make(map[object.Ref]struct{}, len(desired))}
+	for ref := range plan.Refs(desired) {
+		t.of[ref.Type]++
+		t.names[ref] = struct{}{}
 	}
-	return in
+	return t
 }
 
-// relatedView returns what the handler was shown of related objects.
-func (p *pass) relatedView() *plan.RelatedView {
-	view := plan.NewRelatedView(p.lineages, p.found)
-	for _, q := range p.queries {
-		view.Refers(q.String())
-	}
-	for res := range p.req.Related.All() {
-		if !p.isOwn(res) {
-			view.Add(res)
-		}
-	}
-	return view
+// asked reports whether the handler has asked for the reconciliation, by Resync.
+func (p *pass) asked() bool { return p.due.Cause == 0 && p.due.Trigger == schedule.TriggerResync }
+
+// prompted reports whether another client has set the reconciliation off, or the handler has asked for it.
+func (p *pass) prompted() bool { return p.due.Cause != 0 || p.asked() }
+
+func (p *pass) keyOf(ref object.Ref) conflict.Key {
+	return conflict.Key{Parent: p.parent.UID(), Type: ref.Type, Object: ref.Key}
 }
 
-// endWriting says what the pass has written.
-func (p *pass) endWriting() {
-	if p.writing == nil {
-		return
-	}
-	var wrote []plan.Trace
-	note := func(res *resource.Resource, before, after string) {
-		if p.lineages.Of(res.Type()) {
-			wrote = append(wrote, plan.Trace{UID: res.UID(), Before: before, After: after})
-		}
-	}
-	if p.wroteParent {
-		note(p.parent, p.found.ResourceVersion(), p.parent.ResourceVersion())
-	}
-	for i := range p.results {
-		r := &p.results[i]
-		was, before := r.Action.Live, ""
-		if !r.Wrote {
-			continue
-		}
-		if was != nil {
-			before = was.ResourceVersion()
-		}
-		if r.Live != nil {
-			note(r.Live, before, r.Live.ResourceVersion())
-		}
-		if was != nil && (r.Action.Verb == plan.VerbDelete || r.Action.Verb == plan.VerbRecreate || relabelled(was, r.Live)) {
-			note(was, before, "")
-		}
-	}
-	p.writing.End(p.parent.UID(), wrote)
-}
-
-// relabelled says whether a write has changed labels, so that a selector may not select the
-// object any more.
-func relabelled(was, is *resource.Resource) bool {
-	return is != nil && !maps.Equal(was.Labels(), is.Labels())
-}
-
-// isOwn says whether a related object is the parent itself, or one of its children. What the
-// operator writes of these is no news to it, and what others do is among the inputs already. A
-// child may be gone, and the watch of related objects not tell of it yet.
-func (p *pass) isOwn(res *resource.Resource) bool {
-	return res.UID() == p.parent.UID() || apply.IsChild(p.Settings, p.parent, res)
-}
-
-// inputsLeft returns the inputs that the pass leaves to the next one: what the
-// handler was shown, with the pass's own writes. If the next pass finds other
-// inputs, somebody else has changed the parent or a child.
-func (p *pass) inputsLeft() plan.Inputs {
-	in := p.memory.InputsOf(p.parent, nil)
-	in.Children, in.Related = p.inputs.Children, p.inputs.Related
-	for i := range p.results {
-		r := &p.results[i]
-		if !r.Wrote {
-			continue
-		}
-		ref := r.Action.Ref
-		if shown, ok := p.req.Children.OfType(ref.Type).Get(ref.Key.Namespace, ref.Key.Name); ok {
-			in = in.Without(shown)
-		}
-		if r.Live != nil {
-			in = in.With(r.Live)
-		}
-	}
-	return in
-}
-
-// A suspicion says whether a write may be part of a conflict loop.
-type suspicion int
-
-const (
-	innocent  suspicion = iota
-	possible            // see schedule.ConflictDetector.Answered
-	suspected           // the write restores what someone else has changed, or its desired value changed unprompted
-)
-
-// suspect counts a write of a child if the write is suspicious. It says whether the
-// parent is in a conflict loop.
-func (p *pass) suspect(r *apply.Result) bool {
-	key, s := p.suspicionOf(r)
-	p.stepped = p.stepped && s == innocent
-	if s == innocent || s == possible && !p.loops.Answered(time.Now(), key) {
-		return false
-	}
-	if key.Object.Name == "" {
-		if slices.Contains(p.suspected, key.Type) {
-			return false
-		}
-		p.suspected = append(p.suspected, key.Type)
-	}
-	return p.countLoop(key, p.fieldsOf(r))
-}
-
-// suspicionOf says how suspicious a write of a child is, and what it counts for:
-// the child, or all children of its type and of any name. The latter is for children
-// that are created and deleted under ever new names. Of these, several writes in a
-// pass count as one.
-func (p *pass) suspicionOf(r *apply.Result) (schedule.LoopKey, suspicion) {
+// countWrite counts the write of a child. All writes of a reconciliation have the same time.
+func (p *pass) countWrite(r *apply.Result, now time.Time) {
 	a := r.Action
-	key := schedule.LoopKey{Parent: p.parent.UID(), Type: a.Ref.Type, Object: a.Ref.Key}
-	ofType := key
-	ofType.Object.Name = ""
-	switch {
-	case a.Verb == plan.VerbDelete && !p.memory.Made(a.Live):
-		return ofType, suspected // somebody else makes it a child, perhaps again and again
-	case a.Verb == plan.VerbDelete:
-		return ofType, suspicionBy(p.prompt)
-	case a.Verb != plan.VerbCreate:
-		switch {
-		case a.Restores:
-			return key, suspected
-		case p.prompt == plan.ByCircle: // which may write another child in each round
-			return ofType, suspected
-		case p.mayStep && a.Rolls():
-			return key, innocent // its turn has come
+	w := conflict.Write{
+		Key: p.keyOf(a.Ref), State: stateOf(r), Fields: p.fieldsOf(r), Desired: p.desired.of[a.Ref.Type],
+		Foreign: p.due.Cause != 0, Excused: p.asked(), Restores: a.Restores && a.Want != nil,
+	}
+	switch a.Verb {
+	case plan.VerbRecreate:
+		p.progress(p.loops.Began(now, w))
+		return
+	case plan.VerbDelete:
+		w.Kind, w.Intruder = conflict.Delete, !p.memory.Made(a.Live) && !p.loops.Knows(now, w.Key)
+	case plan.VerbCreate:
+		w.Kind = conflict.Create
+		if p.memory.Recreating(a.Ref) {
+			w.Fields = nil // those of its delete were noted
 		}
-		return key, suspicionBy(p.prompt)
-	case r.Claimed, p.loops.Replaces(time.Now(), key, p.edited):
-		return key, suspected // someone takes the labels off, or deletes the child
-	case p.prompt == plan.ByOthers, p.memory.Ended(a.Ref):
-		return key, innocent // it is new, or recreated
-	case p.mayStep:
-		return key, innocent // something else had to come first
+		if !r.Claimed {
+			w.Replaces = p.loops.Replaces(now, w.Key, func(key types.NamespacedName) bool {
+				_, there := p.req.Children.OfType(a.Ref.Type).Get(key.Namespace, key.Name)
+				_, desired := p.desired.names[object.Ref{Type: a.Ref.Type, Key: key}]
+				return there || desired
+			})
+		}
 	}
-	return ofType, possible // its name is new, and perhaps always is
+	p.progress(p.countLoop(now, w).Repeats)
 }
 
-// suspicionBy returns the suspicion of a write that the handler wanted otherwise in
-// the last pass, by what has set off the pass.
-func suspicionBy(prompt plan.Prompt) suspicion {
-	switch prompt {
-	case plan.ByAnswer:
-		return possible
-	case plan.ByOwnWrites, plan.ByCircle:
-		return suspected
+// progress notes that a child was given a state, perhaps one that it had lately.
+func (p *pass) progress(repeats bool) {
+	p.progressed = p.progressed || !repeats
+	if !repeats || p.prompted() {
+		p.memory.Progress()
 	}
-	return innocent
 }
 
-// fieldsOf returns the fields of a suspicious write.
-func (p *pass) fieldsOf(r *apply.Result) []schedule.LoopWrite {
+// stateOf returns a digest of the state that a write gives a child.
+func stateOf(r *apply.Result) jsonvalue.Digest {
+	switch a := r.Action; {
+	case r.Claimed:
+		return jsonvalue.Sum("claimed")
+	case a.Verb == plan.VerbDelete || a.Want == nil:
+		return conflict.Gone
+	default:
+		return a.Want.Hash()
+	}
+}
+
+// fieldsOf returns the fields of a write of a child.
+func (p *pass) fieldsOf(r *apply.Result) []conflict.Field {
 	a := r.Action
 	switch {
 	case r.Claimed:
-		return []schedule.LoopWrite{{Path: "metadata.labels and metadata.ownerReferences"}}
+		return []conflict.Field{{Path: "metadata.labels and metadata.ownerReferences"}}
 	case a.Verb == plan.VerbCreate:
-		return []schedule.LoopWrite{{Path: pathName, To: a.Ref.Key.Name}}
+		return []conflict.Field{{Path: pathName, To: a.Ref.Key.Name}}
 	case a.Verb == plan.VerbDelete:
-		return []schedule.LoopWrite{{Path: pathName, From: a.Ref.Key.Name}}
-	case len(a.Diffs) == 0 && a.Restores: // someone takes the mark off, or puts an old one back
+		return []conflict.Field{{Path: pathName, From: a.Ref.Key.Name}}
+	case len(a.Diffs) == 0 && a.Restores: // another client removes the applied annotation, or puts an old one back
 		path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(p.Mark)}
-		return []schedule.LoopWrite{{Path: path.String()}}
-	case len(a.Diffs) == 0:
-		return []schedule.LoopWrite{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
+		return []conflict.Field{{Path: path.String()}}
+	case len(a.Diffs) == 0 && a.Want != nil:
+		return []conflict.Field{{Path: "the desired state", To: show(a.Kind, a.Want.Hash().String())}}
 	}
-	writes := make([]schedule.LoopWrite, 0, len(a.Diffs))
+	fields := make([]conflict.Field, 0, len(a.Diffs))
 	for _, d := range a.Diffs {
-		writes = append(writes, schedule.LoopWrite{Path: d.Path, From: show(a.Kind, d.Live), To: show(a.Kind, d.Desired)})
+		fields = append(fields, conflict.Field{Path: d.Path, From: show(a.Kind, d.Live), To: show(a.Kind, d.Desired)})
 	}
-	return writes
+	return fields
 }
 
-// suspectStatus counts a write of the status if it is suspicious. It says whether the
-// parent is in a conflict loop. prompted is as in childrenState. It excuses all but a circle, as
-// does a step of the last pass, which the status may tell of.
-func (p *pass) suspectStatus(want, live any, prompted bool) bool {
-	if stepped := p.memory.TakeStep(); (stepped || prompted) && p.prompt != plan.ByCircle {
-		return false
+// countStatus counts a write of the status. prompted is as in childrenState. restores says that another client has overwritten
+// the status, which excuses nothing.
+func (p *pass) countStatus(want, live any, prompted, restores bool) {
+	prompted = p.memory.TakeProgress() || prompted
+	w := conflict.Write{
+		Key: p.keyOf(object.RefOf(p.parent)), Kind: conflict.Status, State: plan.StatusState(want), Desired: len(p.children),
+		Excused: prompted && !restores, Restores: restores,
 	}
-	var writes []schedule.LoopWrite
+	if p.desired != nil {
+		w.Desired = max(w.Desired, len(p.desired.names))
+	}
 	for _, f := range plan.StatusEffects(live, want) {
-		writes = append(writes, schedule.LoopWrite{Path: f.Path, From: show(p.Types.Parent, f.Live), To: show(p.Types.Parent, f.Desired)})
+		w.Fields = append(w.Fields, conflict.Field{Path: f.Path, From: show(p.Types.Parent, f.Live), To: show(p.Types.Parent, f.Desired)})
 	}
-	return p.countLoop(schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: p.parent.Key()}, writes)
+	p.countLoop(time.Now(), w)
 }
 
-// countUndeleted counts a delete of a child that came to nothing, though the API server
-// has answered that it was carried out. It says whether the parent is in a conflict loop.
-func (p *pass) countUndeleted(ref object.Ref) bool {
-	key := schedule.LoopKey{Parent: p.parent.UID(), Type: ref.Type, Object: ref.Key}
-	return p.countLoop(key, []schedule.LoopWrite{{Path: pathName, From: ref.Key.Name}})
+// countGhost counts a delete of a child that is still there, though the API server has confirmed its deletion.
+func (p *pass) countGhost(ref object.Ref, now time.Time) {
+	p.countLoop(now, conflict.Write{
+		Key: p.keyOf(ref), Kind: conflict.Delete, State: conflict.Gone, Fields: []conflict.Field{{Path: pathName, From: ref.Key.Name}}, Desired: p.desired.of[ref.Type],
+	})
 }
 
-// restless counts a pass that nobody has asked for, after too many others, and that is to
-// be followed by yet another one. It says whether that is a conflict loop: what the passes
-// do comes to nothing, for a cause that nothing else has found.
-func (p *pass) restless(d schedule.Due) bool {
-	if p.stepped {
-		return false // one pass for each child of a rollout, or behind the gate of another
+// countRepeat counts a follow-up that no client has asked for, after too many others, and that is to be followed by yet
+// another one. They are a loop, for a cause that no other rule has found, unless a child was given a new state: then this is
+// one of the steps of a rollout or of a chain of dependencies.
+func (p *pass) countRepeat() {
+	if p.progressed {
+		return
 	}
-	key := schedule.LoopKey{Parent: p.parent.UID(), Type: p.parent.Type(), Object: types.NamespacedName{Namespace: p.parent.Namespace()}}
-	if d.Trigger == schedule.TriggerThrottled && !p.loops.Looping(time.Now(), key) {
-		return false // of another loop
+	now, key := time.Now(), conflict.Key{Parent: p.parent.UID(), Type: p.parent.Type(), Object: types.NamespacedName{Namespace: p.parent.Namespace()}}
+	if p.due.Trigger == schedule.TriggerThrottled && !p.loops.Loops(now, key) {
+		return // of another loop
 	}
-	if !p.loops.Answered(time.Now(), key) {
-		return false // what is written again and again may be found first, and says more
-	}
-	var writes []schedule.LoopWrite
+	var did []conflict.Field
 	if len(p.did) > 0 {
-		writes = append(writes, schedule.LoopWrite{Path: pathPass, To: observe.Shorten(p.did[0], maxShown)})
+		did = append(did, conflict.Field{Path: pathFollowUps, To: observe.Shorten(p.did[0], maxShown)})
 	}
-	return p.countLoop(key, writes)
+	if found := p.loops.Repeated(now, key, did); found != nil {
+		p.tellLoop(found)
+	}
 }
 
-// countLoop counts a suspicious write. A conflict loop that it completes is
-// logged, counted and recorded as an Event. It says whether the parent is in a
-// conflict loop.
-func (p *pass) countLoop(key schedule.LoopKey, writes []schedule.LoopWrite) bool {
-	now := time.Now()
-	if found := p.loops.Wrote(now, key, writes); found != nil {
-		text := fmt.Sprintf("%s: %s is written again and again: %q", object.Ref{Type: key.Type, Key: key.Object}, found.Path, found.Values)
-		if found.Path == pathName {
-			text = fmt.Sprintf("%s: created or deleted again and again: %s %q", object.Ref{Type: key.Type, Key: key.Object}, found.Path, found.Values)
-		}
-		if found.Path == pathPass || found.Path == "" {
-			text = fmt.Sprintf("%s: looked at again and again, though nobody has asked for it: %q", object.RefOf(p.parent), found.Values)
-		}
-		args := []any{"type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values}
-		if rival := p.rivalIn(found); rival != "" {
-			text += "; " + rival
-			args = append(args, "suspect", rival)
-		}
-		p.Logger().Warn("conflict loop, slowing down", args...)
-		p.metrics.Loop(key.Type)
-		p.event(p.parent, observe.Warning, observe.ReasonConflictLoop, text)
-		p.history.addLoop(p.parent.Key(), found)
+// countLoop counts a write, and reports what it completes.
+func (p *pass) countLoop(now time.Time, w conflict.Write) conflict.Verdict {
+	v := p.loops.Wrote(now, w)
+	switch {
+	case v.Loop != nil:
+		p.tellLoop(v.Loop)
+	case v.Fight != nil:
+		p.tellFight(v.Fight)
 	}
-	return p.loops.Active(now, p.parent.UID())
+	return v
+}
+
+// prove calls the handler twice more for the same snapshot, if an object got new states though no client has changed
+// anything. Different responses prove that the handler is not deterministic. An error or KeepChildren proves nothing. It
+// is called before anything is written, so the snapshot is not older than any own write.
+func (p *pass) prove(ctx context.Context) {
+	unclear := p.loops.Unclear(p.parent.UID())
+	if len(unclear) == 0 || p.Config.DryRun {
+		return
+	}
+	one, ok := p.callAgain(ctx)
+	if !ok {
+		return
+	}
+	other, ok := p.callAgain(ctx)
+	if !ok {
+		return
+	}
+	for key := range unclear {
+		if one[key] != other[key] {
+			if found := p.loops.Proved(time.Now(), key); found != nil {
+				p.tellLoop(found)
+			}
+		}
+	}
+}
+
+// callAgain returns the states that the handler desires for the snapshot of the reconciliation.
+func (p *pass) callAgain(ctx context.Context) (map[conflict.Key]jsonvalue.Digest, bool) {
+	resp, err := call(dryrun.Mark(ctx), p, observe.MethodSync, "Sync", p.handler.Sync)
+	if err != nil || resp.KeepChildren {
+		return nil, false
+	}
+	desired, err := plan.Desire(p.Settings, p.req.Parent, resp.Children, &plan.ParentMemory{})
+	if err != nil {
+		return nil, false
+	}
+	states := map[conflict.Key]jsonvalue.Digest{}
+	for _, d := range desired {
+		states[p.keyOf(d.Ref())] = d.Hash()
+	}
+	if status, err := p.desireStatus(resp.Status); err == nil && status != nil {
+		states[p.keyOf(object.RefOf(p.parent))] = plan.StatusState(status.value)
+	}
+	return states, true
+}
+
+// throttle returns how the next reconciliation is delayed for a conflict loop. A reconciliation without writes in the middle of a
+// loop doesn't end it. The deletion of the parent ends a loop, but not a rate.
+func (p *pass) throttle() conflict.Throttle {
+	now, uid := time.Now(), p.parent.UID()
+	t := p.loops.Throttle(now, uid)
+	if t == conflict.Pace || t != conflict.None && !p.parent.IsDeleting() {
+		return t
+	}
+	if p.parent.IsDeleting() {
+		return conflict.None
+	}
+	if len(p.did) > 0 && p.due.Trigger == schedule.TriggerThrottled && p.loops.Lasts(now, uid) {
+		return conflict.Backoff
+	}
+	return conflict.None
+}
+
+// tellLoop logs a conflict loop, counts it and records it as an Event.
+func (p *pass) tellLoop(found *conflict.Loop) {
+	key := found.Key
+	if key.Object.Name == "" && found.Path != pathFollowUps { // of all children of a type
+		key.Object = p.parent.Key()
+	}
+	about := object.Ref{Type: key.Type, Key: key.Object}
+	text := fmt.Sprintf("%s: %s is written again and again: %q", about, found.Path, found.Values)
+	switch found.Path {
+	case pathName:
+		text = fmt.Sprintf("%s: created or deleted again and again: %s %q", about, found.Path, found.Values)
+	case pathFollowUps, "":
+		text = fmt.Sprintf("%s: looked at again and again, though nobody has asked for it: %q", object.RefOf(p.parent), found.Values)
+	}
+	args := []any{"type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values}
+	if rival := p.rivalIn(found); rival != "" {
+		text += "; " + rival
+		args = append(args, "suspect", rival)
+	}
+	p.Logger().Warn("conflict loop, slowing down", args...)
+	p.metrics.Loop(key.Type)
+	p.event(p.parent, observe.Warning, observe.ReasonConflictLoop, text)
+	p.history.addLoop(p.parent.Key(), found)
+}
+
+// tellFight reports a field that was restored often, perhaps over a long time.
+func (p *pass) tellFight(found *conflict.Loop) {
+	about := object.Ref{Type: found.Key.Type, Key: found.Key.Object}
+	text := fmt.Sprintf("%s: %s was restored %d times: %q", about, found.Path, found.Writes, found.Values)
+	p.Logger().Warn("another client keeps changing a field", "type", about.Type.String(), "object", about.Key.String(), "field", found.Path, "values", found.Values, "restores", found.Writes)
+	p.metrics.Loop(about.Type)
+	p.event(p.parent, observe.Warning, observe.ReasonConflictLoop, text)
 }
 
 // show prints a value of an object of kind k for a log line or an Event. It hides

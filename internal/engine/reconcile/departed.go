@@ -69,7 +69,7 @@ func (e *Engine) findDeparted(ctx context.Context, looked func()) {
 	for delay := listRetry; ; delay = min(2*delay, maxFindDelay) {
 		departed, err := e.listDeparted(ctx)
 		for _, parent := range departed {
-			e.queue.Add(parent.UID(), schedule.Backlog, "left the selector")
+			e.queue.Add(parent.UID(), schedule.Backlog, "left the selector", 0)
 		}
 		looked()
 		switch {

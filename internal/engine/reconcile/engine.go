@@ -7,10 +7,13 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/conflict"
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -51,9 +54,6 @@ type Config struct {
 	Slots chan struct{}
 	// Journal keeps what the passes did, for Survey and Family. Nil: nothing is kept.
 	Journal *journal.Journal
-	// Lineages tell what has come of writes of passes, of all engines that share them. Nil: no
-	// operator of this process has related types.
-	Lineages *plan.Lineages
 	// Jitter is that of schedule.New. Nil: waits are lengthened at random.
 	Jitter func() float64
 }
@@ -75,11 +75,10 @@ type Engine struct {
 	store    *store.Store
 	queue    *schedule.Scheduler
 	memory   *plan.Memory
-	loops    *schedule.ConflictDetector
+	loops    *conflict.Detector
 	events   *observe.EventSink
 	history  *history
 	journal  *journal.Journal // nil: there is none
-	lineages *plan.Lineages   // nil: see Config
 	survey   surveyor
 	served   *watch.History // of the API server
 	metrics  *observe.Metrics
@@ -121,11 +120,10 @@ func New(c Config) *Engine {
 		store:    store.New(c.Settings.Config.Parent, c.Settings.Config.TrackingLabel),
 		queue:    schedule.New(c.Settings.Config.MaxErrorBackoff, c.Jitter),
 		memory:   plan.NewMemory(),
-		loops:    schedule.NewConflictDetector(0, 0),
+		loops:    conflict.New(),
 		events:   c.Events,
 		history:  &history{on: c.KeepHistory},
 		journal:  c.Journal,
-		lineages: c.Lineages,
 		served:   watch.NewHistory(),
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,
@@ -157,7 +155,7 @@ func New(c Config) *Engine {
 	e.resolver = relate.NewResolver(c.Settings.Config.Related)
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{
-			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, History: e.served, Log: c.Log, Metrics: c.Metrics, Changed: e.changed,
+			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, History: e.served, Log: c.Log, Metrics: c.Metrics, OwnerOf: e.store.OwnerOf, Changed: e.relatedChanged,
 			Doubt: e.doubtServed,
 		})
 	}
@@ -185,7 +183,7 @@ func (e *Engine) lead() {
 	}
 	slices.Sort(uids)
 	for _, uid := range uids {
-		e.queue.Add(uid, schedule.Backlog, "begin to lead")
+		e.queue.Add(uid, schedule.Backlog, "begin to lead", 0)
 	}
 }
 
@@ -251,19 +249,40 @@ func (e *Engine) isWatched(live *resource.Resource) bool {
 	return e.Watched(live)
 }
 
-// changed makes the parents due that a change in the store concerns. In a standby it
-// does nothing.
+// changed makes the parents due that a change in the store concerns, which another client has made if they are
+// fresh. In a standby it does nothing.
 func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
-	if e.standby.Load() {
-		return
+	cause := schedule.Cause(0)
+	if p == schedule.Fresh {
+		cause = schedule.Changed
 	}
 	for _, uid := range c.Edited {
-		e.queue.Edited(uid, why)
+		e.add(uid, schedule.Fresh, why, schedule.Edited)
 	}
 	for _, uid := range c.Parents {
-		e.queue.Add(uid, p, why)
+		e.add(uid, p, why, cause)
 	}
 	for _, uid := range c.Woken {
-		e.queue.Add(uid, schedule.Fresh, why)
+		e.add(uid, schedule.Fresh, why, schedule.Changed)
+	}
+	for _, uid := range c.Known {
+		e.add(uid, schedule.Fresh, why, 0)
+	}
+}
+
+// relatedChanged is changed for related objects.
+func (e *Engine) relatedChanged(c store.Change, _ schedule.Priority, why schedule.Trigger) {
+	for _, uid := range c.Parents {
+		e.add(uid, schedule.Fresh, why, schedule.RelatedChanged)
+	}
+	for _, uid := range c.Known {
+		e.add(uid, schedule.Fresh, why, 0)
+	}
+}
+
+// add makes a parent due. In a standby it does nothing.
+func (e *Engine) add(uid types.UID, p schedule.Priority, why schedule.Trigger, cause schedule.Cause) {
+	if !e.standby.Load() {
+		e.queue.Add(uid, p, why, cause)
 	}
 }

@@ -127,9 +127,6 @@ func (p *pass) finalize(ctx context.Context) (schedule.Outcome, error) {
 		p.tooEarly = true
 		return schedule.Outcome{Again: true}, nil
 	}
-	if p.lineages != nil {
-		p.findPrompt()
-	}
 	if !calls {
 		return p.tearDown(ctx)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/engine/conflict"
 )
 
 // maxHistory bounds how many errors of one parent are kept.
@@ -16,7 +16,7 @@ const maxHistory = 100
 // A Loop is a conflict loop that the passes over a parent were in.
 type Loop struct {
 	Parent types.NamespacedName // whose passes they were
-	schedule.ConflictLoop
+	conflict.Loop
 }
 
 // A history holds the newest errors of each parent's passes, and all conflict
@@ -48,13 +48,13 @@ func (h *history) add(parent types.NamespacedName, err error) {
 }
 
 // addLoop keeps a conflict loop.
-func (h *history) addLoop(parent types.NamespacedName, found *schedule.ConflictLoop) {
+func (h *history) addLoop(parent types.NamespacedName, found *conflict.Loop) {
 	if !h.on {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.mu.loops = append(h.mu.loops, Loop{Parent: parent, ConflictLoop: *found})
+	h.mu.loops = append(h.mu.loops, Loop{Parent: parent, Loop: *found})
 }
 
 func (h *history) errorsOf(parent types.NamespacedName) []error {

@@ -2,10 +2,7 @@ package reconcile
 
 import (
 	"slices"
-	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -22,13 +19,12 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 	for _, a := range planned.Settled {
 		p.memory.Carry(a.Want, a.Live)
 	}
-	if !keptAll {
-		wrote := slices.ContainsFunc(p.results, func(r apply.Result) bool { return r.Wrote })
-		p.mayStep = p.memory.MayStep(desired, wrote, time.Now())
-		p.stepped = p.mayStep
+	now := time.Now()
+	if len(p.results) > 0 {
+		p.desired = tallyOf(desired)
 	}
 	for i := range p.results {
-		out = out.Merge(p.learnOne(&p.results[i]))
+		out = out.Merge(p.learnOne(&p.results[i], now))
 	}
 	p.learnSought(planned)
 	out.Again = p.learnUndecided(planned) || out.Again
@@ -36,7 +32,6 @@ func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) 
 		p.foreseeWaiting(planned)
 	}
 	if !keptAll {
-		p.memory.Doom(p.undeleted(planned))
 		p.memory.KeepOnly(desired)
 		p.store.ForgetFields(p.judged(planned))
 	}
@@ -73,26 +68,6 @@ func (p *pass) learnSought(planned *plan.Plan) {
 	planned.Gated = gated
 }
 
-// undeleted returns the children that the handler wanted once and that are still to be deleted.
-func (p *pass) undeleted(planned *plan.Plan) (uids []types.UID) {
-	if len(planned.Deletes) == 0 {
-		return nil
-	}
-	deleted := map[object.Ref]struct{}{}
-	for i := range p.results {
-		if r := &p.results[i]; r.Wrote && r.Action.Verb == plan.VerbDelete {
-			deleted[r.Action.Ref] = struct{}{}
-		}
-	}
-	for i := range planned.Deletes {
-		a := &planned.Deletes[i]
-		if _, done := deleted[a.Ref]; !done && a.Live != nil && p.memory.Made(a.Live) {
-			uids = append(uids, types.UID(strings.Clone(string(a.Live.UID()))))
-		}
-	}
-	return uids
-}
-
 // judged returns the children of which a later pass needn't ask managedFields: all
 // but those whose action came to nothing.
 func (p *pass) judged(planned *plan.Plan) []*resource.Resource {
@@ -118,18 +93,18 @@ func (p *pass) judged(planned *plan.Plan) []*resource.Resource {
 }
 
 // learnOne is learn for the result of one action.
-func (p *pass) learnOne(r *apply.Result) (out schedule.Outcome) {
+func (p *pass) learnOne(r *apply.Result, now time.Time) (out schedule.Outcome) {
 	a := r.Action
 	p.count(r)
 	if r.Wrote {
 		out.Again = true
 		p.did = append(p.did, string(r.Did())+" "+a.Ref.String())
 		if r.Err == nil && !p.parent.IsDeleting() {
-			out.Throttled = p.suspect(r)
+			p.countWrite(r, now)
 		}
 	}
 	if r.Undeleted {
-		out.Throttled = p.countUndeleted(a.Ref) || out.Throttled
+		p.countGhost(a.Ref, now)
 	}
 	p.remember(r)
 	if r.Skipped && r.Would != plan.VerbMark {
@@ -164,19 +139,17 @@ func (p *pass) remember(r *apply.Result) {
 	a := r.Action
 	switch {
 	case r.Err == nil && r.Wrote && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbRecreate):
-		p.memory.Deleted(a.Live, r.Live)
 		if a.Verb == plan.VerbRecreate {
 			p.memory.Recreate(a.Want)
 		}
 		p.confirmLater()
 		return
 	case r.Err == nil && r.Wrote && a.Verb == plan.VerbRelease:
-		p.memory.Released(a.Live, r.Live)
 		return
 	case r.Err != nil, !r.Accepted, r.Live == nil:
 		return
 	case r.Wrote:
-		p.memory.AcceptWritten(a.Want, r.Live, r.Rest, time.Now())
+		p.memory.AcceptWritten(a.Want, r.Live, r.Rest)
 	default:
 		p.memory.Accept(a.Want, r.Live, r.Rest)
 	}

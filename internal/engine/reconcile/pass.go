@@ -17,6 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
+	"github.com/roperator/roperator/internal/engine/conflict"
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -56,12 +57,9 @@ type pass struct {
 	stood             bool                    // the status that says what is in the way was written, if need be
 	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnUndecided
 
-	edited    bool            // somebody has edited the parent since the last pass
-	inputs    plan.Inputs     // what the handler was shown; the zero Inputs before findPrompt
-	prompt    plan.Prompt     // what has set off the pass
-	suspected []resource.Type // the types of which creates or deletes have counted for a conflict loop
-	mayStep   bool            // what the pass writes may be a step: see plan.ParentMemory.MayStep
-	stepped   bool            // and all of its writes were
+	due        schedule.Due // what has set off the reconciliation
+	desired    *tally       // nil before learn
+	progressed bool         // a child was given a state that it did not have lately
 
 	call     string               // the handler's method that was called; empty: none was
 	callTook time.Duration        // how long it took
@@ -70,7 +68,6 @@ type pass struct {
 	// wroteParent: the parent's finalizers or its status were written.
 	wroteParent bool
 	found       *resource.Resource // the parent as the pass has found it
-	writing     *plan.Writing      // nil before findPrompt, and without lineages
 	firstWrite  time.Time          // when the first write was answered; zero: there was none
 	foreseen    []plan.Change      // what would have been written if this weren't a dry run
 	// failuresOver says that the handler was last told of children that couldn't be
@@ -98,6 +95,7 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 		return e.release(ctx, worker, d.UID)
 	}
 	p := e.newPass(req)
+	p.due = d
 	e.passes.begin(p.req.Parent, p, worker)
 	defer e.passes.end(d.UID)
 	if !d.Event.IsZero() {
@@ -136,7 +134,6 @@ func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 // run makes the pass. A panic becomes an error of this pass alone: a child or a
 // status may be of a type whose encoding panics.
 func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
-	defer p.endWriting()
 	defer func() {
 		if v := recover(); v != nil {
 			p.Logger().ErrorContext(ctx, "pass panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -159,9 +156,7 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 // work is run for a parent that isn't being deleted.
 func (p *pass) work(ctx context.Context) (schedule.Outcome, error) {
 	p.memory.FindEnding(p.Settings, p.children)
-	if p.edited = p.memory.Edited(p.parent); p.edited {
-		p.loops.Excuse(p.parent.UID())
-	}
+	p.loops.Forgive(p.parent.UID(), p.due.Cause&schedule.Edited != 0, p.due.Cause&schedule.RelatedChanged != 0)
 	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
 		return p.pause(ctx)
 	}
@@ -214,6 +209,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 			return schedule.Outcome{Resync: watchDelay}, nil // the watch will say so
 		}
 	}
+	p.prove(ctx)
 	if !resp.KeepChildren {
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
@@ -230,7 +226,6 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 	out = out.Merge(statusOut)
 	out.Again = out.Again || p.failuresOver
 	out.Resync = schedule.Soonest(out.Resync, resp.Resync)
-	p.memory.Resync(time.Now(), resp.Resync)
 	if p.memory.AwaitsNamespace(p.parent.Namespace()) {
 		out.Resync = schedule.Soonest(out.Resync, terminatingRetry)
 	}
@@ -244,27 +239,19 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 // carryOut carries out a plan, and tells of it.
 func (p *pass) carryOut(ctx context.Context, planned *plan.Plan) {
 	p.findRivals(ctx, planned)
-	if p.lineages != nil {
-		p.findPrompt()
-	}
 	p.apply(ctx, planned)
 	p.emitWrites()
 	p.tellUntried()
-	if p.lineages == nil {
-		p.findPrompt() // so late, since hashing holds up no request here
-	}
 }
 
 // settleActed settles the status of a parent whose children were acted on.
 func (p *pass) settleActed(ctx context.Context, status *desiredStatus, o outlook) (schedule.Outcome, error) {
-	prompted := p.prompt != plan.ByOwnWrites
 	standing, expires := p.stand(o)
-	state := childrenState{changed: o.again, failed: o.err != nil, waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), prompted: prompted, standing: standing}
+	state := childrenState{changed: o.again, failed: o.err != nil, waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), prompted: p.prompted() || o.err != nil, standing: standing}
 	if len(p.did) == 0 {
 		state.unverified = len(o.planned.Queued)
 	}
 	out, err := p.settleStatus(ctx, status, state)
-	p.memory.Stepped(p.stepped)
 	out.Resync = schedule.Soonest(out.Resync, expires)
 	return out, err
 }
@@ -336,28 +323,14 @@ func (p *pass) conclude(ctx context.Context, d schedule.Due, out schedule.Outcom
 	}
 	p.logForeseen(ctx)
 	p.logPass(ctx, d, err, took)
-	out.Throttled, out.Unfinished = p.slowedDown(d, out.Throttled), p.recreates()
-	out.Throttled = out.Again && d.Unasked && p.restless(d) || out.Throttled
-	out.Step = p.stepped && len(p.did) > 0
+	if out.Again && d.Unasked {
+		p.countRepeat()
+	}
+	throttle := p.throttle()
+	out.Throttled, out.Paced, out.Unfinished = throttle != conflict.None, throttle == conflict.Pace, p.recreates()
+	out.Step = p.progressed
 	p.note(d, out, err, took)
-	if p.inputs == (plan.Inputs{}) && !out.Err && (out.Again || len(p.did) > 0) {
-		p.inputs = p.inputsShown()
-	}
-	if p.inputs != (plan.Inputs{}) {
-		p.memory.Leave(p.inputsLeft())
-	}
-	p.memory.PassFailed(err != nil)
 	return out
-}
-
-// slowedDown says whether the next pass waits for a conflict loop. throttled says that this
-// pass wants it so. A pass without writes in the middle of a loop doesn't end the loop. The
-// deletion of the parent does, unless parents that are being deleted go round in a circle.
-func (p *pass) slowedDown(d schedule.Due, throttled bool) bool {
-	now, uid := time.Now(), p.parent.UID()
-	lasts := len(p.did) > 0 && d.Trigger == schedule.TriggerThrottled && p.loops.Lasts(now, uid)
-	throttled = throttled || lasts || p.loops.Active(now, uid)
-	return throttled && (!p.parent.IsDeleting() || p.prompt == plan.ByCircle)
 }
 
 // recreates says whether the pass has deleted a child that the next one creates anew.

@@ -12,6 +12,7 @@ import (
 	"github.com/roperator/roperator/handler/readiness"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
+	"github.com/roperator/roperator/internal/engine/conflict"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -42,9 +43,9 @@ func (p *pass) stand(o outlook) (*plan.Standing, time.Duration) {
 		return nil, 0
 	}
 	child, expires := p.standOfChildren(o)
-	loop := p.loops.Active(time.Now(), p.parent.UID())
+	loop := p.loops.Throttle(time.Now(), p.parent.UID())
 	switch {
-	case loop:
+	case loop != conflict.None:
 		return standing(readiness.Failed, plan.ReasonConflictLoop, "somebody undoes what the operator writes, or the handler returns something else each time; the Event ConflictLoop says which field"), expires
 	case o.err != nil:
 		return standOfWrites(o.err), expires

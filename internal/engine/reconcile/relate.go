@@ -59,7 +59,7 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("related: %w", err)
 	case p.servedSince(queries):
-		p.queue.Add(p.parent.UID(), schedule.Fresh, "related objects")
+		p.queue.Add(p.parent.UID(), schedule.Fresh, "related objects", 0)
 		return false, nil
 	case !known:
 		p.Logger().DebugContext(ctx, "waiting for related objects")

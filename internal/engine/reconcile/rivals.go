@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/conflict"
 	"github.com/roperator/roperator/internal/engine/plan"
-	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -79,7 +79,7 @@ func (p *pass) noteRival(ref object.Ref, rival plan.Rival, k *catalog.Kind) {
 
 // rivalIn says who else takes part in a conflict loop, "" if that isn't known. Where objects
 // come and go, it is who has made any of those that this pass and the last ones found.
-func (p *pass) rivalIn(found *schedule.ConflictLoop) string {
+func (p *pass) rivalIn(found *conflict.Loop) string {
 	if text := p.memory.Rival(object.Ref{Type: found.Key.Type, Key: found.Key.Object}); text != "" || found.Path != pathName {
 		return text
 	}

@@ -134,10 +134,8 @@ func (p *pass) settle(ctx context.Context, status *desiredStatus, children child
 
 // writeStatus replaces live, the parent's status, by want. prompted is as in childrenState.
 func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (schedule.Outcome, error) {
-	if p.lineages != nil && p.inputs == (plan.Inputs{}) {
-		p.findPrompt()
-	}
-	if !prompted {
+	restores := p.memory.WroteStatus() && !p.memory.LeftStatus(live)
+	if restores {
 		p.findStatusRival(ctx, live)
 	}
 	ctx, span := p.tracing.Write(ctx, verbStatus, object.RefOf(p.parent))
@@ -174,12 +172,11 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 		return schedule.Outcome{}, nil
 	}
 	p.wrote(verbStatus)
-	out := schedule.Outcome{Again: true}
 	if !told {
-		out.Throttled = p.suspectStatus(want, live, prompted)
+		p.countStatus(want, live, prompted, restores)
 	}
 	p.parent = answer
-	return out, nil
+	return schedule.Outcome{Again: true}, nil
 }
 
 // withStatus returns the body of a request that gives the parent another status.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/handler/readiness"
+	"github.com/roperator/roperator/internal/engine/conflict"
 	"github.com/roperator/roperator/internal/engine/explain"
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
@@ -165,7 +166,7 @@ func (e *Engine) stateOf(now time.Time, parent *resource.Resource, s schedule.Si
 }
 
 // loopText says what a conflict loop is about.
-func loopText(l *schedule.ConflictLoop) string {
+func loopText(l *conflict.Loop) string {
 	text := object.Ref{Type: l.Key.Type, Key: l.Key.Object}.String() + " is written again and again"
 	if l.Path != "" {
 		text += ": " + l.Path

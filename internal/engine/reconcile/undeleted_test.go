@@ -168,7 +168,7 @@ func TestRestless(t *testing.T) {
 		rig.Elapse(time.Hour)
 		require.Less(t, s.asks.Load(), int32(2*60), "throttled")
 		require.NotEmpty(t, slicesOf(recorded(r), "ConflictLoop"))
-		require.Contains(t, slicesOf(recorded(r), "ConflictLoop")[0], "though nobody has asked for it")
+		require.Contains(t, slicesOf(recorded(r), "ConflictLoop")[0], "ConfigMap ns/one: created or deleted again and again")
 
 		s.child.Store("")
 		rig.Elapse(15 * time.Minute)

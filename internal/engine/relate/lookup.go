@@ -142,7 +142,7 @@ func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lo
 			err = errAnotherHistory
 		}
 		change, over := s.found(q, l, found, version, err)
-		s.Changed(change, schedule.Fresh, schedule.Trigger("lookup of "+q.Type.Kind))
+		s.Changed(known(change), schedule.Fresh, schedule.Trigger("lookup of "+q.Type.Kind))
 		if over || ctx.Err() != nil {
 			return
 		}

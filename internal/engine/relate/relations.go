@@ -22,7 +22,7 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Config is what Relations are made of. All of it is required but MostWatches and Gone.
+// A Config is what Relations are made of. All of it is required but MostWatches, OwnerOf and Gone.
 type Config struct {
 	Kinds   []*catalog.Kind // the related types, as they are served at first
 	Client  *client.Client  // of these types alone: New has it shorten objects
@@ -32,6 +32,8 @@ type Config struct {
 	// MostWatches is how many queries of one type in one namespace have a watch each. When
 	// there were more, they have one again once they are three quarters of that. 0: 64.
 	MostWatches int
+	// OwnerOf returns the UID of the parent whose child an object is; nil: none has children.
+	OwnerOf func(*resource.Resource) (types.UID, bool)
 	// Changed is called with the parents that are due: what they refer to has changed, or
 	// all of it is known by now. It may be called concurrently.
 	Changed func(store.Change, schedule.Priority, schedule.Trigger)

@@ -218,13 +218,32 @@ func (s *source) overLocked(res *resource.Resource, version string) bool {
 }
 
 // observedLocked takes a state that the watch has delivered, nil for the end of an object.
-func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) store.Change {
+//
+// A change of a parent itself, or of its child, is perhaps an own write: the watch of children has told of it.
+func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) (c store.Change) {
+	before := s.objects[key]
 	concerned := s.setLocked(key, res)
 	if s.passed != nil && s.objects[key] == nil {
 		s.passes++
 		s.passed[key] = passed{version, res == nil, s.passes}
 	}
-	return store.Change{Parents: parentsOf(concerned...)}
+	for _, parent := range parentsOf(concerned...) {
+		if s.belongs(res, parent) || s.belongs(before, parent) {
+			c.Known = append(c.Known, parent)
+		} else {
+			c.Parents = append(c.Parents, parent)
+		}
+	}
+	return c
+}
+
+// belongs reports whether an object is the parent with this UID, or its child. The object may be nil.
+func (s *source) belongs(res *resource.Resource, parent types.UID) bool {
+	if res == nil || s.OwnerOf == nil {
+		return false
+	}
+	owner, owned := s.OwnerOf(res)
+	return res.UID() == parent || owned && owner == parent
 }
 
 // ObserveDeleted is watch.Mirror's.

@@ -406,7 +406,9 @@ func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 func TestSource_WatchIsRefusedForAWhile(t *testing.T) {
 	s := newStage(t)
 	var due []types.UID
-	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) { due = append(due, c.Parents...) }
+	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
+		due = append(due, append(c.Parents, c.Known...)...)
+	}
 	s.refer("p", []Query{named("x")})
 	from := s.source(named("x"))
 	require.Equal(t, []types.UID{"p"}, s.list(from, 10, s.secret("x", 9, "")).Parents)

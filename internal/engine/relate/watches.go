@@ -57,7 +57,7 @@ func (r *Relations) Run(ctx context.Context) {
 		for _, start := range lookups {
 			wg.Go(start)
 		}
-		r.Changed(change, schedule.Fresh, "related objects")
+		r.Changed(known(change), schedule.Fresh, "related objects")
 	}
 }
 
@@ -176,13 +176,22 @@ func (r *Relations) endLocked(s *source) {
 
 // changed passes on what the watcher tells, unless the source has ended. Who has waited for
 // the first list is as fresh as who is told of a change.
-func (s *source) changed(c store.Change, _ schedule.Priority, why schedule.Trigger) {
+func (s *source) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
 	s.mu.Lock()
 	over := s.mu.sources[s.of] != s
 	s.mu.Unlock()
-	if !over {
+	switch {
+	case over:
+	case p == schedule.Backlog: // the first list
+		s.Changed(known(c), schedule.Fresh, why)
+	default:
 		s.Changed(c, schedule.Fresh, why)
 	}
+}
+
+// known returns a change for parents that are due because what they refer to has become known.
+func known(c store.Change) store.Change {
+	return store.Change{Known: append(c.Known, c.Parents...)}
 }
 
 // refused notes why the API server serves no watch. The parents fail that refer to what would

@@ -5,6 +5,8 @@ import "time"
 const (
 	errorBackoffBase    = 100 * time.Millisecond
 	throttleBackoffBase = time.Second
+	// pacedInterval is the time between the passes of a parent whose many writes may have a legitimate cause.
+	pacedInterval = 2 * time.Second
 
 	// earlyRetryInterval is the least time between two passes over a failing
 	// parent that keeps changing, unless the parent's backoff is shorter.
@@ -68,7 +70,11 @@ func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 	}
 	unthrottled := max(floor, editInterval)
 	if o.Throttled {
-		floor = max(retry, s.backoff(throttleBackoffBase, e.throttles))
+		wait := pacedInterval
+		if !o.Paced {
+			wait = s.backoff(throttleBackoffBase, e.throttles)
+		}
+		floor = max(retry, wait)
 		retry, retryAs = floor, Backlog
 	}
 	e.notBefore, e.unthrottled = now.Add(floor), now.Add(min(floor, unthrottled))
@@ -79,7 +85,7 @@ func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 	case retried:
 		s.startTimerLocked(e, now.Add(retry), retryAs, triggerRetry)
 	case o.Resync > 0:
-		s.startTimerLocked(e, now.Add(max(floor, o.Resync)), Fresh, triggerResync)
+		s.startTimerLocked(e, now.Add(max(floor, o.Resync)), Fresh, TriggerResync)
 	}
 	if changed {
 		s.bringForwardLocked(e)
@@ -96,7 +102,7 @@ func (e *parentEntry) endThrottle() {
 
 // bringForwardLocked lets a changed parent run as early as its backoff allows.
 func (s *Scheduler) bringForwardLocked(e *parentEntry) {
-	if e.edited {
+	if e.cause&Edited != 0 {
 		e.endThrottle()
 	}
 	p := Fresh
@@ -144,7 +150,7 @@ func (e *parentEntry) unasked(now time.Time) time.Duration {
 // the parent.
 func (s *Scheduler) restLocked(e *parentEntry, o Outcome, now time.Time) {
 	e.ahead = 0
-	after, why := o.Resync, triggerResync
+	after, why := o.Resync, TriggerResync
 	if o.RetryAfter > 0 && (after <= 0 || o.RetryAfter < after) {
 		after, why = o.RetryAfter, triggerRetry
 	}

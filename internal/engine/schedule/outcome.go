@@ -15,6 +15,7 @@ type Outcome struct {
 	Step       bool          // of Again: the pass has come a step further, so that the next one need not wait
 	Resync     time.Duration // when the handler asked for another pass; dropped if a pass starts earlier
 	Throttled  bool          // the parent is in a conflict loop: the next pass waits, unless the parent is edited meanwhile
+	Paced      bool          // of Throttled: the wait doesn't grow
 	Unfinished bool          // the pass has begun something that the next one must end: a throttle waits until then
 	Forget     bool          // the parent is gone: its state is dropped
 	RetryAfter time.Duration // when to try again, in place of the backoff and even if Permanent is set; dropped if a pass starts earlier

@@ -21,7 +21,7 @@ type parentEntry struct {
 	reasons  int           // triggers since the last pass started
 	why      Trigger       // the first of these triggers
 	event    time.Time     // when the first of them came that was a call of Add; zero: none
-	edited   bool          // one of them was a call of Edited during the running pass
+	cause    Cause         // of all of them
 	priority Priority      // the class in which it is queued, or will be after the running pass
 	since    time.Time     // when it was queued, or its timer expired
 	elem     *list.Element // its place in the queue of its priority; nil: not queued

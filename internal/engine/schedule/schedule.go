@@ -34,12 +34,25 @@ type Trigger string
 
 const (
 	triggerOwnWrites Trigger = "own writes"
-	triggerResync    Trigger = "resync"
 	triggerRetry     Trigger = "retry"
 )
 
+// TriggerResync is the Trigger of a pass that the handler has asked for, by Resync.
+const TriggerResync Trigger = "resync"
+
 // TriggerThrottled is the Trigger of a pass that was throttled, and now begins.
 const TriggerThrottled Trigger = "throttle ended"
+
+// A Cause says what another client has done that makes a parent due, as a set. The zero Cause is that none has done
+// anything: the parent was listed for the first time, or what it refers to has become known.
+type Cause uint8
+
+// The causes.
+const (
+	Changed        Cause = 1 << iota // it has changed the parent's status or a child, or has ended an object that was waited for
+	RelatedChanged                   // it has changed a related object
+	Edited                           // it has edited or deleted the parent
+)
 
 // A Due is a parent whose pass starts now.
 type Due struct {
@@ -49,6 +62,7 @@ type Due struct {
 	Event    time.Time     // when the first trigger came that was a call of Add; zero: there was none
 	Waited   time.Duration // since the pass could have started
 	Priority Priority      // the class in which the parent waited
+	Cause    Cause         // of all triggers since the last pass started
 	// Unasked says that nobody has asked for this pass, but passes that nobody had
 	// asked for either: it has waited since they were too many.
 	Unasked bool
@@ -75,8 +89,8 @@ type Due struct {
 // second. A backlog add changes nothing for a failed parent.
 //
 // In a conflict loop the parent waits 1 s, doubled and jittered the same way with
-// each further throttled pass. Only an edit of the parent itself shortens this
-// wait: see Edited. The first pass that isn't throttled resets it.
+// each further throttled pass, or 2 s each time (Outcome.Paced). Only an edit of the parent itself shortens this
+// wait. The first pass that isn't throttled resets it.
 //
 // Passes that nothing but the pass before has asked for (Outcome.Again) wait, too, if
 // they are more than ten a second for longer than a second: see Due.Unasked. Passes that
@@ -127,16 +141,12 @@ func New(maxBackoff time.Duration, jitter func() float64) *Scheduler {
 
 // Add makes a parent due: now, or after its running pass, or when its backoff or
 // throttle allows. It never blocks, and does nothing after Close.
-func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger) { s.add(uid, p, why, false) }
-
-// Edited is a fresh Add for a parent that someone has edited or deleted. It also
-// ends the parent's throttle: the parent is due now, but no earlier than half a
-// second after the throttled pass. If a later pass is throttled again, the throttle
-// starts anew at 1 s. So nobody who keeps a conflict loop going can delay what is
-// asked of the operator in the parent itself.
-func (s *Scheduler) Edited(uid types.UID, why Trigger) { s.add(uid, Fresh, why, true) }
-
-func (s *Scheduler) add(uid types.UID, p Priority, why Trigger, edited bool) {
+//
+// An edit (Edited) also ends the parent's throttle: the parent is due now, but no
+// earlier than half a second after the throttled pass. If a later pass is throttled
+// again, the throttle starts anew at 1 s. So no client that keeps a conflict loop
+// going can delay what is asked of the operator in the parent itself.
+func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger, cause Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
@@ -149,7 +159,8 @@ func (s *Scheduler) add(uid types.UID, p Priority, why Trigger, edited bool) {
 		e = &parentEntry{uid: uid, timerIndex: -1}
 		s.mu.parents[uid] = e
 	}
-	if edited && !e.running {
+	e.cause |= cause
+	if cause&Edited != 0 && !e.running {
 		e.endThrottle()
 	}
 	switch {
@@ -159,7 +170,6 @@ func (s *Scheduler) add(uid types.UID, p Priority, why Trigger, edited bool) {
 		}
 		e.note(why, now)
 		e.priority = max(e.priority, p)
-		e.edited = e.edited || edited
 	case e.queued():
 		e.note(why, now)
 		s.enqueueLocked(e, p, now)
@@ -215,10 +225,10 @@ func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 		s.signal()
 	}
 	s.stopTimerLocked(e)
-	d := Due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Event: e.event, Waited: now.Sub(e.since), Priority: e.priority}
+	d := Due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Event: e.event, Waited: now.Sub(e.since), Priority: e.priority, Cause: e.cause}
 	d.Unasked = e.event.IsZero() && (e.restless || e.why == TriggerThrottled)
 	e.running, e.ranAs, e.restless = true, e.priority, false
-	e.priority, e.why, e.reasons, e.event, e.edited = Backlog, "", 0, time.Time{}, false
+	e.priority, e.why, e.reasons, e.event, e.cause = Backlog, "", 0, time.Time{}, 0
 	s.mu.running++
 	return d, true
 }

@@ -34,7 +34,7 @@ func TestScheduler_FollowUp(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(0, noJitter)
 				for _, a := range tc.adds {
-					s.Add(a.uid, a.p, a.why)
+					s.Add(a.uid, a.p, a.why, 0)
 				}
 				got := ""
 				for range tc.want {
@@ -55,7 +55,7 @@ func TestScheduler_FollowUp(t *testing.T) {
 func TestScheduler_Step(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(0, noJitter)
-		s.Add("p", Fresh, "change")
+		s.Add("p", Fresh, "change", 0)
 		start := time.Now()
 		for range 1000 {
 			d, ok := s.Next(t.Context())

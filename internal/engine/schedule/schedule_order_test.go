@@ -35,7 +35,7 @@ func TestSchedulerOrder(t *testing.T) {
 				if uid == string(c) {
 					p = Fresh
 				}
-				s.Add(types.UID(uid), p, "")
+				s.Add(types.UID(uid), p, "", 0)
 			}
 			var got string
 			for {
@@ -62,14 +62,14 @@ func TestSchedulerNoStarvation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := New(time.Millisecond, noJitter) // far too short, for the test
-				s.Add("hot", Fresh, "")
+				s.Add("hot", Fresh, "", 0)
 				for i := range 100 {
-					s.Add(types.UID(fmt.Sprint("backlog", i)), Backlog, "")
+					s.Add(types.UID(fmt.Sprint("backlog", i)), Backlog, "", 0)
 				}
 				seen := map[types.UID]int{}
 				for i := range 2000 {
 					if i%10 == 0 {
-						s.Add(types.UID(fmt.Sprint("fresh", i)), Fresh, "")
+						s.Add(types.UID(fmt.Sprint("fresh", i)), Fresh, "", 0)
 					}
 					d, ok := s.Next(t.Context())
 					require.True(t, ok)
@@ -78,7 +78,7 @@ func TestSchedulerNoStarvation(t *testing.T) {
 						s.Done(d.UID, Outcome{})
 						continue
 					}
-					s.Add("hot", Fresh, "caused by itself")
+					s.Add("hot", Fresh, "caused by itself", 0)
 					s.Done(d.UID, o)
 				}
 				require.Len(t, seen, 301, "every parent had its pass")
@@ -91,7 +91,7 @@ func TestSchedulerNoStarvation(t *testing.T) {
 func TestSchedulerRetryClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(time.Hour, noJitter)
-		s.Add("a", Fresh, "")
+		s.Add("a", Fresh, "", 0)
 		for n := 1; n <= 5; n++ {
 			d, ok := s.Next(t.Context())
 			require.True(t, ok)
@@ -102,12 +102,12 @@ func TestSchedulerRetryClass(t *testing.T) {
 			require.Equal(t, want, d.Priority, "a blip is retried in its class, the retries after failure %d in the backlog", n)
 			s.Done("a", Outcome{Err: true})
 		}
-		s.Add("a", Fresh, "fix")
+		s.Add("a", Fresh, "fix", 0)
 		d, ok := s.Next(t.Context())
 		require.True(t, ok)
 		require.Equal(t, Fresh, d.Priority, "a change is a change")
 		s.Done("a", Outcome{Throttled: true})
-		s.Add("a", Fresh, "event")
+		s.Add("a", Fresh, "event", 0)
 		d, ok = s.Next(t.Context())
 		require.True(t, ok)
 		require.Equal(t, Backlog, d.Priority, "loops stand back")
@@ -117,9 +117,9 @@ func TestSchedulerRetryClass(t *testing.T) {
 func TestSchedulerWaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(0, noJitter)
-		s.Add("a", Backlog, "")
+		s.Add("a", Backlog, "", 0)
 		schedElapse(time.Second)
-		s.Add("a", Fresh, "") // moving up doesn't start the clock again
+		s.Add("a", Fresh, "", 0) // moving up doesn't start the clock again
 		schedElapse(time.Second)
 		d, ok := s.Next(t.Context())
 		require.True(t, ok)

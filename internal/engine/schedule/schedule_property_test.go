@@ -170,10 +170,10 @@ func schedProperty(t *testing.T, rnd *rand.Rand) {
 				models[uid] = &schedModel{}
 			}
 			if maybe(3) {
-				s.Edited(uid, "")
+				s.Add(uid, Fresh, "", Edited)
 				models[uid].edit(now)
 			} else {
-				s.Add(uid, p, "")
+				s.Add(uid, p, "", 0)
 				models[uid].add(now, p)
 			}
 		case 1:

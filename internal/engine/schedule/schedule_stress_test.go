@@ -45,7 +45,7 @@ func TestSchedulerStress(t *testing.T) {
 			for range adds {
 				i := rand.IntN(parents)
 				version[i].Add(1)
-				s.Add(types.UID(fmt.Sprint("p", i)), Fresh, "")
+				s.Add(types.UID(fmt.Sprint("p", i)), Fresh, "", 0)
 			}
 		})
 	}
@@ -71,26 +71,26 @@ func BenchmarkScheduler(b *testing.B) {
 		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) { // every parent is always due
 			s := New(0, nil)
 			for _, uid := range uids {
-				s.Add(uid, Fresh, "parent")
+				s.Add(uid, Fresh, "parent", 0)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				d, _ := s.Next(b.Context())
 				s.Done(d.UID, Outcome{})
-				s.Add(d.UID, Fresh, "parent")
+				s.Add(d.UID, Fresh, "parent", 0)
 			}
 		})
 		b.Run(fmt.Sprintf("timers=%d", n), func(b *testing.B) { // every parent waits for a resync
 			s := New(0, nil)
 			for i, uid := range uids {
-				s.Add(uid, Fresh, "parent")
+				s.Add(uid, Fresh, "parent", 0)
 				d, _ := s.Next(b.Context())
 				s.Done(d.UID, Outcome{Resync: time.Hour + time.Duration(i)*time.Millisecond})
 			}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Add(uids[i%n], Fresh, "parent")
+				s.Add(uids[i%n], Fresh, "parent", 0)
 				d, _ := s.Next(b.Context())
 				s.Done(d.UID, Outcome{Resync: time.Hour})
 				i += 7919

@@ -304,9 +304,9 @@ func TestScheduler(t *testing.T) {
 					for _, a := range tc.adds {
 						schedElapse(time.Until(start.Add(a.at)))
 						if a.p == asEdited {
-							s.Edited(a.uid, a.why)
+							s.Add(a.uid, Fresh, a.why, Edited)
 						} else {
-							s.Add(a.uid, a.p, a.why)
+							s.Add(a.uid, a.p, a.why, 0)
 						}
 					}
 				}()

@@ -14,7 +14,7 @@ import (
 func TestScheduler_PassesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(0, nil)
-		s.Add("p", Fresh, "change")
+		s.Add("p", Fresh, "change", 0)
 		start, passes, unasked := time.Now(), 0, 0
 		for time.Since(start) < 5*time.Second {
 			d, ok := s.Next(t.Context())
@@ -29,7 +29,7 @@ func TestScheduler_PassesThatNobodyAskedFor(t *testing.T) {
 		require.LessOrEqual(t, passes, 62)
 		require.Equal(t, passes-11, unasked, "all but the first one and ten")
 
-		s.Add("p", Fresh, "change")
+		s.Add("p", Fresh, "change", 0)
 		d, ok := s.Next(t.Context())
 		require.True(t, ok)
 		require.False(t, d.Unasked)

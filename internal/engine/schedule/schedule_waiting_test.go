@@ -30,7 +30,7 @@ func TestSchedulerStops(t *testing.T) {
 		cancel() // ends the one that waits
 		wg.Wait()
 
-		s.Add("a", Fresh, "")
+		s.Add("a", Fresh, "", 0)
 		_, ok := s.Next(ctx)
 		require.False(t, ok, "an ended context takes no work")
 		_, ok = s.Next(t.Context())
@@ -44,7 +44,7 @@ func TestSchedulerStops(t *testing.T) {
 		s.Close()
 		wg.Wait()
 		s.Done("a", Outcome{Err: true})
-		s.Add("b", Fresh, "")
+		s.Add("b", Fresh, "", 0)
 		_, ok = s.Next(t.Context())
 		require.False(t, ok, "nothing starts after close")
 		running, _, passes := s.Activity()
@@ -62,13 +62,13 @@ func TestSchedulerActivity(t *testing.T) {
 			require.Equal(t, [3]any{wantRunning, wantDue, wantPasses}, [3]any{running, dueNow, passes}, reason)
 		}
 		check(0, 0, 0, "nothing yet")
-		s.Add("a", Fresh, "")
-		s.Add("b", Backlog, "")
+		s.Add("a", Fresh, "", 0)
+		s.Add("b", Backlog, "", 0)
 		check(0, 2, 0, "both queues count")
 		_, ok := s.Next(t.Context())
 		require.True(t, ok)
-		s.Add("a", Fresh, "")
-		s.Add("a", Fresh, "")
+		s.Add("a", Fresh, "", 0)
+		s.Add("a", Fresh, "", 0)
 		check(1, 2, 0, "a running parent with one more pass to come is due")
 		s.Done("a", Outcome{Err: true})
 		check(0, 1, 1, "one that backs off isn't")
@@ -85,7 +85,7 @@ func TestSchedulerKeepsNothing(t *testing.T) {
 		s := New(0, nil)
 		outcomes := []Outcome{{}, {Err: true}, {Again: true}, {Resync: time.Second}, {RetryAfter: time.Second}, {Throttled: true}, {Forget: true}}
 		for i := range 1000 {
-			s.Add(types.UID(fmt.Sprint(i)), Priority(i%2), "")
+			s.Add(types.UID(fmt.Sprint(i)), Priority(i%2), "", 0)
 		}
 		for i := range 1000 {
 			d, ok := s.Next(t.Context())
@@ -126,7 +126,7 @@ func TestSchedulerWakesAll(t *testing.T) {
 		}
 		synctest.Wait()
 		for i := range workers {
-			s.Add(types.UID(fmt.Sprint(i)), Fresh, "")
+			s.Add(types.UID(fmt.Sprint(i)), Fresh, "", 0)
 		}
 		schedElapse(25 * time.Second)
 		s.Close()
@@ -139,9 +139,9 @@ func TestSchedulerWakesAll(t *testing.T) {
 // takes the token, and leaves parents due, passes the token on.
 func TestSchedulerPassesTheTokenOn(t *testing.T) {
 	s := New(0, nil)
-	s.Add("a", Fresh, "")
-	s.Add("b", Fresh, "")
-	s.Add("c", Fresh, "")
+	s.Add("a", Fresh, "", 0)
+	s.Add("b", Fresh, "", 0)
+	s.Add("c", Fresh, "", 0)
 	require.Len(t, s.wake, 1)
 
 	<-s.wake
@@ -166,9 +166,9 @@ func TestSchedulerResyncOnTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(0, nil)
 		for i := range 1000 {
-			s.Add(types.UID(fmt.Sprint(i)), Backlog, "start")
+			s.Add(types.UID(fmt.Sprint(i)), Backlog, "start", 0)
 		}
-		s.Add("a", Fresh, "parent")
+		s.Add("a", Fresh, "parent", 0)
 		last, late := time.Now(), time.Duration(0)
 		for range 3000 {
 			d, ok := s.Next(t.Context())

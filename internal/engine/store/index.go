@@ -60,6 +60,9 @@ func (s *Store) unindexLocked(owner types.UID, child *resource.Resource) types.U
 	return family.uid
 }
 
+// OwnerOf returns the UID of the parent whose child an object is, false if it is no child.
+func (s *Store) OwnerOf(res *resource.Resource) (types.UID, bool) { return s.ownerOf(res) }
+
 // ownerOf returns the UID of the parent whose child an object is: the object's
 // tracking label has that UID as its value, and the object's controller is of the parents'
 // type and has that UID. The label alone isn't enough: people copy manifests, and
