@@ -103,7 +103,7 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 	}()
 	if p.client == nil { // a test's own call of the handler, whose assertions must end the test
 		a := answer[R]{}
-		a.ask(ctx, p, name, do)
+		a.ask(ctx, p, name, p.request(), do)
 		return a.resp, a.err
 	}
 	return await(ctx, p, name, do)
@@ -114,10 +114,11 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 // only if the engine has given up waiting, after the end of the call's context.
 func await[R any](ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (*R, error) {
 	answers := make(chan answer[R], 1) // with room for the answer that nobody awaits any more
+	req := p.request()
 	go func() {
 		a := answer[R]{err: &HandlerError{Method: name, Err: errEndedGoroutine}}
 		defer func() { answers <- a }()
-		a.ask(ctx, p, name, do)
+		a.ask(ctx, p, name, req, do)
 	}()
 	select {
 	case a := <-answers:
@@ -135,9 +136,17 @@ type answer[R any] struct {
 	err  error
 }
 
+// request returns a copy of the request, which the handler may change.
+func (p *pass) request() *handler.SyncRequest {
+	req := *p.req
+	req.LastErrors = slices.Clone(req.LastErrors)
+	return &req
+}
+
 // ask calls do, a method of the handler, and keeps what it returns. A call that ends
-// its goroutine leaves the answer as it was.
-func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) {
+// its goroutine leaves the answer as it was. ask may run beside the worker of p: it reads
+// nothing of p that changes.
+func (a *answer[R]) ask(ctx context.Context, p *pass, name string, req *handler.SyncRequest, do func(context.Context, *handler.SyncRequest) (*R, error)) {
 	defer func() {
 		if v := recover(); v != nil {
 			stack := string(debug.Stack())
@@ -145,9 +154,7 @@ func (a *answer[R]) ask(ctx context.Context, p *pass, name string, do func(conte
 			*a = answer[R]{err: &HandlerError{Method: name, Err: fmt.Errorf("panic: %v", v), Stack: stack}}
 		}
 	}()
-	req := *p.req // the handler may change what is its own
-	req.LastErrors = slices.Clone(req.LastErrors)
-	resp, err := do(ctx, &req)
+	resp, err := do(ctx, req)
 	switch {
 	case err != nil:
 		*a = answer[R]{resp, &HandlerError{Method: name, Err: nameTimeout(ctx, err)}}

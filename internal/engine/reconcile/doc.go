@@ -23,6 +23,8 @@
 // under which no other is taken. A pass has a snapshot that nobody changes. What
 // is remembered of one parent belongs to the pass over that parent, and the
 // scheduler never hands out a parent twice at a time.
+// What another goroutine may read of a running reconciliation is in a passUnderWay: values
+// that never change, copies under a mutex, and atomics.
 //
 // The engine owns the catalog, too, in which the schemas of custom resources
 // arrive and change: see KeepSchemas. A new schema makes a new catalog, which is

@@ -24,7 +24,7 @@ func (p *pass) note(d schedule.Due, out schedule.Outcome, err error, took time.D
 	}
 	_, queue, _ := p.queue.Activity()
 	e := journal.Entry{
-		ID: p.syncID.text, Start: time.Now().Add(-took), Took: took, Waited: d.Waited, Trigger: string(d.Trigger), More: d.More,
+		ID: p.syncID.told(), Start: time.Now().Add(-took), Took: took, Waited: d.Waited, Trigger: string(d.Trigger), More: d.More,
 		Call: p.call, CallTook: p.callTook, Err: err, Throttled: out.Throttled, Event: d.Event, FirstWrite: p.firstWrite, Queue: queue,
 	}
 	e.Writes, e.MoreWrites = p.writesNoted()

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/roperator/roperator/internal/apierror"
@@ -17,33 +17,44 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
 )
 
-// A passID tells the log lines of one pass from those of the others. It is made
-// when the first line is written.
+// A passID tells the log lines and the span of one reconciliation from those of the others. It is
+// made when it is first asked for. Its methods are safe for concurrent use.
 type passID struct {
-	once sync.Once
-	text string
+	text atomic.Pointer[string] // is stored once
 }
 
-// id returns the identifier of the pass in its log lines and its span. It is
-// safe for concurrent use.
-func (p *pass) id() string {
-	p.syncID.once.Do(func() {
-		p.syncID.text = hex.EncodeToString(binary.BigEndian.AppendUint32(nil, rand.Uint32()))
-	})
-	return p.syncID.text
+// String returns the identifier, and makes it if there is none yet.
+func (id *passID) String() string {
+	if id.text.Load() == nil {
+		made := hex.EncodeToString(binary.BigEndian.AppendUint32(nil, rand.Uint32()))
+		id.text.CompareAndSwap(nil, &made)
+	}
+	return *id.text.Load()
+}
+
+// told returns the identifier, "" if no line and no span has it.
+func (id *passID) told() string {
+	if text := id.text.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// identityOf returns the arguments that every line of a reconciliation has, with room for more of
+// them. parent is the parent as the reconciliation has found it.
+func identityOf(id *passID, parent *resource.Resource, room int) []any {
+	return append(make([]any, 0, 6+room), "syncID", id.String(), "namespace", parent.Namespace(), "name", parent.Name())
 }
 
 // Logger returns the logger of the pass, which names the pass and its parent in
 // each line. It is safe for concurrent use.
 func (p *pass) Logger() *slog.Logger { return p.log.With(p.identity(0)...) }
 
-// identity returns the arguments that every line of the pass has, with room for
-// more of them.
-func (p *pass) identity(room int) []any {
-	return append(make([]any, 0, 6+room), "syncID", p.id(), "namespace", p.req.Parent.Namespace(), "name", p.req.Parent.Name())
-}
+// identity is identityOf for this reconciliation. It is safe for concurrent use.
+func (p *pass) identity(room int) []any { return identityOf(&p.syncID, p.found, room) }
 
 // summary returns the arguments of the line that ends a pass.
 func (p *pass) summary(d schedule.Due, took time.Duration) []any {

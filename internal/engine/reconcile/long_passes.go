@@ -28,11 +28,12 @@ const (
 	tellEvery = time.Second
 )
 
-// A passUnderWay is what others than its worker know of a pass that has begun and not
-// ended.
+// A passUnderWay is what other goroutines than its worker know of a reconciliation that has begun and
+// not ended: values that never change, copies, and what is safe for concurrent use. It has no way to
+// the pass, which belongs to its worker alone.
 type passUnderWay struct {
 	parent *resource.Resource // as it was when the pass began
-	pass   *pass              // only its identity may be looked at; nil: the parent is let go
+	id     *passID            // nil: the parent is released
 	began  time.Time
 	call   string    // the handler's method that is being called; empty: none is
 	worker string    // the number of the goroutine that makes the pass: see goroutineNumber
@@ -50,10 +51,10 @@ func (u passUnderWay) text(now time.Time) string {
 
 // identity returns the arguments that name the pass in a line of the log.
 func (u passUnderWay) identity() []any {
-	if u.pass == nil {
+	if u.id == nil {
 		return []any{"namespace", u.parent.Namespace(), "name", u.parent.Name()}
 	}
-	return u.pass.identity(0)
+	return identityOf(u.id, u.parent, 0)
 }
 
 // passesUnderWay are the passes of all workers that have begun and not ended. It is
@@ -65,15 +66,15 @@ type passesUnderWay struct {
 	}
 }
 
-// begin notes that a worker begins a pass over a parent. p is nil if the parent is only let
-// go. The caller must call end.
-func (u *passesUnderWay) begin(parent *resource.Resource, p *pass, worker string) {
+// begin notes that a worker begins a reconciliation of a parent. id is nil if the parent is only
+// released. The caller must call end.
+func (u *passesUnderWay) begin(parent *resource.Resource, id *passID, worker string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.mu.byParent == nil {
 		u.mu.byParent = map[types.UID]passUnderWay{}
 	}
-	u.mu.byParent[parent.UID()] = passUnderWay{parent: parent, pass: p, worker: worker, began: time.Now()}
+	u.mu.byParent[parent.UID()] = passUnderWay{parent: parent, id: id, worker: worker, began: time.Now()}
 }
 
 // calls notes which method of the handler the pass over a parent calls; empty: the call

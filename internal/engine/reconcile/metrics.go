@@ -18,7 +18,7 @@ func (p *pass) startSpan(ctx context.Context, d schedule.Due) (context.Context, 
 	if p.parent.IsDeleting() {
 		method = observe.MethodFinalize
 	}
-	return p.tracing.Pass(ctx, method, p.parent, string(d.Trigger), p.id())
+	return p.tracing.Pass(ctx, method, p.parent, string(d.Trigger), p.syncID.String())
 }
 
 // count counts the result of one action in the metrics.

@@ -67,7 +67,7 @@ type pass struct {
 	did      []string             // what was written, as "verb object", for the log
 	// wroteParent: the parent's finalizers or its status were written.
 	wroteParent bool
-	found       *resource.Resource // the parent as the pass has found it
+	found       *resource.Resource // the parent as the pass has found it; never replaced, so that any goroutine may read it
 	firstWrite  time.Time          // when the first write was answered; zero: there was none
 	foreseen    []plan.Change      // what would have been written if this weren't a dry run
 	// failuresOver says that the handler was last told of children that couldn't be
@@ -96,7 +96,7 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 	}
 	p := e.newPass(req)
 	p.due = d
-	e.passes.begin(p.req.Parent, p, worker)
+	e.passes.begin(p.found, &p.syncID, worker)
 	defer e.passes.end(d.UID)
 	if !d.Event.IsZero() {
 		p.memory.Stir()

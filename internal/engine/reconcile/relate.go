@@ -114,7 +114,7 @@ func askRelate(ctx context.Context, p *pass) ([]handler.Ref, error) {
 	defer p.passes.calls(p.parent.UID(), "")
 	if p.client == nil { // see call
 		a := answer[[]handler.Ref]{}
-		a.ask(ctx, p, "Relate", ask)
+		a.ask(ctx, p, "Relate", p.request(), ask)
 		refs, err = a.resp, a.err
 	} else {
 		refs, err = await(ctx, p, "Relate", ask)
