@@ -18,6 +18,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/shard"
 )
 
@@ -75,9 +76,9 @@ func (m *Manager) divided(outer context.Context, l *client.Link) error {
 		defer unregister()
 	}
 	journals := map[string]*journal.Journal{}
-	slots := map[string]chan struct{}{}
+	slots := map[string]*schedule.Slots{}
 	for _, o := range m.operators {
-		slots[o.cfg.Name] = make(chan struct{}, o.cfg.MaxConcurrentSyncs)
+		slots[o.cfg.Name] = schedule.NewSlots(o.cfg.MaxConcurrentSyncs)
 		if m.opts.keepsJournal() {
 			journals[o.cfg.Name] = journal.New()
 		}
@@ -233,9 +234,9 @@ func (m *Manager) engineOf(o *operator, parent types.NamespacedName) *reconcile.
 	return out
 }
 
-// of returns the operator for the parents of a shard. slots bounds the passes of all its
-// shards in this process, whose journal is kept; nil: there is none.
-func (o *operator) of(s shard.Shard, slots chan struct{}, kept *journal.Journal) *operator {
+// of returns the operator for the parents of a shard. slots bound the reconciliations of
+// all its shards in this process, whose journal is kept; nil: there is none.
+func (o *operator) of(s shard.Shard, slots *schedule.Slots, kept *journal.Journal) *operator {
 	return &operator{
 		cfg: o.cfg, handler: o.handler, opts: o.opts, log: o.log.With("shard", s.Index), departedWithin: o.departedWithin, tap: o.tap,
 		shard: s, taken: time.Now(), slots: slots, kept: kept,

@@ -16,7 +16,8 @@
 // operator its engine and watchers, with a mutex under which no other is taken.
 //
 // Where replicas share the parents (divided.go), there are engines for each shard that the process holds, from when the
-// shard is taken until it is given up. The shards of an operator share its workers' slots and its journal.
+// shard is taken until it is given up. The shards of an operator share its slots
+// (schedule.Slots), which bound and order their reconciliations, and its journal.
 //
 // # Goroutines
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/journal"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/shard"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
@@ -30,7 +31,7 @@ type operator struct {
 
 	shard shard.Shard      // whose parents are the operator's; the zero value: all are
 	taken time.Time        // when the shard was
-	slots chan struct{}    // see reconcile.Config; nil: there is one engine
+	slots *schedule.Slots  // see reconcile.Config; nil: there is one engine
 	kept  *journal.Journal // nil: each engine has its own, if it has one
 
 	departedWithin string         // see Spec

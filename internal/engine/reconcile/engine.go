@@ -49,9 +49,9 @@ type Config struct {
 	KeepHistory bool
 	// FinalizeOnly leaves parents alone that aren't being deleted.
 	FinalizeOnly bool
-	// Slots has room for as many passes as may be under way at once, of all engines that
-	// share it. Nil: this engine's passes are bounded by its workers alone.
-	Slots chan struct{}
+	// Slots bound the reconciliations of all engines that share them, and order their
+	// parents. Nil: this engine's reconciliations are bounded by its workers alone.
+	Slots *schedule.Slots
 	// Journal keeps what the passes did, for Survey and Family. Nil: nothing is kept.
 	Journal *journal.Journal
 	// Jitter is that of schedule.New. Nil: waits are lengthened at random.
@@ -84,7 +84,6 @@ type Engine struct {
 	metrics  *observe.Metrics
 	tracing  *observe.Tracing
 	lessons  *apply.Lessons
-	passing  chan struct{} // one for each pass under way, of several engines; nil: see Config.Slots
 	slots    chan struct{} // one for each write under way
 	listing  chan struct{} // has room for one: the pass that lists the parents
 	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
@@ -118,7 +117,7 @@ func New(c Config) *Engine {
 		handler:  c.Handler,
 		client:   c.Client,
 		store:    store.New(c.Settings.Config.Parent, c.Settings.Config.TrackingLabel),
-		queue:    schedule.New(c.Settings.Config.MaxErrorBackoff, c.Jitter),
+		queue:    c.newQueue(),
 		memory:   plan.NewMemory(),
 		loops:    conflict.New(),
 		events:   c.Events,
@@ -128,7 +127,6 @@ func New(c Config) *Engine {
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,
 		lessons:  &apply.Lessons{},
-		passing:  c.Slots,
 		slots:    make(chan struct{}, maxWrites),
 		listing:  make(chan struct{}, 1),
 		deleted:  make(chan struct{}, 1),
@@ -160,6 +158,14 @@ func New(c Config) *Engine {
 		})
 	}
 	return e
+}
+
+// newQueue returns the queue of the parents.
+func (c *Config) newQueue() *schedule.Scheduler {
+	if c.Slots == nil {
+		return schedule.New(c.Settings.Config.MaxErrorBackoff, c.Jitter)
+	}
+	return schedule.NewSharing(c.Slots, c.Settings.Config.MaxErrorBackoff, c.Jitter)
 }
 
 // Standby says that no pass will be made before Work, which may come late or never:

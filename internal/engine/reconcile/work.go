@@ -36,11 +36,10 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 			number := goroutineNumber()
 			for {
 				d, ok := e.queue.Next(ctx)
-				if !ok || !e.enterPass(ctx) {
+				if !ok {
 					return
 				}
 				e.queue.Done(d.UID, e.sync(passCtx, number, d))
-				e.leavePass()
 			}
 		})
 	}
@@ -51,26 +50,6 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 	close(done)
 	overseers.Wait()
 	return e.Stuck()
-}
-
-// enterPass waits until a pass may begin, and returns false if ctx has ended before.
-func (e *Engine) enterPass(ctx context.Context) bool {
-	if e.passing == nil {
-		return true
-	}
-	select {
-	case e.passing <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// leavePass lets another pass begin.
-func (e *Engine) leavePass() {
-	if e.passing != nil {
-		<-e.passing
-	}
 }
 
 // endPasses ends the running passes in time once ctx has ended: their context is

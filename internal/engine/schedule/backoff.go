@@ -55,7 +55,7 @@ func (s *Scheduler) backOffLocked(e *parentEntry, o Outcome, now time.Time) {
 	e.ahead = 0
 	changed := e.reasons > 0 && e.priority == Fresh
 	if !changed {
-		e.why, e.reasons, e.event = "", 0, time.Time{} // a relist: the retry answers it
+		e.triggers = triggers{} // a relist: the retry answers it
 	}
 	var retry, floor time.Duration
 	retryAs := Backlog

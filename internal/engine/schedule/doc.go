@@ -16,7 +16,7 @@
 // # Ownership
 //
 // A Scheduler and a ConflictDetector each own their state, and guard it with a
-// mutex of their own under which no other is taken. Their methods may be called
+// mutex under which no other is taken. Schedulers that share Slots share their mutex. Their methods may be called
 // concurrently. The package starts no goroutine: each caller of Next waits in its
 // own, until a parent is due, its context ends, or Close is called.
 //

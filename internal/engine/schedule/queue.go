@@ -18,18 +18,13 @@ type parentEntry struct {
 	running bool
 	ranAs   Priority // the class of the running or last pass
 
-	reasons  int           // triggers since the last pass started
-	why      Trigger       // the first of these triggers
-	event    time.Time     // when the first of them came that was a call of Add; zero: none
-	cause    Cause         // of all of them
+	triggers
 	priority Priority      // the class in which it is queued, or will be after the running pass
 	since    time.Time     // when it was queued, or its timer expired
-	elem     *list.Element // its place in the queue of its priority; nil: not queued
+	elem     *list.Element // its element in the queue of its priority; nil: not queued
+	place    int64         // the number of its place, if it is queued: see Slots
 
-	timerIndex int       // its place in parentTimers; -1: no timer
-	timerAt    time.Time // when the timer expires,
-	timerAs    Priority  // the class in which the parent is queued then,
-	timerWhy   Trigger   // and its trigger
+	parentTimer
 
 	failures int // passes in a row that failed
 	// failingSince is when the first of these ended; zero: none has failed.
@@ -42,6 +37,22 @@ type parentEntry struct {
 	paid     time.Time // what the passes that nobody asked for have used up: see unasked
 	restless bool      // the next pass was held back by unaskedInterval
 	ahead    int       // follow-ups in a row that came before other parents: see maxAhead
+}
+
+// The triggers are those since the last pass started.
+type triggers struct {
+	reasons int       // how many there were
+	why     Trigger   // the first one
+	event   time.Time // when the first of them came that was a call of Add; zero: none
+	cause   Cause     // of all of them
+}
+
+// A parentTimer is the timer of one parent.
+type parentTimer struct {
+	timerIndex int       // its place in parentTimers; -1: no timer
+	timerAt    time.Time // when it expires,
+	timerAs    Priority  // the class in which the parent is queued then,
+	timerWhy   Trigger   // and its trigger
 }
 
 func (e *parentEntry) queued() bool   { return e.elem != nil }
@@ -70,36 +81,18 @@ func (s *Scheduler) enqueueLocked(e *parentEntry, p Priority, since time.Time) {
 	} else {
 		e.since = since
 	}
-	e.priority = p
+	s.slots.tail++
+	e.priority, e.place = p, s.slots.tail
 	e.elem = s.mu.queues[p].PushBack(e)
 	s.signal()
 }
 
 // enqueueFirstLocked puts a parent that isn't queued at the head of the queue of a class.
 func (s *Scheduler) enqueueFirstLocked(e *parentEntry, p Priority, since time.Time) {
-	e.since, e.priority = since, p
+	s.slots.head--
+	e.since, e.priority, e.place = since, p, s.slots.head
 	e.elem = s.mu.queues[p].PushFront(e)
 	s.signal()
-}
-
-// dequeueLocked removes the next parent from its queue and returns it, nil if no
-// parent is queued.
-func (s *Scheduler) dequeueLocked() *parentEntry {
-	p := Fresh
-	if s.mu.queues[Fresh].Len() == 0 || (s.mu.streak >= freshPerBacklog && s.mu.queues[Backlog].Len() > 0) {
-		p = Backlog
-	}
-	front := s.mu.queues[p].Front()
-	if front == nil {
-		return nil
-	}
-	s.mu.streak++
-	if p == Backlog || s.mu.queues[Backlog].Len() == 0 {
-		s.mu.streak = 0
-	}
-	e, _ := s.mu.queues[p].Remove(front).(*parentEntry)
-	e.elem = nil
-	return e
 }
 
 func (s *Scheduler) queuedLocked() int {

@@ -3,6 +3,7 @@ package schedule
 import (
 	"container/list"
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ type Due struct {
 	Trigger  Trigger       // the first trigger since the last pass started
 	More     int           // how many further triggers this pass answers
 	Event    time.Time     // when the first trigger came that was a call of Add; zero: there was none
-	Waited   time.Duration // since the pass could have started
+	Waited   time.Duration // since the reconciliation could have begun, had a worker and a slot been free
 	Priority Priority      // the class in which the parent waited
 	Cause    Cause         // of all triggers since the last pass started
 	// Unasked says that nobody has asked for this pass, but passes that nobody had
@@ -98,29 +99,35 @@ type Due struct {
 type Scheduler struct {
 	maxBackoff time.Duration
 	jitter     func() float64
+	slots      *Slots
 
 	wake   chan struct{} // holds a token while a waiting caller of Next should look again
 	timer  *time.Timer   // set to the earliest of mu.timers; all callers of Next share it
 	closed chan struct{} // closed by Close
 
 	mu struct {
-		sync.Mutex
-		parents map[types.UID]*parentEntry
-		queues  [2]list.List // of *parentEntry, one for each Priority
-		timers  parentTimers
-		armed   time.Time // the time that timer is set to; zero: stopped
-		streak  int       // fresh parents taken since the backlog had its turn
-		running int
-		pending int    // running parents that get one more pass
-		passes  uint64 // ended so far
-		closed  bool
+		*sync.Mutex // that of slots
+		parents     map[types.UID]*parentEntry
+		queues      [2]list.List // of *parentEntry, one for each Priority
+		timers      parentTimers
+		armed       time.Time // the time that timer is set to; zero: stopped
+		running     int
+		pending     int    // running parents that get one more pass
+		passes      uint64 // ended so far
+		closed      bool
 	}
 }
 
-// New returns an empty scheduler. A maxBackoff of zero or less means 10 minutes.
-// jitter returns numbers from 0 to 1 that lengthen waits, and is never called
-// concurrently. A nil jitter draws them at random.
+// New returns an empty scheduler whose callers of Next are all that bounds its
+// reconciliations. A maxBackoff of zero or less means 10 minutes. jitter returns numbers
+// from 0 to 1 that lengthen waits, and is never called concurrently. A nil jitter draws
+// them at random.
 func New(maxBackoff time.Duration, jitter func() float64) *Scheduler {
+	return NewSharing(NewSlots(math.MaxInt), maxBackoff, jitter)
+}
+
+// NewSharing is New for a scheduler that shares these slots with others.
+func NewSharing(slots *Slots, maxBackoff time.Duration, jitter func() float64) *Scheduler {
 	if maxBackoff <= 0 {
 		maxBackoff = defaults.MaxErrorBackoff
 	}
@@ -130,11 +137,13 @@ func New(maxBackoff time.Duration, jitter func() float64) *Scheduler {
 	s := &Scheduler{
 		maxBackoff: maxBackoff,
 		jitter:     jitter,
+		slots:      slots,
 		wake:       make(chan struct{}, 1),
 		timer:      time.NewTimer(maxBackoff),
 		closed:     make(chan struct{}),
 	}
 	s.timer.Stop()
+	s.mu.Mutex = &slots.mu
 	s.mu.parents = map[types.UID]*parentEntry{}
 	return s
 }
@@ -156,7 +165,7 @@ func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger, cause Cause) {
 	s.expireLocked(now)
 	e := s.mu.parents[uid]
 	if e == nil {
-		e = &parentEntry{uid: uid, timerIndex: -1}
+		e = &parentEntry{uid: uid, parentTimer: parentTimer{timerIndex: -1}}
 		s.mu.parents[uid] = e
 	}
 	e.cause |= cause
@@ -184,10 +193,12 @@ func (s *Scheduler) Add(uid types.UID, p Priority, why Trigger, cause Cause) {
 	}
 }
 
-// Next blocks until a parent is due, and marks the parent as running: the caller
-// must call Done. It returns false once ctx has ended or Close was called, even
-// if parents are due.
+// Next blocks until a parent is due and a slot is free, takes both, and marks the parent
+// as running: the caller must call Done. It returns false once ctx has ended or Close was
+// called, even if parents are due.
 func (s *Scheduler) Next(ctx context.Context) (Due, bool) {
+	s.slots.arrive(s)
+	defer s.slots.leave(s)
 	for {
 		d, ok := s.take(ctx)
 		if ok {
@@ -212,29 +223,26 @@ func (s *Scheduler) take(ctx context.Context) (Due, bool) {
 		return Due{}, false
 	}
 	if ctx.Err() != nil {
-		s.signal() // the caller may have taken the token: pass it on
+		s.signal() // the caller may have taken the token or the timer's: pass it on
 		return Due{}, false
 	}
 	now := time.Now()
 	s.expireLocked(now)
-	e := s.dequeueLocked()
+	e := s.slots.dequeueLocked(s)
 	if e == nil {
 		return Due{}, false
-	}
-	if s.queuedLocked() > 0 {
-		s.signal()
 	}
 	s.stopTimerLocked(e)
 	d := Due{UID: e.uid, Trigger: e.why, More: e.reasons - 1, Event: e.event, Waited: now.Sub(e.since), Priority: e.priority, Cause: e.cause}
 	d.Unasked = e.event.IsZero() && (e.restless || e.why == TriggerThrottled)
 	e.running, e.ranAs, e.restless = true, e.priority, false
-	e.priority, e.why, e.reasons, e.event, e.cause = Backlog, "", 0, time.Time{}, 0
+	e.priority, e.triggers = Backlog, triggers{}
 	s.mu.running++
 	return d, true
 }
 
-// Done ends the pass over a parent that Next has returned. It does nothing if the
-// parent isn't running.
+// Done ends the reconciliation of a parent that Next has returned, and frees its slot. It
+// does nothing if the parent isn't running.
 func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,6 +255,7 @@ func (s *Scheduler) Done(uid types.UID, o Outcome) {
 	e.running = false
 	s.mu.running--
 	s.mu.passes++
+	defer s.slots.releaseLocked() // what this reconciliation leads to may go first
 	if e.reasons > 0 {
 		s.mu.pending--
 	}

@@ -139,6 +139,7 @@ func TestSchedulerWakesAll(t *testing.T) {
 // takes the token, and leaves parents due, passes the token on.
 func TestSchedulerPassesTheTokenOn(t *testing.T) {
 	s := New(0, nil)
+	s.slots.arrive(s) // another caller, which waits
 	s.Add("a", Fresh, "", 0)
 	s.Add("b", Fresh, "", 0)
 	s.Add("c", Fresh, "", 0)
@@ -147,7 +148,7 @@ func TestSchedulerPassesTheTokenOn(t *testing.T) {
 	<-s.wake
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, ok := s.take(ended)
+	_, ok := s.Next(ended)
 	require.False(t, ok)
 	require.Len(t, s.wake, 1, "one that stops")
 
@@ -155,7 +156,7 @@ func TestSchedulerPassesTheTokenOn(t *testing.T) {
 		if len(s.wake) > 0 {
 			<-s.wake
 		}
-		_, ok = s.take(t.Context())
+		_, ok = s.Next(t.Context())
 		require.True(t, ok)
 		require.Len(t, s.wake, left, "one that takes, while there is more")
 	}

@@ -11,7 +11,7 @@ import (
 type Situation struct {
 	Running bool    // a pass is under way
 	Queued  bool    // the parent waits for a worker
-	Place   int     // of Queued: how many parents have their turn before this one
+	Place   int     // of Queued: how many parents of the same scheduler have their turn before this one
 	Trigger Trigger // of Queued and Next: what the pass is for
 
 	Next      time.Time // when the parent becomes due by itself; zero: never
