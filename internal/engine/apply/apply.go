@@ -32,7 +32,7 @@ type Owner interface {
 }
 
 // An Executor carries out the plan of one pass. All exported fields must be set,
-// but for Tracing and EndsAtClaim. An Executor is for one call of Run.
+// but for Tracing, EndsAtClaim and Probes. An Executor is for one call of Run.
 type Executor struct {
 	*catalog.Settings
 	Client  *client.Client
@@ -45,10 +45,13 @@ type Executor struct {
 	// EndsAtClaim has a dry run do no more with an object that it would take over, or whose owner reference
 	// it would mend, than a pass does: what else becomes of it is for a further call with what was Found.
 	EndsAtClaim bool
+	// Probes are the batches that were held before: each begins with one write. Nil: there are none.
+	Probes map[plan.Batch]plan.HeldBatch
 
 	mu struct {
 		sync.Mutex
-		terminating []string // the namespaces in which nothing can be created
+		batches     map[plan.Batch]*slowStart // nil: nothing was written yet
+		terminating []string                  // the namespaces in which nothing can be created
 	}
 	// doubtful are the namespaces in which the last pass could create nothing. In
 	// each, one create at a time is tried: whoever holds the slot tries. Nothing
@@ -80,7 +83,7 @@ func (x *Executor) Run(ctx context.Context, p *plan.Plan, terminating []string) 
 	x.expectTerminating(terminating)
 	r := run{Executor: x}
 	r.carryOut(ctx, p)
-	out := Report{Results: r.results(), Terminating: x.terminating()}
+	out := Report{Results: r.results(), Terminating: x.terminating(), Held: x.held()}
 	if at := x.first.Load(); at != 0 {
 		out.FirstWrite = time.Unix(0, at)
 	}
@@ -99,16 +102,19 @@ func (x *Executor) runAll(ctx context.Context, actions []plan.Action) []Result {
 	results := make([]Result, len(actions))
 	var wg sync.WaitGroup
 	own := make(chan struct{}, MaxWritesPerPass)
-	last := len(actions) - 1
-	for i := range last {
+	first := x.Probes[plan.BatchOf(&actions[0])].Next // each time, another write is the probe
+	for n := range actions {
+		i := (first + n) % len(actions)
 		own <- struct{}{}
+		if n == len(actions)-1 {
+			results[i] = x.runOne(ctx, &actions[i]) // this goroutine has nothing else to do
+			break
+		}
 		wg.Go(func() {
 			defer func() { <-own }()
 			results[i] = x.runOne(ctx, &actions[i])
 		})
 	}
-	own <- struct{}{}
-	results[last] = x.runOne(ctx, &actions[last]) // this goroutine has nothing else to do
 	wg.Wait()
 	return results
 }
@@ -132,6 +138,13 @@ func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 			return Result{Action: a, Err: describe(a, err)}
 		}
 		defer func() { <-one }()
+	}
+	if !x.Config.DryRun {
+		start := x.slowStartOf(a)
+		if err := start.admit(ctx, a); err != nil {
+			return Result{Action: a, Err: err, Held: true}
+		}
+		defer func() { start.note(a, &out) }()
 	}
 	if err := acquire(ctx, x.Slots); err != nil {
 		return Result{Action: a, Err: describe(a, err)}

@@ -24,6 +24,7 @@ type Result struct {
 	Accepted  bool // Live is what the API server makes of the desired state
 	Await     bool // somebody else was faster, and the newer state will arrive by watch
 	Confirmed bool // of Accepted: an update with all the desired values leads to Live
+	Held      bool // of Err: nothing was sent, since others of its batch are rejected
 	HeldBack  bool // nothing was done, since the child's namespace is a desired child too and isn't the parent's
 	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer
 	Elsewhere bool // the name is that of a child of a parent of another shard, so that no watch tells when it is free
@@ -69,7 +70,8 @@ func (r *Result) Did() plan.Verb {
 
 // A Report is what became of a plan.
 type Report struct {
-	Results     []Result  // one for each action that was begun, in the order of the types
-	Terminating []string  // the namespaces in which nothing can be created: they are being deleted
-	FirstWrite  time.Time // when the first write was answered; zero: nothing was written
+	Results     []Result                    // one for each action that was begun, in the order of the types
+	Terminating []string                    // the namespaces in which nothing can be created: they are being deleted
+	FirstWrite  time.Time                   // when the first write was answered; zero: nothing was written
+	Held        map[plan.Batch]plan.HeldNow // the batches that are held; nil: none is
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -30,6 +31,22 @@ func (w Wait) String() string {
 		return w.Ref.String() + " is being deleted, and is created anew once it is gone; held by the finalizers " + holders
 	}
 	return w.Ref.String() + " is being deleted; held by the finalizers " + holders + ", which this operator has set; a response with the child, but without them, takes them off"
+}
+
+// GroupWaits returns the waits in groups: of children that are desired alike and held by the same finalizers. So thousands
+// of children have one text.
+func GroupWaits(waits []Wait) (groups [][]Wait) {
+	places := map[string]int{}
+	for _, w := range waits {
+		key := fmt.Sprint(w.Desired, w.Finalizers)
+		at, known := places[key]
+		if !known {
+			at, groups = len(groups), append(groups, nil)
+			places[key] = at
+		}
+		groups[at] = append(groups[at], w)
+	}
+	return groups
 }
 
 // considerDeleting returns the action that a child needs which is desired and being

@@ -263,7 +263,7 @@ func TestBuild_GateOfARefusedCreation(t *testing.T) {
 	p := Build(s, Input{Parent: parent, Desired: desired, Memory: memory, Now: time.Now()})
 	require.Len(t, p.Writes, 1)
 	failed := Setback{Action: &p.Writes[0], Failure: Failure{Ref: p.Writes[0].Ref, Verb: VerbCreate, Err: errors.New("no")}}
-	memory.SetBack(nil, []Setback{failed}, time.Now(), func(int) time.Duration { return time.Hour })
+	memory.SetBack(nil, []Setback{failed}, nil, time.Now(), func(int) time.Duration { return time.Hour })
 	returned := []any{handler.When(cmNamed("one"), false)}
 	desired, err = Desire(s, parent, returned, memory)
 	require.NoError(t, err)

@@ -156,6 +156,8 @@ type ParentMemory struct {
 	// setbacks are the writes of the last pass that came to nothing. Nil: there are
 	// none.
 	setbacks map[object.Ref]*setback
+	// held are the batches of which the last plan left the rest untried. Nil: there are none.
+	held map[Batch]*held
 	// stirred: something has happened since the last pass that may have ended the
 	// cause for which a write of a child was refused.
 	stirred bool
@@ -169,6 +171,7 @@ type statusMemory struct {
 	desired, live jsonvalue.Digest
 	refusal       *statusRefusal // nil: the last write wasn't refused
 	awaits        string         // the parent's resourceVersion at the last conflict; empty: there was none
+	conflicts     int            // since the last write that was accepted
 }
 
 // Under makes this the catalog of the passes from now on. What was learned of

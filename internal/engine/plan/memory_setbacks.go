@@ -14,9 +14,8 @@ import (
 // this hash alone, the zero hash standing for a delete.
 type setback struct {
 	hash    jsonvalue.Digest
-	failure Failure   // Err is nil: the write wasn't refused, a newer state is awaited
-	tries   int       // passes in a row in which the write came to nothing
-	at      time.Time // when it is tried again, if nothing changes before
+	failure Failure // Err is nil: the write wasn't refused, a newer state is awaited
+	retry
 }
 
 // A Setback is a write of this pass that came to nothing.
@@ -43,19 +42,20 @@ func (p *ParentMemory) setback(a *Action) *setback {
 	return nil
 }
 
-// postpones says whether a refused write isn't tried again yet. It is tried when
-// its time has come, or when something has happened that may have ended the cause.
-func (p *ParentMemory) postpones(s *setback, now time.Time) bool {
-	return s.failure.Err != nil && !p.stirred && now.Before(s.at)
-}
-
 // Stir notes that something has happened to the parent, a child, or an object that
-// the parent waits for. The next plan tries again what was refused, and a refused status
-// is tried again once.
+// the parent waits for, which may have ended the cause of a rejection. What was rejected is
+// tried again at once, but no sooner than a second after its last try.
 func (p *ParentMemory) Stir() {
 	p.stirred = true
+	for _, s := range p.setbacks {
+		s.hasten()
+	}
+	for _, h := range p.held {
+		h.hasten()
+	}
 	if p.status.refusal != nil {
 		p.status.refusal.stirred = true
+		p.status.refusal.hasten()
 	}
 }
 
@@ -65,8 +65,10 @@ func (p *ParentMemory) Calm() { p.stirred = false }
 // SetBack remembers the writes of a pass that came to nothing, and forgets those
 // of earlier passes. A write in kept wasn't tried in this pass: what is
 // remembered of it stays. backoff returns how long to wait before the write is
-// tried again that has come to nothing n times.
-func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, at time.Time, backoff func(n int) time.Duration) {
+// tried again that has come to nothing n times. held are the batches of which the rest
+// was not tried: it counts instead of what was rejected of them.
+func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, held map[Batch]HeldNow, at time.Time, backoff func(n int) time.Duration) {
+	p.hold(kept, held, at, backoff)
 	if len(kept)+len(now) == 0 {
 		p.setbacks = nil
 		return
@@ -77,20 +79,16 @@ func (p *ParentMemory) SetBack(kept []Refusal, now []Setback, at time.Time, back
 			next[r.Ref] = s
 		}
 	}
-	delays := map[int]time.Duration{} // what was refused as often is tried again together
+	backoff = together(backoff)
 	for _, n := range now {
-		s := &setback{hash: hashOfWant(n.Action), failure: n.Failure, tries: 1}
+		s := &setback{hash: hashOfWant(n.Action), failure: n.Failure}
 		if before := p.setbacks[n.Action.Ref]; before != nil && p.follows(before, s) {
-			s.tries = before.tries + 1
+			s.retry = before.retry
 		}
-		if _, known := delays[s.tries]; !known {
-			delays[s.tries] = backoff(s.tries)
-		}
-		delay := delays[s.tries]
+		s.failed(at, backoff)
 		if n.Within > 0 {
-			delay = min(delay, n.Within)
+			s.at = sooner(s.at, at.Add(n.Within))
 		}
-		s.at = at.Add(delay)
 		next[n.Action.Ref] = s
 	}
 	p.setbacks = next
@@ -127,30 +125,24 @@ func (p *ParentMemory) Unanswered() (children []object.Ref) {
 	return children
 }
 
-// overdueRetry is when a refused write is tried again that was due in the last pass, and
-// for which something stood in the way.
-const overdueRetry = 100 * time.Millisecond
-
-// RetryIn returns how long after now the first refused write is tried again; zero:
-// nothing was refused.
-func (p *ParentMemory) RetryIn(now time.Time) time.Duration {
-	var first time.Duration
-	sooner := func(at time.Time) {
-		in := at.Sub(now)
-		if in <= 0 {
-			in = overdueRetry
-		}
-		if first == 0 || in < first {
+// RetryIn returns how long after now the first rejected write is tried again; zero:
+// nothing was rejected.
+func (p *ParentMemory) RetryIn(now time.Time) (first time.Duration) {
+	note := func(r *retry) {
+		if in := r.in(now); first == 0 || in < first {
 			first = in
 		}
 	}
 	for _, s := range p.setbacks {
 		if s.failure.Err != nil {
-			sooner(s.at)
+			note(&s.retry)
 		}
 	}
+	for _, h := range p.held {
+		note(&h.retry)
+	}
 	if p.status.refusal != nil {
-		sooner(p.status.refusal.at)
+		note(&p.status.refusal.retry)
 	}
 	return first
 }
@@ -185,18 +177,17 @@ func (p *ParentMemory) LastErrors() []handler.ChildError {
 type statusRefusal struct {
 	desired jsonvalue.Digest
 	err     error
-	tries   int
-	at      time.Time
 	stirred bool // see ParentMemory.Stir
+	retry
 }
 
 // RefuseStatus remembers that a desired status was refused with err.
 func (p *ParentMemory) RefuseStatus(desired any, err error, now time.Time, backoff func(n int) time.Duration) {
-	r := &statusRefusal{desired: jsonvalue.Sum(desired), err: err, tries: 1}
+	r := &statusRefusal{desired: jsonvalue.Sum(desired), err: err}
 	if before := p.status.refusal; before != nil && (before.desired == r.desired || !before.stirred) { // see follows
-		r.tries = before.tries + 1
+		r.retry = before.retry
 	}
-	r.at = now.Add(backoff(r.tries))
+	r.failed(now, backoff)
 	p.status.refusal = r
 }
 
@@ -205,7 +196,7 @@ func (p *ParentMemory) RefuseStatus(desired any, err error, now time.Time, backo
 func (p *ParentMemory) StatusRefused(desired any, now time.Time) error {
 	r := p.status.refusal
 	switch {
-	case r == nil, r.desired != jsonvalue.Sum(desired), r.stirred, !now.Before(r.at):
+	case r == nil, r.desired != jsonvalue.Sum(desired), r.due(now):
 		return nil
 	}
 	return r.err
@@ -217,6 +208,15 @@ func (p *ParentMemory) AwaitsStatus(version string) (again bool) {
 	again = p.status.awaits == version
 	p.status.awaits = strings.Clone(version)
 	return again
+}
+
+// lostStatuses is how many conflicts in a row mean that the parent changes during each call of the handler.
+const lostStatuses = 3
+
+// LosesStatus notes a conflict of the status, and reports whether there were several in a row.
+func (p *ParentMemory) LosesStatus() bool {
+	p.status.conflicts++
+	return p.status.conflicts >= lostStatuses
 }
 
 // AwaitsEnd notes that the end of the parent is awaited, whose last state has this

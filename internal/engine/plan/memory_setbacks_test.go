@@ -21,7 +21,7 @@ import (
 // number of seconds.
 func (p *ParentMemory) refuse(d *Desired, err error, seconds int) {
 	a := Action{Verb: VerbCreate, Kind: d.kind, Ref: d.ref, Want: d}
-	p.SetBack(nil, []Setback{{Action: &a, Failure: Failure{Ref: d.ref, Verb: a.Verb, Err: err}}}, time.Unix(0, 0), func(int) time.Duration {
+	p.SetBack(nil, []Setback{{Action: &a, Failure: Failure{Ref: d.ref, Verb: a.Verb, Err: err}}}, nil, time.Unix(0, 0), func(int) time.Duration {
 		return time.Duration(seconds) * time.Second
 	})
 }
@@ -45,7 +45,8 @@ func TestRefusalsAreTriedAgain(t *testing.T) {
 		"at once":       {"the same request would get the same answer", secret, 0, false, false},
 		"too early":     {"its time hasn't come", secret, 9 * time.Second, false, false},
 		"in time":       {"the cause may have ended elsewhere", secret, 10 * time.Second, false, true},
-		"stirred":       {"something has changed that may have been the cause", secret, 0, true, true},
+		"stirred":       {"something has changed that may have been the cause", secret, time.Second, true, true},
+		"stirred early": {"but at most once a second", secret, 999 * time.Millisecond, true, false},
 		"another state": {"that one wasn't refused", other, 0, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,24 +89,24 @@ func TestSetBack(t *testing.T) {
 	p := NewMemory().Of("p")
 	require.Zero(t, p.RetryIn(start))
 	for n := range 3 {
-		p.SetBack(nil, []Setback{refused}, start, backoff)
+		p.SetBack(nil, []Setback{refused}, nil, start, backoff)
 		require.Equal(t, n+1, p.Tries(&a))
 		require.Equal(t, time.Duration(n+1)*time.Minute, p.RetryIn(start))
 	}
-	p.SetBack([]Refusal{{Failure: refused.Failure, Action: &a}}, nil, start.Add(time.Minute), backoff)
+	p.SetBack([]Refusal{{Failure: refused.Failure, Action: &a}}, nil, nil, start.Add(time.Minute), backoff)
 	require.Equal(t, 3, p.Tries(&a), "it wasn't tried")
 	require.Equal(t, 2*time.Minute, p.RetryIn(start.Add(time.Minute)), "its time stays")
 
 	live := lived(t, s, parent, testConfigMap("v"), nil)
 	gone := Action{Verb: VerbDelete, Kind: d.kind, Ref: d.ref, Live: live}
 	require.Zero(t, p.Tries(&gone), "a delete is another thing")
-	p.SetBack(nil, []Setback{{Action: &gone}}, start, backoff)
+	p.SetBack(nil, []Setback{{Action: &gone}}, nil, start, backoff)
 	require.Equal(t, 1, p.Tries(&gone))
 	require.Zero(t, p.RetryIn(start), "a newer state is awaited, nothing was refused")
 	plan := Build(s, Input{Parent: parent, Children: []*resource.Resource{live}, Memory: p, Now: start})
 	require.Len(t, plan.Deletes, 1, "what is awaited isn't postponed")
 	require.True(t, plan.Deletes[0].Repeated)
-	p.SetBack(nil, nil, start, backoff)
+	p.SetBack(nil, nil, nil, start, backoff)
 	require.Zero(t, p.Tries(&gone))
 }
 
@@ -120,7 +121,7 @@ func TestSetBack_AnotherValueEachTime(t *testing.T) {
 		desired, err := Desire(s, parent, []any{testConfigMap(value)}, &ParentMemory{})
 		require.NoError(t, err)
 		a := Action{Verb: VerbCreate, Kind: desired[0].kind, Ref: desired[0].ref, Want: desired[0]}
-		p.SetBack(nil, []Setback{{Action: &a, Failure: Failure{Ref: a.Ref, Verb: a.Verb, Err: refusal}}}, start, backoff)
+		p.SetBack(nil, []Setback{{Action: &a, Failure: Failure{Ref: a.Ref, Verb: a.Verb, Err: refusal}}}, nil, start, backoff)
 		return time.Duration(p.Tries(&a))
 	}
 	require.EqualValues(t, 1, tries("a", no))
@@ -169,7 +170,8 @@ func TestStatusRefused(t *testing.T) {
 	require.Equal(t, 2*time.Minute, p.RetryIn(start))
 	p.Stir()
 	p.Calm()
-	require.NoError(t, p.StatusRefused("a", start), "the pass that tried the children has left the status to the next one")
+	require.Equal(t, no, p.StatusRefused("a", start.Add(999*time.Millisecond)), "once a second")
+	require.NoError(t, p.StatusRefused("a", start.Add(time.Second)), "the pass that tried the children has left the status to the next one")
 	p.RefuseStatus("a", no, start, backoff)
 	require.Equal(t, no, p.StatusRefused("a", start), "once for each time that something happens")
 	require.NoError(t, p.StatusRefused("b", start))

@@ -181,12 +181,18 @@ func (p *Plan) noteUnserved(d *Desired) {
 // due returns an action with what is remembered of earlier tries. It returns false
 // for a write that was refused and is to be tried later, which goes to Refused.
 func (p *Plan) due(in Input, a Action) (Action, bool) {
+	if h := in.Memory.held[BatchOf(&a)]; h != nil && !h.due(in.Now) {
+		f := h.Failure
+		f.Ref, f.Verb = a.Ref, a.Verb
+		p.Refused = append(p.Refused, Refusal{Failure: f, Action: &a})
+		return Action{}, false
+	}
 	s := in.Memory.setback(&a)
 	if s == nil {
 		return a, true
 	}
 	a.Repeated = true
-	if in.Memory.postpones(s, in.Now) {
+	if s.failure.Err != nil && !s.due(in.Now) {
 		p.Refused = append(p.Refused, Refusal{Failure: s.failure, Action: &a})
 		return Action{}, false
 	}

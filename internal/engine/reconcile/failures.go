@@ -39,7 +39,8 @@ func (p *pass) learnFailures(planned *plan.Plan) error {
 		r := &p.results[i]
 		failure := failureOf(r)
 		_, refused := errors.AsType[*apierror.RefusedError](r.Err)
-		if refused || r.Await && !r.Wrote && !r.Parked {
+		_, held := p.held[plan.BatchOf(r.Action)]
+		if refused && !held || r.Await && !r.Wrote && !r.Parked {
 			setback := plan.Setback{Action: r.Action, Failure: failure}
 			if r.Elsewhere {
 				setback.Within = elsewhereWithin
@@ -51,17 +52,42 @@ func (p *pass) learnFailures(planned *plan.Plan) error {
 		}
 	}
 	slices.SortStableFunc(failures, func(a, b plan.Failure) int { return strings.Compare(a.Ref.String(), b.Ref.String()) }) // the same text each time
-	p.memory.SetBack(kept, setbacks, time.Now(), p.queue.Backoff)
-	var errs []error
-	for _, f := range failures {
-		errs = append(errs, f.Err)
-	}
+	p.memory.SetBack(kept, setbacks, p.held, time.Now(), p.queue.Backoff)
+	errs := p.errorsOf(failures)
 	held := p.heldBack()
 	p.failuresOver = p.memory.Fail(append(failures, held...))
 	if len(errs) > 0 && len(held) > 0 {
 		errs = append(errs, &apierror.RefusedError{Err: errors.New(heldText(held))})
 	}
 	return apierror.Join(errs)
+}
+
+// errorsOf returns the errors of failures. Those of a batch that is held have one error.
+func (p *pass) errorsOf(failures []plan.Failure) (errs []error) {
+	batches := p.memory.HeldBatches(time.Now())
+	counts := map[plan.Batch]int{}
+	for _, f := range failures {
+		b := plan.Batch{Type: f.Ref.Type, Deletes: f.Verb == plan.VerbDelete}
+		if _, held := batches[b]; held {
+			counts[b]++
+		} else {
+			errs = append(errs, f.Err)
+		}
+	}
+	for _, k := range p.Types.Children {
+		for _, deletes := range []bool{false, true} {
+			b := plan.Batch{Type: k.Type, Deletes: deletes}
+			if n := counts[b]; n > 0 {
+				what := "written"
+				if deletes {
+					what = "deleted"
+				}
+				err := fmt.Errorf("%s: %d not %s, since each that is tried is rejected: %w", k.Type.Kind, n, what, batches[b].Failure.Err)
+				errs = append(errs, &apierror.RefusedError{Err: err})
+			}
+		}
+	}
+	return errs
 }
 
 // tried returns the children of which the pass has tried a write.
@@ -123,10 +149,14 @@ const byNextPass = "more children are written by the next pass"
 // about desired children that aren't as desired since they wait. If only the watch is late with a
 // newer state of a child, that is among waits at once, and among texts from the second try on.
 func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
-	for _, w := range planned.Waits {
-		texts = append(texts, w.String())
-		if w.Desired {
-			waits = append(waits, w.String())
+	for _, alike := range plan.GroupWaits(planned.Waits) {
+		text := alike[0].String()
+		if len(alike) > 1 {
+			text = fmt.Sprintf("%s, and %d more that wait for the same", text, len(alike)-1)
+		}
+		texts = append(texts, text)
+		if alike[0].Desired {
+			waits = append(waits, text)
 		}
 	}
 	var names, awaited []string

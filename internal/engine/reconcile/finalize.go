@@ -40,6 +40,10 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 	return nil
 }
 
+// maxPatches bounds how often finalizers are patched in a reconciliation, for a parent that changes each time. The next
+// reconciliation goes on, after its backoff: an admission webhook that rejects the patch responds as a changed parent does.
+const maxPatches = 2
+
 // setFinalizers changes the parent's finalizers to what change returns for them.
 // It returns the newest state of the parent, which is parent itself if nothing
 // had to be changed. The request is a JSON Patch that applies only to the list of
@@ -49,7 +53,7 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 // parent, and the next pass decide.
 func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, change func([]string) []string) (*resource.Resource, error) {
 	selected := e.Selects(parent)
-	for {
+	for tries := 1; ; tries++ {
 		held := parent.Finalizers()
 		want := change(slices.Clone(held))
 		if slices.Equal(held, want) {
@@ -73,7 +77,7 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 			return nil, getErr
 		case live.UID() != parent.UID(), e.Selects(live) != selected:
 			return nil, apierrors.NewNotFound(e.Types.Parent.GVR.GroupResource(), parent.Name())
-		case live.ResourceVersion() == parent.ResourceVersion():
+		case live.ResourceVersion() == parent.ResourceVersion(), tries == maxPatches:
 			return nil, err
 		}
 		if selected {

@@ -27,6 +27,8 @@ func (p *pass) count(r *apply.Result) {
 	switch {
 	case r.Await:
 		p.metrics.Wrote(a.Ref.Type, string(r.Did()), observe.WriteConflict)
+	case r.Held:
+		return
 	case r.Err != nil:
 		p.metrics.Wrote(a.Ref.Type, string(r.Did()), observe.WriteError)
 	case r.Redundant:

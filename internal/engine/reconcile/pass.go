@@ -44,18 +44,19 @@ type pass struct {
 	*Engine
 	*catalog.Settings // as the pass began with them
 	syncID            passID
-	parent            *resource.Resource      // its newest state that the pass knows
-	req               *handler.SyncRequest    // the snapshot
-	children          []*resource.Resource    // of the snapshot, in its order
-	unlabelled        map[object.Ref]struct{} // those of children that aren't children yet
-	queries           []relate.Query          // by which the parent refers to related objects
-	memory            *plan.ParentMemory      // of this parent, from pass to pass
-	results           []apply.Result          // of the actions on children
-	queued            []apply.Result          // of updates that a rollout makes later, in a dry run
-	taken             *takenOver              // what the last try of a plan has found; nil: this is no plan
-	tooEarly          bool                    // Finalize can't be called yet: not all is known that it is to be shown
-	stood             bool                    // the status that says what is in the way was written, if need be
-	verified          map[object.Ref]struct{} // children whose readiness says enough from the next pass on: see learnUndecided
+	parent            *resource.Resource          // its newest state that the pass knows
+	req               *handler.SyncRequest        // the snapshot
+	children          []*resource.Resource        // of the snapshot, in its order
+	unlabelled        map[object.Ref]struct{}     // those of children that aren't children yet
+	queries           []relate.Query              // by which the parent refers to related objects
+	memory            *plan.ParentMemory          // of this parent, from pass to pass
+	results           []apply.Result              // of the actions on children
+	held              map[plan.Batch]plan.HeldNow // the batches of which the rest was not tried
+	queued            []apply.Result              // of updates that a rollout makes later, in a dry run
+	taken             *takenOver                  // what the last try of a plan has found; nil: this is no plan
+	tooEarly          bool                        // Finalize can't be called yet: not all is known that it is to be shown
+	stood             bool                        // the status that says what is in the way was written, if need be
+	verified          map[object.Ref]struct{}     // children whose readiness says enough from the next pass on: see learnUndecided
 
 	due        schedule.Due // what has set off the reconciliation
 	desired    *tally       // nil before learn
@@ -294,13 +295,13 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 func (p *pass) apply(ctx context.Context, planned *plan.Plan) {
 	x := &apply.Executor{
 		Settings: p.Settings, Client: p.client, Store: p.store, Tracing: p.tracing, Lessons: p.lessons, Slots: p.slots, Parent: p.parent, Owner: p,
-		EndsAtClaim: p.taken != nil,
+		EndsAtClaim: p.taken != nil, Probes: p.memory.HeldBatches(time.Now()),
 	}
 	if p.supposed != nil && p.supposed.isNew && p.Types.Parent.IsNamespace() {
 		x.Expect(p.parent.Name())
 	}
 	report := x.Run(ctx, planned, p.memory.NamespacesTerminating())
-	p.results = report.Results
+	p.results, p.held = report.Results, report.Held
 	if p.Config.DryRun {
 		p.queued = x.Rehearse(ctx, planned.Queued)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
 )
 
 // verbStatus is the verb of a write of the parent's status, in logs, metrics, spans and the journal.
@@ -140,7 +141,10 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	ctx, span := p.tracing.Write(ctx, verbStatus, object.RefOf(p.parent))
 	begin := time.Now()
-	answer, err := p.client.Update(client.WarningsTo(ctx, p, object.RefOf(p.parent)), p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
+	answer, err := p.updateStatus(ctx, want)
+	if apierrors.IsConflict(err) && p.memory.LosesStatus() && p.renewParent(ctx, live) {
+		answer, err = p.updateStatus(ctx, want)
+	}
 	span.End(err)
 	redundant := err == nil && answer.ResourceVersion() == p.parent.ResourceVersion() // the server saw no difference
 	p.noteStatus(begin, want, live, redundant, err)
@@ -177,6 +181,27 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	p.parent = answer
 	return schedule.Outcome{Again: true}, nil
+}
+
+// updateStatus sends an update of the parent's status.
+func (p *pass) updateStatus(ctx context.Context, want any) (*resource.Resource, error) {
+	return p.client.Update(client.WarningsTo(ctx, p, object.RefOf(p.parent)), p.Types.Parent, p.parent.Key(), "status", p.withStatus(want), false)
+}
+
+// renewParent reads the parent, of whose status live is the present one. It reports whether another client has changed no
+// more than metadata. Then p.parent is the newest state, and the status that the handler has returned still holds: so it is
+// written although the metadata change during each call of a slow handler.
+func (p *pass) renewParent(ctx context.Context, live any) bool {
+	newest, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
+	if err != nil || newest.UID() != p.parent.UID() || newest.ResourceVersion() == p.parent.ResourceVersion() || newest.Generation() == 0 || newest.Generation() != p.parent.Generation() || newest.IsDeleting() != p.parent.IsDeleting() {
+		return false
+	}
+	if status, _ := newest.Field("status"); !jsonvalue.Equal(jsonvalue.NullFree(status), live) {
+		return false
+	}
+	p.changed(p.store.Read(newest), schedule.Fresh, schedule.Trigger(object.RefOf(newest).String()))
+	p.parent = newest
+	return true
 }
 
 // withStatus returns the body of a request that gives the parent another status.
