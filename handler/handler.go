@@ -32,7 +32,9 @@ type Handler interface {
 	// Children are ignored. Without a response the status stays as it is, too,
 	// but for the conditions of config.Operator.ReadyCondition.
 	//
-	// A panic is an error, and so is a nil response without one.
+	// A panic is an error, and so is a nil response without one. The text of an error is
+	// taken once, right after the call. If its method Error panics, or if it is a nil pointer, the
+	// text names its type.
 	Sync(ctx context.Context, req *SyncRequest) (*SyncResponse, error)
 	// Finalize is called instead of Sync while the parent is being deleted
 	// and carries the operator's finalizer: at least once per deletion, until

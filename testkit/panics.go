@@ -31,7 +31,7 @@ func ownFrames(stack string) string {
 		}
 	}
 	for i, line := range lines {
-		if strings.HasPrefix(line, "github.com/roperator/roperator/internal/engine/reconcile.") || strings.HasPrefix(line, "github.com/roperator/roperator/testkit.replay(") {
+		if strings.HasPrefix(line, "github.com/roperator/roperator/internal/engine/reconcile.") || strings.HasPrefix(line, "github.com/roperator/roperator/internal/guard.") || strings.HasPrefix(line, "github.com/roperator/roperator/testkit.replay(") {
 			lines = lines[:i]
 			break
 		}

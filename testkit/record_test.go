@@ -138,6 +138,14 @@ func TestRecordAndReplay(t *testing.T) {
 			want: []string{`error: recorded none, now "no more"`},
 			not:  []string{"line 3"},
 		},
+		"fails with a nil pointer now": {
+			reason: "Error of such a pointer panics",
+			h: handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				var mistake *lateError
+				return nil, mistake
+			}),
+			want: []string{`error: recorded none, now "returned a nil *testkit.lateError as an error: return a plain nil instead"`},
+		},
 		"fails no more": {
 			reason: "what it was", h: handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
 				return &handler.SyncResponse{}, nil

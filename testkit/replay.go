@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/recording"
 )
 
@@ -42,7 +42,8 @@ func Replay(t testing.TB, r io.Reader, h handler.Handler) {
 func replay(h handler.Handler, entry *recording.Entry) (found []string) {
 	defer func() {
 		if v := recover(); v != nil {
-			found = append(found, fmt.Sprintf("  it panicked: %v\n%s", v, indent(ownFrames(string(debug.Stack())))))
+			panicked := guard.Recovered(v)
+			found = append(found, fmt.Sprintf("  it panicked: %s\n%s", panicked.Text, indent(ownFrames(panicked.Stack))))
 		}
 	}()
 	call, err := recording.Make(context.Background(), h, entry.Kind, entry.Request)

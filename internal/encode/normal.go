@@ -13,6 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/resource"
 )
@@ -104,7 +105,7 @@ func copyValue(value any, depth int) (any, error) {
 	}
 	data, err := json.Marshal(value)
 	if err != nil {
-		return nil, err
+		return nil, guard.Error(err) // of a MarshalJSON, perhaps
 	}
 	return decodeMarshalled(data)
 }

@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/resource"
 )
 
 // A Call is one call of a handler: what it was asked, and what it returned. It holds what
-// belongs to the handler and to the engine, who may change it: encode it at once.
+// belongs to the handler and to the engine, who may change it: encode it at once. Err is that of guard.Error.
 type Call struct {
 	Kind     Kind
 	Request  *handler.SyncRequest
@@ -24,11 +25,13 @@ func Make(ctx context.Context, h handler.Handler, kind Kind, req *handler.SyncRe
 		return Call{}, err
 	}
 	c := Call{Kind: kind, Request: asked(req)}
+	var failed error
 	if kind == KindSync {
-		c.Response, c.Err = h.Sync(ctx, req)
+		c.Response, failed = h.Sync(ctx, req)
 	} else {
-		c.Response, c.Err = h.Finalize(ctx, req)
+		c.Response, failed = h.Finalize(ctx, req)
 	}
+	c.Err = guard.Error(failed)
 	return c, nil
 }
 
@@ -75,7 +78,7 @@ func (w *watched) Sync(ctx context.Context, req *handler.SyncRequest) (*handler.
 	}
 	request := asked(req)
 	resp, err := w.inner.Sync(ctx, req)
-	w.seen(ctx, Call{Kind: KindSync, Request: request, Response: resp, Err: err})
+	w.seen(ctx, Call{Kind: KindSync, Request: request, Response: resp, Err: guard.Error(err)})
 	return resp, err
 }
 
@@ -85,6 +88,6 @@ func (w *watched) Finalize(ctx context.Context, req *handler.SyncRequest) (*hand
 	}
 	request := asked(req)
 	resp, err := w.inner.Finalize(ctx, req)
-	w.seen(ctx, Call{Kind: KindFinalize, Request: request, Response: resp, Err: err})
+	w.seen(ctx, Call{Kind: KindFinalize, Request: request, Response: resp, Err: guard.Error(err)})
 	return resp, err
 }

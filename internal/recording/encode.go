@@ -12,9 +12,14 @@ import (
 
 // Encode returns the line of one call, without a newline. What isn't told is replaced by
 // texts of hide: see [Hidden]. The line keeps nothing of the call alive. A call that can't
-// be encoded is an error that quotes no value.
-func Encode(c Call, hide Hider) ([]byte, error) {
-	text, err := encodeCall(c, hide)
+// be encoded is an error that quotes no value, and so is one with a value that panics when it is encoded.
+func Encode(c Call, hide Hider) (text []byte, err error) {
+	defer func() {
+		if recover() != nil {
+			text, err = nil, fmt.Errorf("%s: a value of the response panics when it is encoded", c.Kind)
+		}
+	}()
+	text, err = encodeCall(c, hide)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Kind, err)
 	}

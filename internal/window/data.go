@@ -4,7 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"runtime/debug"
+
+	"github.com/roperator/roperator/internal/guard"
 )
 
 // A service is what is served below /window/.
@@ -67,7 +68,8 @@ var errPanic = errors.New("the operator panicked; its log says more")
 // recovered turns a panic into an error, and logs it. It is deferred.
 func (w *Window) recovered(what string, err *error) {
 	if v := recover(); v != nil {
-		w.opts.Log.Error("window: panic", "in", what, "panic", v, "stack", string(debug.Stack()))
 		*err = errPanic
+		panicked := guard.Recovered(v)
+		w.opts.Log.Error("window: panic", "in", what, "panic", panicked.Text, "stack", panicked.Stack)
 	}
 }

@@ -23,7 +23,7 @@ func vocabulary() []string {
 	return []string{
 		"config", "handler", "handler/readiness", "resource", "resource/k8s",
 		"internal/apierror", "internal/apirequest", "internal/crd", "internal/defaults", "internal/dryrun", "internal/encode", "internal/fieldpath",
-		"internal/gotype", "internal/jsonvalue", "internal/listkeys", "internal/object", "internal/process", "internal/redirect", "internal/textdiff",
+		"internal/gotype", "internal/guard", "internal/jsonvalue", "internal/listkeys", "internal/object", "internal/process", "internal/redirect", "internal/textdiff",
 	}
 }
 

@@ -2,8 +2,6 @@ package apply
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -126,11 +125,12 @@ func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 	defer func() { span.End(out.Err) }()
 	defer func() {
 		if v := recover(); v != nil {
+			panicked := guard.Recovered(v)
 			if a.Kind.Secret() {
-				v = "(hidden)"
+				panicked = &guard.PanicError{Text: "(hidden)", Stack: panicked.Stack}
 			}
-			x.Owner.Logger().ErrorContext(ctx, "write panicked", "child", a.Ref.String(), "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			out = Result{Action: a, Err: describe(a, fmt.Errorf("panic: %v", v))}
+			out = Result{Action: a, Err: describe(a, panicked)}
+			x.Owner.Logger().ErrorContext(ctx, "write panicked", "child", a.Ref.String(), "panic", panicked.Text, "stack", panicked.Stack)
 		}
 	}()
 	if one := x.doubtful[a.Ref.Key.Namespace]; one != nil && a.Verb == plan.VerbCreate {

@@ -150,7 +150,7 @@ func TestRunner_OneParentsPanicIsItsOwn(t *testing.T) {
 			"nothing":  "handler: Sync: returned neither a response nor an error",
 			"negative": "handler: Sync: Resync: -1ns is negative",
 			"fails":    "handler: Sync: no luck",
-			"encoding": "panic: can't be encoded",
+			"encoding": "invalid response: Parent ns/encoding: status: panic: can't be encoded",
 		} {
 			require.NotEmpty(t, r.Errors(name), name)
 			require.EqualError(t, r.Errors(name)[0], want)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +12,7 @@ import (
 	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/recording"
 )
@@ -59,8 +59,9 @@ func (r rehearsals) run(ctx context.Context, timeout time.Duration, do func(cont
 		defer func() { <-r.places }()
 		defer func() {
 			if v := recover(); v != nil {
-				r.log.ErrorContext(ctx, "a look through the window panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-				done <- fmt.Errorf("panic: %v; the log has its stack", v)
+				panicked := guard.Recovered(v)
+				done <- fmt.Errorf("%w; the log has its stack", panicked)
+				r.log.ErrorContext(ctx, "a look through the window panicked", "panic", panicked.Text, "stack", panicked.Stack)
 			}
 		}()
 		done <- do(ctx)

@@ -231,6 +231,80 @@ func TestWindow_PanicOfTheHandler(t *testing.T) {
 	})
 }
 
+// A hostileError panics in each method, with a value that panics when it is printed.
+type hostileError struct{}
+
+func (hostileError) Error() string                { panic(hostileError{}) }
+func (hostileError) Unwrap() error                { panic(hostileError{}) }
+func (hostileError) MarshalJSON() ([]byte, error) { panic(hostileError{}) }
+
+// TestWindow_Hostile: an error or a value of the handler that panics ends no process. What was asked says so, of the one parent.
+func TestWindow_Hostile(t *testing.T) {
+	const printed = "a manager_test.hostileError that panics when it is printed"
+	for name, tc := range map[string]struct {
+		reason    string
+		call      func() (*handler.SyncResponse, error)
+		want      string
+		recording string // the error of a recording, empty: there is one
+	}{
+		"Error": {
+			reason: "the recording has the text of the error",
+			call:   func() (*handler.SyncResponse, error) { return nil, hostileError{} },
+			want:   "handler: Sync: returned a manager_test.hostileError whose method Error panics: " + printed,
+		},
+		"Panic": {
+			reason:    "there is nothing to record",
+			call:      func() (*handler.SyncResponse, error) { panic(hostileError{}) },
+			want:      "handler: Sync: panic: " + printed,
+			recording: "panic: " + printed + "; the log has its stack",
+		},
+		"Status": {
+			reason: "the status is encoded outside of the call",
+			call: func() (*handler.SyncResponse, error) {
+				return &handler.SyncResponse{Status: hostileError{}, KeepChildren: true}, nil
+			},
+			want:      "invalid response: Parent ns/one: status: panic: " + printed,
+			recording: "Parent ns/one: sync: a value of the response panics when it is encoded",
+		},
+		"Child": {
+			reason: "so is a child",
+			call: func() (*handler.SyncResponse, error) {
+				return &handler.SyncResponse{Children: []any{hostileError{}}}, nil
+			},
+			want:      "invalid response: child 0: manager_test.hostileError: encode: panic: " + printed,
+			recording: "Parent ns/one: sync: a value of the response panics when it is encoded",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				h := handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					if handler.IsPlan(ctx) && req.Parent.Name() == "one" {
+						return tc.call()
+					}
+					return rig.Copier(ctx, req)
+				})
+				r, w := throughWindow(t, rig.Server(), h)
+				r.Create("one", "v1")
+				r.Create("two", "v1")
+				rig.Elapse(time.Second)
+				explanation, err := w.Explain(t.Context(), "op", rig.Key("one"), explain.Process{})
+				require.NoError(t, err)
+				require.Contains(t, explanation.Parent.Error, tc.want, tc.reason)
+				planned := map[string]string{}
+				require.NoError(t, w.Plan(t.Context(), "op", func(p view.Planned, _ int) { planned[p.Name] = p.Error }))
+				require.Equal(t, map[string]string{"one": "Parent ns/one: " + tc.want, "two": ""}, planned, tc.reason)
+				err = w.Record(t.Context(), "op", rig.Key("one"), &bytes.Buffer{})
+				if tc.recording == "" {
+					require.NoError(t, err, tc.reason)
+				} else {
+					require.EqualError(t, err, tc.recording, tc.reason)
+				}
+				r.Stop()
+			})
+		})
+	}
+}
+
 // TestWindow_Served: the page is served where it is to be, and ends with the operator.
 func TestWindow_Served(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/fieldpath"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -174,7 +175,7 @@ func sumOf(summer *encode.Summer, obj any) (d jsonvalue.Digest, ok bool) {
 func encoded(to func(any) (map[string]any, error), obj any) (want map[string]any, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%T: encode: panic: %v", obj, v)
+			err = fmt.Errorf("%T: encode: %w", obj, guard.Recovered(v))
 		}
 	}()
 	return to(obj)

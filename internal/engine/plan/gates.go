@@ -14,6 +14,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/encode"
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
@@ -172,7 +173,7 @@ func (f *needFinder) returned(ref object.Ref) *Desired {
 func (f *needFinder) refOf(given any) (ref object.Ref, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("%T: panic: %v", given, v)
+			err = fmt.Errorf("%T: %w", given, guard.Recovered(v))
 		}
 	}()
 	switch of := given.(type) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
@@ -12,21 +11,22 @@ import (
 	"github.com/roperator/roperator/internal/dryrun"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/schedule"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/object"
 )
 
 // A HandlerError says that a call of the handler has failed: by an error that it returned, by a
 // panic, or by an answer that is none.
 type HandlerError struct {
-	Method string // Sync or Finalize
-	Err    error
-	Stack  string // of a panic, as the runtime prints it; else empty
+	Method string // Sync, Finalize or Relate
+	Err    error  // the engine's own: that of guard.Error for an error that the handler returned
+	Stack  string // of a panic, of the handler or of its error's text, as the runtime prints it; else empty
 }
 
 // Error names the method.
 func (e *HandlerError) Error() string { return "handler: " + e.Method + ": " + e.Err.Error() }
 
-// Unwrap returns what the handler returned.
+// Unwrap returns what stands for the error that the handler returned. errors.Is and errors.As find that one.
 func (e *HandlerError) Unwrap() error { return e.Err }
 
 var (
@@ -149,15 +149,20 @@ func (p *pass) request() *handler.SyncRequest {
 func (a *answer[R]) ask(ctx context.Context, p *pass, name string, req *handler.SyncRequest, do func(context.Context, *handler.SyncRequest) (*R, error)) {
 	defer func() {
 		if v := recover(); v != nil {
-			stack := string(debug.Stack())
-			p.Logger().ErrorContext(ctx, "handler panicked", "panic", fmt.Sprint(v), "stack", stack)
-			*a = answer[R]{err: &HandlerError{Method: name, Err: fmt.Errorf("panic: %v", v), Stack: stack}}
+			panicked := guard.Recovered(v)
+			*a = answer[R]{err: &HandlerError{Method: name, Err: panicked, Stack: panicked.Stack}}
+			p.logPanic(ctx, "handler panicked", panicked)
 		}
 	}()
 	resp, err := do(ctx, req)
 	switch {
 	case err != nil:
-		*a = answer[R]{resp, &HandlerError{Method: name, Err: nameTimeout(ctx, err)}}
+		err = guard.Error(err) // from here on, nothing calls the methods of the handler's error without a recover
+		failed := &HandlerError{Method: name, Err: nameTimeout(ctx, err), Stack: guard.Stack(err)}
+		*a = answer[R]{resp, failed}
+		if failed.Stack != "" {
+			p.logPanic(ctx, "handler returned an error that panics", &guard.PanicError{Text: err.Error(), Stack: failed.Stack})
+		}
 	case resp == nil:
 		*a = answer[R]{err: &HandlerError{Method: name, Err: errNoAnswer}}
 	default:
@@ -171,7 +176,7 @@ type timeoutError struct{ timeout time.Duration }
 // Error names the setting.
 func (e *timeoutError) Error() string { return fmt.Sprintf("HandlerTimeout is %s", e.timeout) }
 
-// nameTimeout returns the error of a call whose context is ctx. If the call failed since its time was over, the error says
+// nameTimeout returns the error of a call, from guard.Error, whose context is ctx. If the call failed since its time was over, the error says
 // what gave it so little.
 func nameTimeout(ctx context.Context, err error) error {
 	if over, ok := errors.AsType[*timeoutError](context.Cause(ctx)); ok && errors.Is(err, context.DeadlineExceeded) {

@@ -219,18 +219,21 @@ func (e *Engine) Close() {
 }
 
 // each calls do for every number from 0 to n-1, at most MaxConcurrentSyncs at a
-// time, and returns when all calls have ended.
-func (e *Engine) each(n int, do func(i int)) {
+// time, and returns what each call has returned when all have ended. A panic is an error.
+func each[T any](e *Engine, n int, do func(i int) (T, error)) ([]T, []error) {
+	out, errs := make([]T, n), make([]error, n)
 	slots := make(chan struct{}, e.Config.MaxConcurrentSyncs)
 	var wg sync.WaitGroup
 	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			do(i)
+			defer e.recovered(context.Background(), &errs[i], "goroutine panicked")
+			out[i], errs[i] = do(i)
 		})
 	}
 	wg.Wait()
+	return out, errs
 }
 
 // beginWrite opens a write in the store. Its end queues the parents that the response concerns.

@@ -28,7 +28,8 @@ import (
 // it is as it is. known is what the running process says. The engine's configuration must have
 // DryRun set, and nothing else may use the engine. If there is no such parent, the error asks whether
 // another one is meant.
-func (e *Engine) Explain(ctx context.Context, key types.NamespacedName, known explain.Process) (explain.Explanation, error) {
+func (e *Engine) Explain(ctx context.Context, key types.NamespacedName, known explain.Process) (found explain.Explanation, err error) {
+	defer e.recovered(ctx, &err, "explaining panicked", "namespace", key.Namespace, "name", key.Name)
 	e.once = true
 	if err := e.checkParentKey(ctx, key); err != nil {
 		return explain.Explanation{}, err

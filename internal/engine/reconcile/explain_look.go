@@ -239,8 +239,9 @@ func (x *explaining) readEntries(ctx context.Context, refs []object.Ref) error {
 		_, known := x.in.Entries[ref]
 		return known
 	})
-	found, errs := make([]*metav1.PartialObjectMetadata, len(refs)), make([]error, len(refs))
-	x.each(len(refs), func(i int) { found[i], errs[i] = x.client.ManagedFields(ctx, x.Types.Of(refs[i].Type), refs[i].Key) })
+	found, errs := each(x.Engine, len(refs), func(i int) (*metav1.PartialObjectMetadata, error) {
+		return x.client.ManagedFields(ctx, x.Types.Of(refs[i].Type), refs[i].Key)
+	})
 	for i, ref := range refs {
 		live, held := x.store.Object(ref)
 		switch {

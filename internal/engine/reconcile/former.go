@@ -96,8 +96,7 @@ func (p *pass) deleteFormer(ctx context.Context) error {
 	if len(children) == 0 {
 		return nil
 	}
-	ends, errs := make([]formerEnd, len(children)), make([]error, len(children))
-	p.each(len(children), func(i int) { ends[i], errs[i] = p.deleteFormerChild(ctx, children[i]) })
+	ends, errs := each(p.Engine, len(children), func(i int) (formerEnd, error) { return p.deleteFormerChild(ctx, children[i]) })
 	var names []string
 	for i, child := range children {
 		switch {

@@ -96,11 +96,12 @@ func (o *OfflinePlanner) Compare(t resource.Type, live, desired map[string]any) 
 // may hold anything, the handler is shown what the parent refers to. If the pass
 // would fail, the error says why; the Planned beside the error is what the failed
 // pass would do all the same, nil if that is nothing.
-func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (*Planned, error) {
+func (o *OfflinePlanner) Plan(ctx context.Context, req *handler.SyncRequest) (found *Planned, err error) {
 	// An engine that remembers nothing and can't make a request.
 	p := New(Config{
 		Settings: o.settings, Handler: o.handler, Metrics: observe.NewMetrics(), Log: slog.New(slog.DiscardHandler),
 	}).newPass(req)
+	defer p.recovered(ctx, &err, "planning panicked")
 	queries, err := p.references(ctx)
 	if err != nil {
 		return nil, err

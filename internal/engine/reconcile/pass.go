@@ -3,8 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
+	"github.com/roperator/roperator/internal/guard"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -89,7 +88,13 @@ func (p *pass) show(change func(req *handler.SyncRequest)) {
 
 // sync makes one pass over the parent that is due, and returns what the scheduler
 // is to do next. worker is the number of the goroutine that calls: see goroutineNumber.
-func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedule.Outcome {
+func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) (out schedule.Outcome) {
+	defer func() {
+		if v := recover(); v != nil { // before or after run
+			out = schedule.Outcome{Err: true}
+			logPanic(ctx, e.log, "reconciliation panicked", guard.Recovered(v), "uid", d.UID, "trigger", string(d.Trigger))
+		}
+	}()
 	req, ok := e.snapshot(d.UID)
 	if !ok {
 		e.forget(d.UID)
@@ -104,7 +109,8 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) schedu
 	}
 	start := time.Now()
 	inner, span := p.startSpan(client.ByParent(ctx, d.UID), d)
-	out, err := p.run(inner)
+	var err error
+	out, err = p.run(inner)
 	span.End(err)
 	return p.conclude(inner, d, out, err, time.Since(start))
 }
@@ -137,8 +143,9 @@ func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.Logger().ErrorContext(ctx, "pass panicked", "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
-			out, err = schedule.Outcome{Err: true}, fmt.Errorf("panic: %v", v)
+			panicked := guard.Recovered(v)
+			out, err = schedule.Outcome{Err: true}, panicked
+			p.logPanic(ctx, "pass panicked", panicked)
 		}
 	}()
 	if p.parent.IsDeleting() {

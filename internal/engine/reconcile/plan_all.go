@@ -33,8 +33,7 @@ func (e *Engine) PlanAll(ctx context.Context) ([]plan.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, errs := make([][]plan.Change, len(parents)), make([]error, len(parents))
-	e.each(len(parents), func(i int) { changes[i], errs[i] = e.planParent(ctx, parents[i]) })
+	changes, errs := each(e, len(parents), func(i int) ([]plan.Change, error) { return e.planParent(ctx, parents[i]) })
 	all := slices.Concat(changes...)
 	plan.DoubtRivals(all)
 	return all, errors.Join(errs...)
@@ -49,15 +48,19 @@ func (e *Engine) PlanEach(ctx context.Context, found func(parent types.Namespace
 		return err
 	}
 	var one sync.Mutex
-	e.each(len(parents), func(i int) {
+	_, errs := each(e, len(parents), func(i int) (told struct{}, _ error) {
 		changes, err := e.planParent(ctx, parents[i])
 		one.Lock()
 		defer one.Unlock()
 		if ctx.Err() == nil {
 			found(parents[i].Key(), changes, err, len(parents))
 		}
+		return told, nil
 	})
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return errors.Join(errs...)
 }
 
 // parentsToPlan lists everything into the store, and returns the parents by namespace and name.
@@ -145,7 +148,8 @@ func (e *Engine) allParents(ctx context.Context) ([]*resource.Resource, error) {
 
 // planOne plans a parent, and plans it anew if the parent or a child has changed
 // in the middle.
-func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) ([]plan.Change, error) {
+func (e *Engine) planOne(ctx context.Context, parent *resource.Resource) (found []plan.Change, err error) {
+	defer e.recovered(ctx, &err, "planning panicked", "namespace", parent.Namespace(), "name", parent.Name())
 	for range planTries {
 		changes, outdated, err := e.tryPlan(ctx, parent)
 		if !outdated {

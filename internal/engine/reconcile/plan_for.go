@@ -64,12 +64,12 @@ func (e *Engine) PlanFor(ctx context.Context, edited []plan.Edited) ([]plan.Chan
 		x, y := a.Key(), b.Key()
 		return cmp.Or(strings.Compare(x.Namespace, y.Namespace), strings.Compare(x.Name, y.Name))
 	})
-	changes, errs := make([][]plan.Change, len(edited)), make([]error, len(edited))
-	e.each(len(edited), func(i int) {
-		var err error
-		if changes[i], err = e.planEdited(ctx, &edited[i]); err != nil {
-			errs[i] = fmt.Errorf("%s: %w", edited[i].Source, about(&edited[i], err))
+	changes, errs := each(e, len(edited), func(i int) ([]plan.Change, error) {
+		changes, err := e.planEdited(ctx, &edited[i])
+		if err != nil {
+			err = fmt.Errorf("%s: %w", edited[i].Source, about(&edited[i], err))
 		}
+		return changes, err
 	})
 	all := slices.Concat(changes...)
 	plan.DoubtRivals(all)
@@ -78,7 +78,8 @@ func (e *Engine) PlanFor(ctx context.Context, edited []plan.Edited) ([]plan.Chan
 
 // planEdited plans a parent as it would be, and plans it anew if the parent or a child
 // has changed in the middle.
-func (e *Engine) planEdited(ctx context.Context, d *plan.Edited) ([]plan.Change, error) {
+func (e *Engine) planEdited(ctx context.Context, d *plan.Edited) (found []plan.Change, err error) {
+	defer e.recovered(ctx, &err, "planning panicked", "namespace", d.Key().Namespace, "name", d.Key().Name)
 	for range planTries {
 		supposed, err := e.suppose(ctx, d)
 		switch {

@@ -92,8 +92,7 @@ func (e *Engine) ReleaseAll(ctx context.Context, namespace string, say func(text
 		return 0, catalog.Forbidden(e.Types.Parent, "list", fmt.Errorf("%s: list: %w", e.Config.Parent, err))
 	}
 	slices.SortFunc(parents, object.Compare)
-	texts, errs := make([]string, len(parents)), make([]error, len(parents))
-	e.each(len(parents), func(i int) { texts[i], errs[i] = e.releaseOne(ctx, parents[i]) })
+	texts, errs := each(e, len(parents), func(i int) (string, error) { return e.releaseOne(ctx, parents[i]) })
 	for _, text := range texts {
 		if text != "" {
 			say(text)

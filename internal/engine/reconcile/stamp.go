@@ -110,8 +110,7 @@ func (e *Engine) stampAll(ctx context.Context, l listOf) (failed bool, err error
 	if len(lacking) == 0 {
 		return false, nil
 	}
-	stamped, errs := make([]*resource.Resource, len(lacking)), make([]error, len(lacking))
-	e.each(len(lacking), func(i int) { stamped[i], errs[i] = e.stamp(ctx, l.kind, lacking[i]) })
+	stamped, errs := each(e, len(lacking), func(i int) (*resource.Resource, error) { return e.stamp(ctx, l.kind, lacking[i]) })
 	labelled := len(slices.DeleteFunc(stamped, func(child *resource.Resource) bool { return child == nil }))
 	if failed = errors.Join(errs...) != nil; failed {
 		if ctx.Err() == nil {

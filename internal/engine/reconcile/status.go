@@ -49,7 +49,7 @@ func (p *pass) desireStatus(status any) (*desiredStatus, error) {
 	if isNil(status) {
 		return nil, nil
 	}
-	raw, err := json.Marshal(status)
+	raw, err := p.encodeStatus(status)
 	if err != nil {
 		return nil, plan.InvalidStatus(p.parent, err)
 	}

@@ -67,8 +67,9 @@ func (p *pass) findUnanswered(ctx context.Context) (found bool, err error) {
 		k := p.Types.Of(ref.Type)
 		return k == nil || k.Unserved || plan.Live(p.children, ref, new(int)) != nil
 	})
-	live, errs := make([]*resource.Resource, len(refs)), make([]error, len(refs))
-	p.each(len(refs), func(i int) { live[i], errs[i] = p.client.Get(ctx, p.Types.Of(refs[i].Type), refs[i].Key) })
+	live, errs := each(p.Engine, len(refs), func(i int) (*resource.Resource, error) {
+		return p.client.Get(ctx, p.Types.Of(refs[i].Type), refs[i].Key)
+	})
 	for i, ref := range refs {
 		switch {
 		case apierror.IsMissing(errs[i], ref.Key.Name):

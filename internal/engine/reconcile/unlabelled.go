@@ -132,8 +132,7 @@ func (p *pass) showUnlabelled(ctx context.Context) (current bool, err error) {
 	if len(noted) == 0 {
 		return true, nil
 	}
-	found, errs := make([]*resource.Resource, len(noted)), make([]error, len(noted))
-	p.each(len(noted), func(i int) { found[i], errs[i] = p.readUnlabelled(ctx, noted[i]) })
+	found, errs := each(p.Engine, len(noted), func(i int) (*resource.Resource, error) { return p.readUnlabelled(ctx, noted[i]) })
 	current = true
 	p.unlabelled = make(map[object.Ref]struct{}, len(noted))
 	for i, res := range found {
