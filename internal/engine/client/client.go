@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -42,6 +43,7 @@ type Client struct {
 	readOnly     bool                                                     // see ReadOnly
 	division     *division                                                // nil: the parents aren't divided
 	begin        func(Write) (end func(live *resource.Resource, ok bool)) // see Track
+	listedAt     atomic.Int64                                             // when the last page of a list arrived, in ns since 1970; 0: none has
 	// dial returns a REST client that decodes what it gets in this way.
 	dial func(wireSerializer) (rest.Interface, error)
 }

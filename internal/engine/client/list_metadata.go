@@ -55,6 +55,7 @@ func (c *Client) listMetadata(ctx context.Context, k *catalog.Kind, namespace st
 	if err != nil {
 		return nil, "", redacted(k, asked(k, "list", "", "", nil), err)
 	}
+	c.noteList()
 	return decodeMetadata(k, raw)
 }
 

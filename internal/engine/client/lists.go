@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,7 +39,19 @@ func (c *Client) listBy(ctx context.Context, req *rest.Request, k *catalog.Kind,
 	if err != nil {
 		return nil, redacted(k, asked(k, "list", "", "", nil), err)
 	}
+	c.noteList()
 	return decodeList(k, raw, o, c.shardOf(k.Type))
+}
+
+// noteList notes that a page of a list has arrived.
+func (c *Client) noteList() { c.listedAt.Store(time.Now().UnixNano()) }
+
+// ListedAt returns when the last page of a list arrived, the zero time if none has.
+func (c *Client) ListedAt() time.Time {
+	if ns := c.listedAt.Load(); ns != 0 {
+		return time.Unix(0, ns)
+	}
+	return time.Time{}
 }
 
 // Newest returns the newest resourceVersion that there is, by a list of one object at

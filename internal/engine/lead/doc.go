@@ -13,6 +13,8 @@
 // sooner than after LeaseDuration, which is longer. The room client asks Held before
 // each write.
 //
+// A leader that can't do its work gives the lease away (Lease.GiveAway).
+//
 // A process may take the lease over from the one that leads (Lease.TakeOver), which ends
 // its passes and hands the lease to it without a gap: see takeover.go. An Observer looks at a
 // Lease, and takes no part in the election.

@@ -19,7 +19,8 @@ import (
 // The first context of work ends when work must begin no more passes: with ctx, or
 // when the lease is lost. The second one, passes, ends when running passes must stop
 // at once: when the lease is lost. The error of Run says why the lease was lost; it
-// is nil if ctx ended, and ErrYielded if another process has asked for the lease.
+// is nil if ctx ended, ErrYielded if another process has asked for the lease, and
+// ErrGivenAway if GiveAway was called.
 //
 // An error of work says that something of the work still runs: Run returns it. The lease
 // is released all the same, once Held says that nothing of the work may write any more.
@@ -123,8 +124,8 @@ func (l *Lease) guarded(ctx context.Context, work func(ctx, passes context.Conte
 	close(done)
 	watch.Wait()
 	switch {
-	case unfinished == nil && lost == nil && ctx.Err() == nil && l.isYielding():
-		return ErrYielded
+	case unfinished == nil && lost == nil && ctx.Err() == nil:
+		return l.yields()
 	case unfinished == nil:
 		return lost
 	}

@@ -46,11 +46,11 @@ type Lease struct {
 		rights  rights    // to the verbs of requests
 		holder  string    // who was last seen to hold the lease; empty: nobody was
 
-		yielding bool // another process has asked for the lease while this one held it
+		yields error // why this process ends its work though it holds the lease; nil: it doesn't
 	}
 	refused chan error    // gets the error with which RBAC forbids this process to take part
 	taken   chan struct{} // closed when another process has taken the lease from this one
-	asked   chan struct{} // closed when another process has asked this one for the lease
+	asked   chan struct{} // closed with mu.yields: the work must end
 }
 
 // NewLease returns a lease that isn't held yet. config must have its defaults filled
@@ -87,6 +87,9 @@ func NewLease(config Config, rc *rest.Config, httpClient *http.Client, log *slog
 func (l *Lease) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: l.config.Namespace, Name: l.config.Name}
 }
+
+// RenewDeadline returns for how long this process leads after a renewal.
+func (l *Lease) RenewDeadline() time.Duration { return l.config.RenewDeadline }
 
 // Held says whether this process holds the lease, and so may start a write.
 func (l *Lease) Held() bool {

@@ -37,6 +37,28 @@ const (
 // lease then, and all of the work has ended: this process may wait for the lease anew.
 var ErrYielded = errors.New("lease: yielded to a process that has asked for it")
 
+// ErrGivenAway is the error of Run if GiveAway was called. The lease is free then, and all of
+// the work has ended: this process may wait for the lease anew, after the other replicas.
+var ErrGivenAway = errors.New("lease: given away")
+
+// GiveAway has Run end the work, release the lease for the other replicas, and return
+// ErrGivenAway. It may be called while the work of Run is under way.
+func (l *Lease) GiveAway() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.yieldLocked(ErrGivenAway)
+}
+
+// yieldLocked has Run end the work, and return why. It reports whether that is news.
+func (l *Lease) yieldLocked(why error) bool {
+	if l.mu.yields != nil {
+		return false
+	}
+	l.mu.yields = why
+	close(l.asked)
+	return true
+}
+
 // A claim says who wants a lease, or has taken it.
 type claim struct {
 	Identity string    `json:"identity"` // as in the Lease
@@ -102,7 +124,7 @@ func (l *Lease) mark(lease *coordination.Lease) error {
 		lease.Annotations[annotationTaken] = string(text)
 	case leads:
 		lease.Annotations[annotationYields] = l.Identity()
-	case holder == "" && asked && l.isYielding():
+	case holder == "" && asked && l.yields() != nil:
 		seconds := int32(l.config.LeaseDuration / time.Second)
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &request.Identity, &seconds
 	}
@@ -118,18 +140,17 @@ func (l *Lease) heed(ctx context.Context, lease *coordination.Lease) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.mu.yielding {
-		l.mu.yielding = true
-		close(l.asked)
+	if l.yieldLocked(ErrYielded) {
 		l.log.InfoContext(ctx, "yielding: the lease is taken over", "by", request.By, "taker", request.Identity)
 	}
 }
 
-// isYielding says whether another process has asked for the lease while this one held it.
-func (l *Lease) isYielding() bool {
+// yields returns why this process ends its work though it holds the lease: ErrYielded or
+// ErrGivenAway. It returns nil if it doesn't.
+func (l *Lease) yields() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.mu.yielding
+	return l.mu.yields
 }
 
 // ask asks the holder of a Lease for it, unless that was done, or somebody else has asked.

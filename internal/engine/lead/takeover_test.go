@@ -99,6 +99,40 @@ func TestTakeOver(t *testing.T) {
 	})
 }
 
+// A leader that gives the lease away leaves it to the replica that waits, as at its end (S357).
+func TestGiveAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		asked  bool // a process asks for the lease at the same time
+		next   string
+	}{
+		"To a replica": {reason: "the lease is released", next: "two"},
+		"Asked for":    {reason: "the process that asks comes first", asked: true, next: "dev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := fakeapi.New(fakeapi.Leases())
+				one, two := startLease(t, server, "one", "", 3*time.Second), startLease(t, server, "two", "", 0)
+				require.True(t, one.Held())
+				all := []*runningLease{one, two}
+				if tc.asked {
+					all = append(all, startLease(t, server, "dev", "alice@laptop", 0))
+					onlyOne(t, time.Minute, all, func() bool { _, annotations := leaseOf(server); return annotations[annotationRequest] != "" })
+				}
+				one.GiveAway()
+				one.GiveAway()
+				took := onlyOne(t, time.Minute, all, func() bool { holder, _ := leaseOf(server); return holder == tc.next })
+				require.LessOrEqual(t, took, 7400*time.Millisecond, "the work takes 3 s to end, and 2.2 times RetryPeriod")
+				require.ErrorIs(t, <-one.ended, ErrGivenAway, tc.reason)
+				require.NoError(t, one.Lost(), "it wasn't lost")
+				for _, l := range all[1:] {
+					l.stop()
+				}
+			})
+		})
+	}
+}
+
 // A process that has the lease, and doesn't renew it, loses it as any leader does.
 func TestTakeOver_Stopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -130,21 +130,14 @@ func (m *Manager) shard(ctx, passes context.Context, l *client.Link, operators [
 	if engines == nil {
 		return nil // the shard is given up already
 	}
-	for _, e := range engines {
-		if err := e.Stamp(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil // an error is only the consequence
-			}
-			return err
-		}
-	}
 	// The Lease was held before the first list is asked for: no other replica writes, and the
 	// list has all that one has written.
-	return m.run(ctx, operators, engines, false, func(ctx context.Context, _ func(error), work passesUntil) error { return work(ctx, passes) })
+	return m.run(ctx, operators, engines, false, func(ctx context.Context, _ func(error), work passesUntil) error { return work(ctx, passes, nil) })
 }
 
-// connected returns engines for the operators of a shard. What fails is tried again every
-// second until ctx ends; then it returns nil. The log has each new text of an error.
+// connected returns engines for operators of which this process has had engines before, as of
+// other shards. What fails is tried again every second until ctx ends. Then it returns nil. The
+// log has each new text of an error.
 func (m *Manager) connected(ctx context.Context, l *client.Link, operators []*operator) []*reconcile.Engine {
 	said := ""
 	for {
@@ -158,7 +151,7 @@ func (m *Manager) connected(ctx context.Context, l *client.Link, operators []*op
 		}
 		if text := err.Error(); text != said && ctx.Err() == nil {
 			said = text
-			operators[0].log.WarnContext(ctx, "can't begin with a shard yet, retrying", "error", err)
+			operators[0].log.WarnContext(ctx, "can't begin yet, retrying", "error", err)
 		}
 		select {
 		case <-ctx.Done():

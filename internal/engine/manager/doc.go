@@ -31,6 +31,8 @@
 //   - those of client.Review, which end before the watches begin,
 //   - one watch.Watcher.Run per type and namespace, which ends with the context,
 //   - one reconcile.Engine.KeepSchemas per operator, which ends with the context,
+//   - one per operator that waits until its types are mirrored, which ends with the context,
+//   - one that looks at the progress of the lists of a new leader, which ends with them (run.go),
 //   - those of lead.Run, the election and the guard of the lease, which end after
 //     the last pass,
 //   - one reconcile.Engine.Work per operator, which ends when its passes have,

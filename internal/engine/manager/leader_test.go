@@ -48,14 +48,22 @@ func startReplica(t *testing.T, server *fakeapi.Server, name string, h handler.H
 
 func startReplicaOf(t *testing.T, server *fakeapi.Server, name string, cfg config.Operator, h handler.Handler) *replica {
 	t.Helper()
+	return startReplicaWith(t, server, name, cfg, h, func(*manager.Options) {})
+}
+
+// startReplicaWith is startReplicaOf with options that change has changed.
+func startReplicaWith(t *testing.T, server *fakeapi.Server, name string, cfg config.Operator, h handler.Handler, change func(*manager.Options)) *replica {
+	t.Helper()
 	r := &replica{name: name, logs: &rig.Logs{}, ended: make(chan error, 1)}
 	rc := server.RESTConfig()
 	rc.UserAgent = name
-	var err error
-	r.runner, err = rig.NewOne(cfg, h, manager.Options{
+	opts := manager.Options{
 		RESTConfig: rc, LeaderElection: &lead.Config{Namespace: "ns", Identity: name}, ShutdownTimeout: time.Minute,
 		Logger: slog.New(slog.NewTextHandler(r.logs, nil)),
-	})
+	}
+	change(&opts)
+	var err error
+	r.runner, err = rig.NewOne(cfg, h, opts)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel = cancel

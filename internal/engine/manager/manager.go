@@ -198,19 +198,26 @@ func (m *Manager) Start(ctx context.Context) error {
 		return err
 	}
 	defer server.close()
+	var before error
 	for {
-		err := m.term(ctx, l)
-		if !errors.Is(err, lead.ErrYielded) {
-			return err
+		before = m.term(ctx, l, before)
+		switch {
+		case errors.Is(before, lead.ErrYielded):
+			m.log.InfoContext(ctx, "the lease was taken over; waiting for it anew")
+		case errors.Is(before, lead.ErrGivenAway):
+			m.log.InfoContext(ctx, "the lease was given away; waiting for it anew, once lists succeed")
+		default:
+			return before
 		}
-		m.log.InfoContext(ctx, "the lease was taken over; waiting for it anew")
 	}
 }
 
-// term runs the operators as Start does, until another process has taken the lease over:
-// the error is lead.ErrYielded then. Nothing of a term is left for the next one, so that the
-// operators know no more than after a start.
-func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
+// term runs the operators as Start does, until another process has taken the lease over, or
+// it was given away: the error is lead.ErrYielded or lead.ErrGivenAway then. Nothing of a term
+// is left for the next one, so that the operators know no more than after a start. before is
+// how the last term ended, nil if this is the first one, in which an operator that can't
+// begin ends the process.
+func (m *Manager) term(ctx context.Context, l *client.Link, before error) (err error) {
 	if err := m.installCRDs(ctx, l); err != nil {
 		if ctx.Err() != nil {
 			return nil // told to stop
@@ -231,11 +238,11 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 	}
 	defer m.unregister()
 	defer func() {
-		if errors.Is(err, lead.ErrYielded) {
+		if errors.Is(err, lead.ErrYielded) || errors.Is(err, lead.ErrGivenAway) {
 			m.restart()
 		}
 	}()
-	engines, err := newEngines(ctx, guarded, m.operators)
+	engines, err := m.engines(ctx, guarded, before)
 	defer closeAll(engines)
 	if err != nil || engines == nil {
 		return err
@@ -249,8 +256,20 @@ func (m *Manager) term(ctx context.Context, l *client.Link) (err error) {
 	}
 	m.tellOpenMetrics(ctx)
 	return m.run(ctx, m.operators, engines, lock != nil || m.opts.Elected != nil, func(ctx context.Context, stop func(error), work passesUntil) error {
+		if errors.Is(before, lead.ErrGivenAway) && !canList(ctx, engines, stop) {
+			return nil
+		}
 		return m.lead(ctx, stop, lock, work)
 	})
+}
+
+// engines returns the engines of the operators for a term: see term. It returns nil without
+// an error if ctx has ended.
+func (m *Manager) engines(ctx context.Context, l *client.Link, before error) ([]*reconcile.Engine, error) {
+	if before == nil {
+		return newEngines(ctx, l, m.operators)
+	}
+	return m.connected(ctx, l, m.operators), nil
 }
 
 // HasElection says whether Start itself waits until this process leads.

@@ -95,22 +95,29 @@ func (e *Engine) findDeparted(ctx context.Context, looked func()) {
 // departed. A list that fails leaves out the other namespaces and pages: the result
 // has those that were found, beside the error.
 func (e *Engine) listDeparted(ctx context.Context) ([]*resource.Resource, error) {
-	var departed []*resource.Resource
+	lists := e.listsOf(e.Types.Parent)
+	departed, errs := make([][]*resource.Resource, len(lists)), make([]error, len(lists))
+	ended := e.allLists(ctx, len(lists), func(ctx context.Context, i int) error {
+		departed[i], errs[i] = e.listDepartedIn(ctx, lists[i])
+		return nil
+	})
+	return slices.Concat(departed...), errors.Join(errors.Join(errs...), ended)
+}
+
+// listDepartedIn is listDeparted for one list.
+func (e *Engine) listDepartedIn(ctx context.Context, l listOf) (departed []*resource.Resource, err error) {
 	listed := map[types.UID]struct{}{} // a list that expires between two pages begins anew
-	var errs []error
-	for _, l := range e.listsOf(e.Types.Parent) {
-		err := e.client.EachMetadata(ctx, l.kind, l.namespace, e.departedWithin, func(res *resource.Resource) {
-			_, twice := listed[res.UID()]
-			if !twice && e.Shard.Owns(res.UID()) && !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
-				listed[res.UID()] = struct{}{}
-				departed = append(departed, res)
-			}
-		})
-		if err != nil {
-			errs = append(errs, catalog.Forbidden(l.kind, "list", fmt.Errorf("%s: list: %w", l.kind.Type, err)))
+	err = e.client.EachMetadata(ctx, l.kind, l.namespace, e.departedWithin, func(res *resource.Resource) {
+		_, twice := listed[res.UID()]
+		if !twice && e.Shard.Owns(res.UID()) && !e.Selects(res) && e.hasOurs(res) && e.store.Depart(res) {
+			listed[res.UID()] = struct{}{}
+			departed = append(departed, res)
 		}
+	})
+	if err != nil {
+		err = catalog.Forbidden(l.kind, "list", fmt.Errorf("%s: list: %w", l.kind.Type, err))
 	}
-	return departed, errors.Join(errs...)
+	return departed, err
 }
 
 // hasOurs says whether a parent has a finalizer of the operator, or of one of its

@@ -9,7 +9,8 @@
 //	e.Watchers(fatal)
 //	go e.Watch(ctx) // fills the engine's store
 //	if e.AwaitSynced(ctx) {
-//		err := e.Work(ctx, passes, shutdownTimeout)
+//		err := e.Refresh(ctx) // if another replica has led
+//		err = e.Work(ctx, passes, shutdownTimeout)
 //	}
 //
 // [Engine.PlanAll] makes the same passes without a write, [Engine.ReleaseAll]
@@ -40,6 +41,9 @@
 // KeepSchemas runs in its caller's goroutine, and ends with its context. It makes
 // requests only while a schema is missing, or after the API server has ended a
 // watch of a custom resource before its time.
+//
+// Refresh, FindUnlabelled, FindFormer and Stamp start a goroutine for each of their lists, of
+// which few make a request at a time (lists.go). All end before the call returns.
 //
 // Work starts MaxConcurrentSyncs workers. Each ends after its pass once the
 // context has ended. One more goroutine cancels those passes after the shutdown

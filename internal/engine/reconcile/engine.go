@@ -85,6 +85,7 @@ type Engine struct {
 	tracing  *observe.Tracing
 	lessons  *apply.Lessons
 	slots    chan struct{} // one for each write under way
+	lists    chan struct{} // one for each list of the start under way: see makeLists
 	listing  chan struct{} // has room for one: the pass that lists the parents
 	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
 	unsure   chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
@@ -128,6 +129,7 @@ func New(c Config) *Engine {
 		tracing:  c.Tracing,
 		lessons:  &apply.Lessons{},
 		slots:    make(chan struct{}, maxWrites),
+		lists:    make(chan struct{}, listsAtOnce),
 		listing:  make(chan struct{}, 1),
 		deleted:  make(chan struct{}, 1),
 		unsure:   make(chan struct{}, 1),

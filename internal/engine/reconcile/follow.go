@@ -216,10 +216,8 @@ func (f *follower) await(ctx context.Context, k *catalog.Kind, watchers []*watch
 			return
 		}
 	}
-	for _, l := range f.adoptableListsOf(k) {
-		if err := f.retryList(ctx, l, unlabelledChildren(), f.listUnlabelled); err != nil && ctx.Err() == nil {
-			f.log.ErrorContext(ctx, "can't look for unlabelled children", "type", k.Type.String(), "error", err)
-		}
+	if err := f.retryLists(ctx, f.adoptableListsOf(k), unlabelledChildren(), f.listUnlabelled); err != nil && ctx.Err() == nil {
+		f.log.ErrorContext(ctx, "can't look for unlabelled children", "type", k.Type.String(), "error", err)
 	}
 	select {
 	case f.arrivals <- k:

@@ -63,14 +63,11 @@ func (f *formerChildren) take(parent types.UID) []formerChild {
 // FindFormer finds the children of types that an earlier build had, before the first pass.
 // A list that fails is tried again until ctx ends, except if the list is forbidden.
 func (e *Engine) FindFormer(ctx context.Context) error {
+	var lists []listOf
 	for _, k := range e.Types.Former {
-		for _, l := range e.listsOf(k) {
-			if err := e.retryList(ctx, l, sought{"of a former type", []string{"get", "list", "delete"}}, e.listFormer); err != nil {
-				return err
-			}
-		}
+		lists = append(lists, e.listsOf(k)...)
 	}
-	return nil
+	return e.retryLists(ctx, lists, sought{"of a former type", []string{"get", "list", "delete"}}, e.listFormer)
 }
 
 // listFormer notes the objects in a list that are children of parents of this operator, by

@@ -74,10 +74,10 @@ func (e *Engine) listParents(ctx context.Context, uid types.UID) error {
 		return nil
 	}
 	losses, asOf := e.store.Losses(), e.store.ChildrenAsOf()
-	for _, w := range e.watchersOf(e.Types.Parent, nil) {
-		if err := w.Refresh(ctx); err != nil {
-			return catalog.Forbidden(w.Kind, "list", err)
-		}
+	watchers := e.watchersOf(e.Types.Parent, nil)
+	err := e.allLists(ctx, len(watchers), func(ctx context.Context, i int) error { return watchers[i].Refresh(ctx) })
+	if err != nil {
+		return catalog.Forbidden(e.Types.Parent, "list", err)
 	}
 	for uid, n := range losses {
 		e.store.Acknowledge(uid, n)

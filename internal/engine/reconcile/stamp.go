@@ -25,24 +25,19 @@ import (
 // it or have another value. A list that fails is tried again until ctx ends, except if it is forbidden. A patch
 // that fails is tried again later: see keepStamped.
 func (e *Engine) Stamp(ctx context.Context) error {
+	var lists []listOf
 	for _, k := range e.types().Children {
-		if k.Unserved {
-			continue
-		}
-		for _, l := range e.listsOf(k) {
-			list := func(ctx context.Context, l listOf) error {
-				failed, err := e.stampAll(ctx, l)
-				if failed {
-					e.stampAgain()
-				}
-				return err
-			}
-			if err := e.retryList(ctx, l, sought{"without a bucket", []string{"list", "patch"}}, list); err != nil {
-				return err
-			}
+		if !k.Unserved {
+			lists = append(lists, e.listsOf(k)...)
 		}
 	}
-	return nil
+	return e.retryLists(ctx, lists, sought{"without a bucket", []string{"list", "patch"}}, func(ctx context.Context, l listOf) error {
+		failed, err := e.stampAll(ctx, l)
+		if failed {
+			e.stampAgain()
+		}
+		return err
+	})
 }
 
 // stampAgain has keepStamped look for children that lack the label of their bucket: a list or a patch has failed.
@@ -110,7 +105,11 @@ func (e *Engine) stampAll(ctx context.Context, l listOf) (failed bool, err error
 	if len(lacking) == 0 {
 		return false, nil
 	}
-	stamped, errs := each(e, len(lacking), func(i int) (*resource.Resource, error) { return e.stamp(ctx, l.kind, lacking[i]) })
+	stamped, errs := each(e, len(lacking), func(i int) (*resource.Resource, error) {
+		e.slots <- struct{}{} // other lists are looked at meanwhile
+		defer func() { <-e.slots }()
+		return e.stamp(ctx, l.kind, lacking[i])
+	})
 	labelled := len(slices.DeleteFunc(stamped, func(child *resource.Resource) bool { return child == nil }))
 	if failed = errors.Join(errs...) != nil; failed {
 		if ctx.Err() == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -22,9 +21,6 @@ import (
 // configuration allows the operator to adopt. A pass reads those of its parent, shows
 // them to the handler as children, and makes them children.
 
-// listRetry is how long after a failed list at the start the list is tried again.
-const listRetry = time.Second
-
 // A sought is what a list at the start looks for.
 type sought struct {
 	name  string   // what the children are, for the log
@@ -39,34 +35,27 @@ func unlabelledChildren() sought {
 // list that fails is tried again until ctx ends, except if the list is forbidden. Types
 // that the operator may not adopt aren't listed.
 func (e *Engine) FindUnlabelled(ctx context.Context) error {
-	for _, l := range e.adoptableLists() {
-		if err := e.retryList(ctx, l, unlabelledChildren(), e.listUnlabelled); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.retryLists(ctx, e.adoptableLists(), unlabelledChildren(), e.listUnlabelled)
 }
 
-// retryList makes a list until that succeeds, ctx ends, or it is forbidden. It gives up when
-// the type isn't served any more: what it had is gone, or is found when the type is back.
-func (e *Engine) retryList(ctx context.Context, l listOf, of sought, list func(context.Context, listOf) error) error {
-	failing := false
-	for {
-		err := list(ctx, l)
-		if err == nil || apierrors.IsNotFound(err) && e.isGone(ctx, l.kind.Type) {
-			return nil
-		}
-		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("%w; add the rule %s", err, l.kind.Rule(of.verbs...))
-		}
-		if !failing {
-			e.log.WarnContext(ctx, "can't look for children yet, retrying", "type", l.kind.Type.String(), "what", of.name, "error", err)
-		}
-		failing = true
-		if !sleep(ctx, listRetry) {
-			return ctx.Err()
-		}
+// retryLists makes lists until each has succeeded, ctx ends, or one is forbidden. It gives one
+// up when the type isn't served any more: what it had is gone, or is found when the type is
+// back.
+func (e *Engine) retryLists(ctx context.Context, lists []listOf, of sought, list func(context.Context, listOf) error) error {
+	starts := make([]startList, 0, len(lists))
+	for _, l := range lists {
+		starts = append(starts, startList{
+			kind: l.kind,
+			list: func(ctx context.Context) error { return list(ctx, l) },
+			needless: func(ctx context.Context, err error) bool {
+				return apierrors.IsNotFound(err) && e.isGone(ctx, l.kind.Type)
+			},
+			forbidden: func(err error) error { return fmt.Errorf("%w; add the rule %s", err, l.kind.Rule(of.verbs...)) },
+		})
 	}
+	return e.makeLists(ctx, starts, func(t resource.Type, err error) {
+		e.log.WarnContext(ctx, "can't look for children yet, retrying", "type", t.String(), "what", of.name, "error", err)
+	})
 }
 
 // isGone says whether the API server doesn't serve a type any more.

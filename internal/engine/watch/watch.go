@@ -304,6 +304,16 @@ func (w *Watcher) Synced() <-chan struct{} { return w.synced }
 // Ended returns a channel that is closed when Run returns.
 func (w *Watcher) Ended() <-chan struct{} { return w.ended }
 
+// HasEnded reports whether Run has returned.
+func (w *Watcher) HasEnded() bool {
+	select {
+	case <-w.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Broken returns why there is no watch at present, nil if there is one, or none was tried.
 func (w *Watcher) Broken() error {
 	w.mu.Lock()
