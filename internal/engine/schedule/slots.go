@@ -9,8 +9,7 @@ import (
 // them, and put the parents of these schedulers into one order: that of a single Scheduler
 // which holds them all. So a process with many shards takes a fresh parent as soon as one
 // without shards does. A caller of Next has no slot while it waits, so that a scheduler
-// without due parents keeps no slot from the others. The methods of Slots are those of
-// its schedulers.
+// without due parents keeps no slot from the others. They are safe for concurrent use.
 //
 // All schedulers of the Slots share one mutex, and number the places in their queues
 // together. The order needs no other state: the scheduler whose first parent has the
