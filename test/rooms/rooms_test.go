@@ -69,7 +69,7 @@ func rooms() map[string]room {
 		"internal/engine/reconcile":   {engine("apply", "catalog", "client", "explain", "journal", "merge", "observe", "plan", "relate", "conflict", "schedule", "shard", "store", "view", "watch"), quiet()},
 		"internal/engine/definitions": {engine("client"), quiet()},
 		"internal/engine/leave":       {engine("catalog", "client", "lead", "plan"), quiet()},
-		"internal/engine/manager": {append(engine("access", "catalog", "client", "definitions", "explain", "journal", "lead", "leave", "observe", "plan", "reconcile", "shard", "view", "watch"),
+		"internal/engine/manager": {append(engine("access", "catalog", "client", "definitions", "explain", "journal", "lead", "leave", "observe", "plan", "reconcile", "schedule", "shard", "view", "watch"),
 			"internal/recording"), quiet()},
 		"internal/logbuffer":     {nil, pure()},
 		"internal/manifests":     {engine("catalog"), pure()},
