@@ -53,11 +53,11 @@ type Relations struct {
 		sync.Mutex
 		kinds   map[resource.Type]*catalog.Kind // how the types are served
 		parents map[types.UID]*references
-		queries map[Query]*query                   // those that a parent refers by
-		broad   map[resource.Type]map[Query]*query // those of queries that aren't for one name
-		sources map[Query]*source                  // those that run, by what they watch
-		count   uint64                             // of the queries that there have been so far
-		transit bool                               // a source is kept until another one has caught up with it
+		queries map[Query]*query             // those that a parent refers by
+		broad   map[resource.Type]*selectors // those of queries that aren't for one name
+		sources map[Query]*source            // those that run, by what they watch
+		count   uint64                       // of the queries that there have been so far
+		transit bool                         // a source is kept until another one has caught up with it
 	}
 }
 
@@ -95,7 +95,7 @@ func New(c Config) *Relations {
 	}
 	r.mu.parents = map[types.UID]*references{}
 	r.mu.queries = map[Query]*query{}
-	r.mu.broad = map[resource.Type]map[Query]*query{}
+	r.mu.broad = map[resource.Type]*selectors{}
 	r.mu.sources = map[Query]*source{}
 	c.Client.Shorten(r.shorten)
 	return r
@@ -234,9 +234,9 @@ func (r *Relations) addLocked(q Query) {
 	r.mu.queries[q] = of
 	if q.Name == "" && !q.Unserved {
 		if r.mu.broad[q.Type] == nil {
-			r.mu.broad[q.Type] = map[Query]*query{}
+			r.mu.broad[q.Type] = newSelectors()
 		}
-		r.mu.broad[q.Type][q] = of
+		r.mu.broad[q.Type].add(of)
 	}
 }
 
@@ -244,8 +244,10 @@ func (r *Relations) addLocked(q Query) {
 // alone. A source of its own isn't used again: from now on it may lack objects.
 func (r *Relations) dropLocked(of *query) {
 	delete(r.mu.queries, of.Query)
-	if delete(r.mu.broad[of.Type], of.Query); len(r.mu.broad[of.Type]) == 0 {
-		delete(r.mu.broad, of.Type)
+	if broad := r.mu.broad[of.Type]; broad != nil {
+		if broad.remove(of); broad.empty() {
+			delete(r.mu.broad, of.Type)
+		}
 	}
 	for q, s := range r.mu.sources {
 		switch {
@@ -295,15 +297,15 @@ func (r *Relations) matchingLocked(res *resource.Resource) []*query {
 		out = append(out, of)
 	}
 	broad := r.mu.broad[res.Type()]
-	if len(broad) == 0 {
+	if broad == nil {
 		return out
 	}
 	held := labels.Set(res.Labels())
-	for _, of := range broad {
+	broad.candidates(held, func(of *query) {
 		if of.matches(res, held) {
 			out = append(out, of)
 		}
-	}
+	})
 	return out
 }
 
