@@ -74,12 +74,3 @@ func TestDeletingChild(t *testing.T) {
 		}
 	}
 }
-
-func TestWaitsAreNewsOnce(t *testing.T) {
-	p := &ParentMemory{}
-	require.Equal(t, []string{"a"}, p.Wait([]string{"a"}))
-	require.Equal(t, []string{"b"}, p.Wait([]string{"a", "b"}))
-	require.Empty(t, p.Wait([]string{"b"}))
-	require.Empty(t, p.Wait(nil))
-	require.Equal(t, []string{"b"}, p.Wait([]string{"b"}), "the wait has begun anew")
-}

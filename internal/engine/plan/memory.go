@@ -326,22 +326,29 @@ func (p *ParentMemory) Foretell(changes jsonvalue.Digest) (news bool) {
 	return news
 }
 
-// Wait remembers what a pass waits for, as texts, and returns those for which the
-// last pass didn't wait. It keeps the slice.
+// Wait remembers what a reconciliation waits for, as texts, and returns those for which the
+// last one didn't wait. It keeps the slice. It takes time linear in the number of texts, and
+// allocates nothing if they are those of the last reconciliation.
 func (p *ParentMemory) Wait(texts []string) (news []string) {
 	before := p.Waits()
+	if slices.Equal(before, texts) {
+		return nil
+	}
+	known := make(map[string]struct{}, len(before))
+	for _, text := range before {
+		known[text] = struct{}{}
+	}
 	for _, text := range texts {
-		if !slices.Contains(before, text) {
+		if _, ok := known[text]; !ok {
 			news = append(news, text)
 		}
 	}
-	switch {
-	case len(texts) > 0:
-		kept := texts // not the parameter, which would be allocated in each call
-		p.waits.Store(&kept)
-	case before != nil:
+	if len(texts) == 0 {
 		p.waits.Store(nil)
+		return nil
 	}
+	kept := texts // not the parameter, which would be allocated in each call
+	p.waits.Store(&kept)
 	return news
 }
 
