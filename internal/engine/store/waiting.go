@@ -42,18 +42,30 @@ func (s *Store) Await(seen *resource.Resource, parent types.UID) bool {
 }
 
 // AwaitOnly ends the waits of a parent for other objects than these, whose names it no
-// longer wants.
+// longer wants. Only if there is one does it exclude other users of the store. No Await of
+// the same parent may be under way.
 func (s *Store) AwaitOnly(parent types.UID, wanted iter.Seq[object.Ref]) {
+	over := s.waitsBut(parent, wanted)
+	if len(over) == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.endWaitsLocked(parent, over)
+}
+
+// waitsBut returns the objects that a parent waits for, but for those wanted.
+func (s *Store) waitsBut(parent types.UID, wanted iter.Seq[object.Ref]) map[object.Ref]struct{} {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if len(s.mu.awaited[parent]) == 0 {
-		return
+		return nil
 	}
 	over := maps.Clone(s.mu.awaited[parent])
 	for ref := range wanted {
 		delete(over, ref)
 	}
-	s.endWaitsLocked(parent, over)
+	return over
 }
 
 // wakeLocked returns the parents that wait for the end of an object, and ends
@@ -70,7 +82,7 @@ func (s *Store) wakeLocked(ref object.Ref) []types.UID {
 	return woken
 }
 
-// endWaitsLocked ends waits of a parent. The objects may outlive the parent by far.
+// endWaitsLocked ends waits of a parent, as far as they are not over. The objects may outlive the parent by far.
 func (s *Store) endWaitsLocked(parent types.UID, over map[object.Ref]struct{}) {
 	for ref := range over {
 		if delete(s.mu.waiting[ref], parent); len(s.mu.waiting[ref]) == 0 {
