@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -19,6 +20,18 @@ import (
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
+
+// maxError bounds the text of a failure in a line of the log and in what is remembered of a parent, in
+// bytes.
+const maxError = 8 << 10
+
+// bounded returns err, or an error with the first part of its text if that is longer than maxError.
+func bounded(err error) error {
+	if text := err.Error(); len(text) > maxError {
+		return errors.New(observe.Shorten(text, maxError))
+	}
+	return err
+}
 
 // A passID tells the log lines and the span of one reconciliation from those of the others. It is
 // made when it is first asked for. Its methods are safe for concurrent use.
@@ -71,7 +84,7 @@ func (p *pass) summary(d schedule.Due, took time.Duration) []any {
 }
 
 // logPass logs how a pass ended. An error becomes an Event too, once until its
-// text changes. Refusals may last: the log, too, has them once until their text changes. What
+// text changes, of which the first maxError bytes count. Refusals may last: the log, too, has them once until their text changes. What
 // such a pass has written is logged each time.
 func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
 	if err == nil {
@@ -80,9 +93,10 @@ func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time
 	switch {
 	case err != nil:
 		p.history.add(p.parent.Key(), err)
-		level, args := slog.LevelError, append(p.summary(d, took), "error", err)
-		if p.memory.Failed(err.Error()) {
-			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), err.Error())
+		said := bounded(err)
+		level, args := slog.LevelError, append(p.summary(d, took), "error", said)
+		if p.memory.Failed(said.Error()) {
+			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), said.Error())
 		} else if apierror.OnlyRefusals(err) {
 			if len(p.did) > 0 {
 				p.log.InfoContext(ctx, "synced, but for what was refused before", args...)

@@ -34,7 +34,7 @@ func (e *Engine) release(ctx context.Context, worker string, uid types.UID) sche
 	e.passes.begin(last, nil, worker)
 	defer e.passes.end(uid)
 	if err := e.releaseDeparted(ctx, last); err != nil {
-		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", err)
+		e.log.ErrorContext(ctx, "release failed", "namespace", last.Namespace(), "name", last.Name(), "error", bounded(err))
 		return schedule.Outcome{Err: true}
 	}
 	e.store.Released(last)
