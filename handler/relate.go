@@ -14,7 +14,8 @@ const AllNamespaces = "*"
 type Relater interface {
 	// Relate returns what a parent refers to. It is a function of the parent alone,
 	// and called whenever the parent has changed. It must return soon: it has no
-	// context. References of a type that isn't among config.Operator.Related, to a
+	// context. A call that takes longer than config.Operator.HandlerTimeout fails the
+	// reconciliation. It isn't repeated for the parent before it has returned. References of a type that isn't among config.Operator.Related, to a
 	// namespace that they must not reach, or by a name that can't be one, fail the
 	// parent's pass with an error that says so, as an error of Relate does.
 	Relate(parent *resource.Resource) ([]Ref, error)

@@ -84,10 +84,7 @@ func (p *pass) slowDown(field string, given time.Duration) time.Duration {
 // a success with a response. A panic is an error, with its stack in the log, and
 // so is a nil response without an error, and a call that ends its goroutine.
 func call[R any](ctx context.Context, p *pass, method, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (resp *R, err error) {
-	cancel := func() {}
-	if p.Config.HandlerTimeout > 0 {
-		ctx, cancel = context.WithTimeoutCause(ctx, p.Config.HandlerTimeout, &timeoutError{p.Config.HandlerTimeout})
-	}
+	ctx, cancel := p.withTimeout(ctx)
 	defer cancel()
 	if p.Config.DryRun {
 		ctx = dryrun.Mark(ctx)
@@ -106,13 +103,21 @@ func call[R any](ctx context.Context, p *pass, method, name string, do func(cont
 		a.ask(ctx, p, name, p.request(), do)
 		return a.resp, a.err
 	}
-	return await(ctx, p, name, do)
+	return await(ctx, p, name, nil, do)
+}
+
+// withTimeout returns a context that ends at the handler's timeout, if there is one.
+func (p *pass) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
+	if p.Config.HandlerTimeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, p.Config.HandlerTimeout, &timeoutError{p.Config.HandlerTimeout})
 }
 
 // await asks the handler in a goroutine of its own, since the handler may end its
 // goroutine, or never return. The goroutine ends with the call. await returns before
-// only if the engine has given up waiting, after the end of the call's context.
-func await[R any](ctx context.Context, p *pass, name string, do func(context.Context, *handler.SyncRequest) (*R, error)) (*R, error) {
+// only if the engine has given up waiting, after the end of the call's context, or once leave is closed.
+func await[R any](ctx context.Context, p *pass, name string, leave <-chan struct{}, do func(context.Context, *handler.SyncRequest) (*R, error)) (*R, error) {
 	answers := make(chan answer[R], 1) // with room for the answer that nobody awaits any more
 	req := p.request()
 	go func() {
@@ -123,6 +128,8 @@ func await[R any](ctx context.Context, p *pass, name string, do func(context.Con
 	select {
 	case a := <-answers:
 		return a.resp, a.err
+	case <-leave:
+		return nil, &HandlerError{Method: name, Err: nameTimeout(ctx, ctx.Err())}
 	case <-p.stuck.abandoned:
 		err := p.stuck.giveUp(name, object.RefOf(p.req.Parent).String())
 		p.Logger().ErrorContext(ctx, "gave up a call of the handler", "error", err)

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,6 +12,8 @@ import (
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
+
+var errStillRuns = errors.New("an earlier call for this parent hasn't returned")
 
 // KeepRelated keeps the watches of what parents refer to, until ctx ends. It returns when
 // its goroutines have ended.
@@ -99,27 +102,44 @@ func (p *pass) refersTo(ref object.Ref) bool {
 	})
 }
 
-// askRelate asks the handler what the parent refers to.
+// askRelate asks the handler what the parent refers to. Relate has no context that could tell it of the
+// handler's timeout: a call that takes longer is left, and the parent has no other one until it returns.
 func askRelate(ctx context.Context, p *pass) ([]handler.Ref, error) {
 	if !p.relates {
 		return nil, nil
 	}
+	if p.stuck.relates(p.parent.UID()) {
+		return nil, &HandlerError{Method: "Relate", Err: errStillRuns}
+	}
+	ctx, cancel := p.withTimeout(ctx)
+	defer cancel()
+	var leave <-chan struct{} // nil: there is no timeout
+	var ended chan struct{}
+	if p.Config.HandlerTimeout > 0 {
+		leave, ended = ctx.Done(), make(chan struct{})
+	}
 	ask := func(_ context.Context, req *handler.SyncRequest) (*[]handler.Ref, error) {
+		if ended != nil {
+			defer close(ended)
+		}
 		refs, err := handler.Relate(p.handler, req.Parent)
 		return &refs, err
 	}
-	var refs *[]handler.Ref
-	var err error
 	p.passes.calls(p.parent.UID(), "Relate")
 	defer p.passes.calls(p.parent.UID(), "")
+	var refs *[]handler.Ref
+	var err error
 	if p.client == nil { // see call
 		a := answer[[]handler.Ref]{}
 		a.ask(ctx, p, "Relate", p.request(), ask)
 		refs, err = a.resp, a.err
 	} else {
-		refs, err = await(ctx, p, "Relate", ask)
+		refs, err = await(ctx, p, "Relate", leave, ask)
 	}
 	if err != nil {
+		if ctx.Err() != nil {
+			p.stuck.leave(p.parent.UID(), ended)
+		}
 		return nil, err
 	}
 	return *refs, nil

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // abandonAfter is how long a call of the handler is waited for after its context has
@@ -89,6 +92,42 @@ type stuckCalls struct {
 	mu struct {
 		sync.Mutex
 		errs []error // one for each call that was given up
+		// relates has the calls of Relate that were left at the handler's timeout, by parent. A channel is
+		// closed when its call returns.
+		relates map[types.UID]<-chan struct{}
+	}
+}
+
+// leave notes that the call of Relate for a parent isn't waited for any longer. ended is closed when it
+// returns; nil: it is waited for.
+func (s *stuckCalls) leave(parent types.UID, ended <-chan struct{}) {
+	if ended == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.relates == nil {
+		s.mu.relates = map[types.UID]<-chan struct{}{}
+	}
+	maps.DeleteFunc(s.mu.relates, func(_ types.UID, ended <-chan struct{}) bool { return isClosed(ended) })
+	s.mu.relates[parent] = ended
+}
+
+// relates reports whether a call of Relate for a parent that was left still runs.
+func (s *stuckCalls) relates(parent types.UID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ended, ok := s.mu.relates[parent]
+	return ok && !isClosed(ended)
+}
+
+// isClosed reports whether a channel on which nothing is sent is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
