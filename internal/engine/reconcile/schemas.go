@@ -219,9 +219,18 @@ func (e *Engine) readSchemas(ctx context.Context, waiting func([]resource.Type))
 		if k == before.Of(k.Type) {
 			continue
 		}
-		e.changed(store.Change{Parents: e.store.Owners(k.Type)}, schedule.Backlog, "schema of "+schedule.Trigger(k.Type.Kind))
+		e.schemaChanged(k.Type)
 	}
 	return errs
+}
+
+// schemaChanged makes the parents due that the new schema of a type concerns: those that have such
+// children in the backlog, and those that fail as after any change. What they couldn't write may fit the new schema,
+// and it needn't be a child yet.
+func (e *Engine) schemaChanged(t resource.Type) {
+	why := "schema of " + schedule.Trigger(t.Kind)
+	e.changed(store.Change{Parents: e.queue.Failing()}, schedule.Fresh, why)
+	e.changed(store.Change{Parents: e.store.Owners(t)}, schedule.Backlog, why)
 }
 
 // hasNoneLocked says whether a type counts as one that has no schema, by the error
