@@ -34,8 +34,8 @@ func (p *ParentMemory) Readiness(child *resource.Resource, now time.Time) (is re
 	m := &p.readiness
 	known, ok := m.of[child.UID()]
 	if !ok || known.version != child.ResourceVersion() {
-		known = knownReadiness{version: child.ResourceVersion(), is: ReadinessOf(child)}
-		if expires = untilUnschedulable(child, known.is, now); expires > 0 {
+		known = knownReadiness{version: child.ResourceVersion()}
+		if known.is, expires = ReadinessAt(child, now); expires > 0 {
 			return known.is, expires
 		}
 	}
@@ -46,6 +46,13 @@ func (p *ParentMemory) Readiness(child *resource.Resource, now time.Time) (is re
 	m.of[child.UID()] = known
 	m.asked++
 	return known.is, 0
+}
+
+// ReadinessAt is ReadinessOf, and also returns in how long that may change by itself, zero if it doesn't. now is
+// the present time.
+func ReadinessAt(child *resource.Resource, now time.Time) (is readiness.Readiness, expires time.Duration) {
+	is = ReadinessOf(child)
+	return is, untilUnschedulable(child, is, now)
 }
 
 // ForgetReadiness forgets the children for which Readiness wasn't called since the last call.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -124,6 +125,7 @@ func New(c Config) *Engine {
 		events:   c.Events,
 		history:  &history{on: c.KeepHistory},
 		journal:  c.Journal,
+		survey:   surveyor{seed: maphash.MakeSeed()},
 		served:   watch.NewHistory(),
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,

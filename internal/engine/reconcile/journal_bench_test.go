@@ -92,7 +92,7 @@ func BenchmarkSurvey(b *testing.B) {
 	}
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			e.survey.mu.families = nil
+			e.survey.mu.families, e.survey.mu.order = nil, nil
 			e.Survey()
 		}
 	})

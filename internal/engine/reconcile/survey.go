@@ -2,7 +2,10 @@ package reconcile
 
 import (
 	"cmp"
+	"hash/maphash"
+	"maps"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +21,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/view"
-	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -29,79 +31,133 @@ const (
 	// longEnough is how long a pass is under way before its parent is told to be pending: most are over before
 	// anybody could read it.
 	longEnough = time.Second
-	// lookAgainAfter is how long the readiness of children that don't change is taken for known.
-	lookAgainAfter = 10 * time.Second
 )
 
 // A surveyor remembers the readiness of children from survey to survey. It is safe for concurrent use.
 type surveyor struct {
+	seed maphash.Seed // of versionsOf
+
 	mu struct {
 		sync.Mutex
-		families map[types.UID]surveyed // by parent
+		families map[types.UID]*surveyed // by parent
+		order    []types.UID             // the parents of the last survey, by namespace and name
+		surveys  uint64                  // so far
 	}
 }
 
 // A surveyed says which child of a parent wasn't ready when it was last looked at.
 type surveyed struct {
-	versions jsonvalue.Digest // of the children
-	at       time.Time
-	unready  string // which child isn't Current, and why; empty: all are
+	versions uint64    // of the children
+	expires  time.Time // when that may change by itself; zero: it doesn't
+	unready  string    // which child isn't Current, and why; empty: all are
+	survey   uint64    // the number of the last survey that has found the parent
 }
 
 // Survey returns a line about every parent, by namespace and name. It asks nobody, and may be called at any
-// time, beside all passes.
+// time, beside all passes. Its cost for a parent whose children haven't changed doesn't depend on what they contain.
 func (e *Engine) Survey() []view.Parent {
 	now := time.Now()
-	seen := map[types.UID]surveyed{}
-	var out []view.Parent
-	e.survey.mu.Lock()
-	defer e.survey.mu.Unlock()
-	for _, uid := range e.store.AllParents() {
+	s := &e.survey.mu
+	s.Lock()
+	defer s.Unlock()
+	if s.families == nil {
+		s.families = map[types.UID]*surveyed{}
+	}
+	s.surveys++
+	out, uids := make([]view.Parent, 0, len(s.order)), make([]types.UID, 0, len(s.order))
+	add := func(uid types.UID) {
+		known := s.families[uid]
+		if known != nil && known.survey == s.surveys {
+			return
+		}
 		parent, children := e.store.Family(uid)
 		if parent == nil {
-			continue // it has gone since
+			return // it has gone since
 		}
-		known := e.survey.mu.families[uid]
-		if versions := versionsOf(children); known.versions != versions || now.Sub(known.at) > lookAgainAfter {
-			known = surveyed{versions: versions, at: now, unready: unready(children)}
+		if known == nil {
+			known = &surveyed{}
+			s.families[uid] = known
 		}
-		seen[uid] = known
-		out = append(out, e.line(now, parent, len(children), known.unready))
+		known.survey = s.surveys
+		known.look(now, e.survey.versionsOf(children), children)
+		out, uids = append(out, e.line(now, parent, len(children), known.unready)), append(uids, uid)
 	}
-	e.survey.mu.families = seen // those that have gone are forgotten
-	slices.SortFunc(out, func(a, b view.Parent) int {
-		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-	})
+	for _, uid := range s.order { // so that there is next to nothing to sort
+		add(uid)
+	}
+	for _, uid := range e.store.AllParents() {
+		add(uid)
+	}
+	if len(s.families) > len(out) {
+		maps.DeleteFunc(s.families, func(_ types.UID, known *surveyed) bool { return known.survey != s.surveys })
+	}
+	s.order = uids
+	lines := &byName{out, uids}
+	if !sort.IsSorted(lines) {
+		sort.Sort(lines)
+	}
 	return out
 }
 
-// versionsOf returns a digest of which children there are, and in which versions.
-func versionsOf(children []*resource.Resource) jsonvalue.Digest {
-	var text strings.Builder
-	for _, child := range children {
-		text.WriteString(string(child.UID()))
-		text.WriteByte(' ')
-		text.WriteString(child.ResourceVersion())
-		text.WriteByte(' ')
+// byName sorts lines of a survey, and the UIDs of their parents along with them.
+type byName struct {
+	lines []view.Parent
+	uids  []types.UID
+}
+
+func (b *byName) Len() int { return len(b.lines) }
+
+func (b *byName) Less(i, j int) bool {
+	one, other := &b.lines[i], &b.lines[j]
+	return cmp.Or(strings.Compare(one.Namespace, other.Namespace), strings.Compare(one.Name, other.Name)) < 0
+}
+
+func (b *byName) Swap(i, j int) {
+	b.lines[i], b.lines[j] = b.lines[j], b.lines[i]
+	b.uids[i], b.uids[j] = b.uids[j], b.uids[i]
+}
+
+// look looks at the children of the parent, if they may not be as they were. versions is what versionsOf returns.
+func (s *surveyed) look(now time.Time, versions uint64, children []*resource.Resource) {
+	if versions == s.versions && (s.expires.IsZero() || now.Before(s.expires)) {
+		return
 	}
-	return jsonvalue.Sum(text.String())
+	var in time.Duration
+	s.versions, s.expires = versions, time.Time{}
+	if s.unready, in = unready(now, children); in > 0 {
+		s.expires = now.Add(in)
+	}
+}
+
+// versionsOf returns a hash of which children there are, and in which versions. It differs from engine to engine.
+func (s *surveyor) versionsOf(children []*resource.Resource) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, child := range children {
+		_, _ = h.WriteString(string(child.UID())) // it never fails
+		_ = h.WriteByte(' ')
+		_, _ = h.WriteString(child.ResourceVersion())
+		_ = h.WriteByte(' ')
+	}
+	return h.Sum64()
 }
 
 // unready says which child isn't Current: the first that is Failed, otherwise the first of all; "" if all
-// are.
-func unready(children []*resource.Resource) string {
-	first := ""
+// are. It also returns in how long that may change by itself, zero if it doesn't.
+func unready(now time.Time, children []*resource.Resource) (first string, expires time.Duration) {
 	for _, child := range children {
-		is := plan.ReadinessOf(child)
-		text := object.RefOf(child).String() + " is " + string(is.State) + ": " + is.Message
-		switch {
-		case is.State == readiness.Failed:
-			return text
-		case is.State != readiness.Current && first == "":
-			first = text
+		is, in := plan.ReadinessAt(child, now)
+		expires = schedule.Soonest(expires, in)
+		if is.State == readiness.Current || is.State != readiness.Failed && first != "" {
+			continue
 		}
+		text := object.RefOf(child).String() + " is " + string(is.State) + ": " + is.Message
+		if is.State == readiness.Failed {
+			return text, 0
+		}
+		first = text
 	}
-	return first
+	return first, expires
 }
 
 // line returns what there is to say of a parent in a line.
@@ -192,7 +248,7 @@ func (e *Engine) Family(parent types.NamespacedName) (view.Family, bool) {
 	number, _ := e.journal.Last(uid)
 	out := view.Family{Process: e.Known(parent), Passes: e.journal.Passes(uid), Events: e.journal.Events(uid)}
 	versions := append(slices.Clone(children), newest)
-	out.Version = versionsOf(versions).String() + " " + strconv.FormatUint(number, 10)
+	out.Version = strconv.FormatUint(e.survey.versionsOf(versions), 16) + " " + strconv.FormatUint(number, 10)
 	return out, true
 }
 

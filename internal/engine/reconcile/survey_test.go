@@ -215,6 +215,42 @@ func TestSurvey_NotReady(t *testing.T) {
 	})
 }
 
+// TestSurvey_Order: the lines are by name, whoever comes and goes.
+func TestSurvey_Order(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		r := watched(t, rig.Config(), handler.SyncFunc(rig.Copier))
+		for _, step := range []struct {
+			reason, create, remove string
+			want                   []string
+		}{
+			{"no parent yet", "", "", nil},
+			{"the first one", "m", "", []string{"m"}},
+			{"before it", "c", "", []string{"c", "m"}},
+			{"behind it", "x", "", []string{"c", "m", "x"}},
+			{"in between", "d", "", []string{"c", "d", "m", "x"}},
+			{"one goes, another one comes", "a", "m", []string{"a", "c", "d", "x"}},
+			{"the last one goes", "", "x", []string{"a", "c", "d"}},
+			{"a name comes back", "m", "", []string{"a", "c", "d", "m"}},
+		} {
+			if step.create != "" {
+				r.Create(step.create, "v")
+			}
+			if step.remove != "" {
+				require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key(step.remove)))
+			}
+			rig.Elapse(time.Second)
+			for range 2 {
+				var names []string
+				for _, line := range r.Manager.Engine().Survey() {
+					names = append(names, line.Name)
+				}
+				require.Equal(t, step.want, names, step.reason)
+			}
+		}
+		r.Stop()
+	})
+}
+
 // TestJournal_OfWrites has what becomes of writes that don't succeed at once.
 func TestJournal_OfWrites(t *testing.T) {
 	cases := map[string]struct {
