@@ -15,8 +15,9 @@ const maxConnections = 32
 const maxWindowConnections = 64
 
 // A boundedListener has at most limit connections open at a time. Accept doesn't wait
-// until there is room, since then nobody else would be served while a client keeps all
-// connections open, idle ones for minutes. It closes a connection in favor of the
+// until there is room, as that of netutil.LimitListener: then a client that keeps all
+// connections open, idle ones for minutes, would keep out the kubelet's probes, which end
+// the operator (TestBoundedListener_ServesProbes). It closes a connection in favor of the
 // new one: the oldest one of the host that has the most. So a host that opens many takes
 // them from itself.
 type boundedListener struct {

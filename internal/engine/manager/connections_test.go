@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -87,6 +88,44 @@ func TestBoundedListener(t *testing.T) {
 				require.NoError(t, c.Close())
 			}
 			require.Empty(t, l.mu.open, "what is closed isn't counted")
+		})
+	}
+}
+
+// A client that opens every connection and sends nothing keeps no probe of the kubelet out, which ends the operator
+// after three probes that took longer than a second. netutil.LimitListener would: it accepts no connection until one of
+// these has timed out, after 10 s, or 2 min if a request was sent on it.
+func TestBoundedListener_ServesProbes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		reason string
+		send   string
+	}{
+		"Silent": {"they time out after 10 s", ""},
+		"Idle":   {"they time out after 2 min", "GET / HTTP/1.1\r\nHost: x\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var config net.ListenConfig
+			listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			server := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout}
+			go func() { _ = server.Serve(&boundedListener{Listener: listener, limit: maxConnections}) }() // until Close
+			defer func() { require.NoError(t, server.Close()) }()
+			for range maxConnections {
+				var dialer net.Dialer
+				c, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+				require.NoError(t, err)
+				defer func() { _ = c.Close() }() // the server may have closed it
+				_, err = c.Write([]byte(tc.send))
+				require.NoError(t, err)
+			}
+			probe := http.Client{Timeout: readHeaderTimeout / 2, Transport: &http.Transport{DisableKeepAlives: true}}
+			for range 3 {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+listener.Addr().String()+"/healthz", nil)
+				require.NoError(t, err)
+				resp, err := probe.Do(req)
+				require.NoError(t, err, tc.reason)
+				require.NoError(t, resp.Body.Close())
+			}
 		})
 	}
 }
