@@ -23,8 +23,8 @@ const (
 	// overduePass is how long a pass may be under way before the operator isn't ready:
 	// its worker may be lost for good.
 	overduePass = 10 * time.Minute
-	// tellEvery is the shortest time between two looks at what the log has to tell. The whole
-	// program stands still while the stacks of its goroutines are taken.
+	// tellEvery is the shortest time between two looks at what the log has to tell, for which the stacks of
+	// all goroutines are taken.
 	tellEvery = time.Second
 )
 
@@ -36,7 +36,7 @@ type passUnderWay struct {
 	id     *passID            // nil: the parent is released
 	began  time.Time
 	call   string    // the handler's method that is being called; empty: none is
-	worker string    // the number of the goroutine that makes the pass: see goroutineNumber
+	worker string    // the worker that makes the reconciliation: see asWorker
 	tellAt time.Time // when the log is to tell of it; zero: longPass after it began
 }
 
@@ -196,7 +196,7 @@ func (e *Engine) tellLongPasses(ctx context.Context, done <-chan struct{}) {
 func (e *Engine) tellLongPassesOf(ctx context.Context, passes []passUnderWay, now time.Time) {
 	var stacks map[string]string
 	if slices.ContainsFunc(passes, func(u passUnderWay) bool { return u.call != "" }) {
-		stacks = handlerStacks(allStacks())
+		stacks = handlerStacks(goroutines())
 	}
 	for _, each := range passes {
 		e.tellLongPass(ctx, each, now, stacks[each.worker])

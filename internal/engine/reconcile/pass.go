@@ -87,7 +87,7 @@ func (p *pass) show(change func(req *handler.SyncRequest)) {
 }
 
 // sync makes one pass over the parent that is due, and returns what the scheduler
-// is to do next. worker is the number of the goroutine that calls: see goroutineNumber.
+// is to do next. worker is that which calls: see asWorker.
 func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) (out schedule.Outcome) {
 	defer func() {
 		if v := recover(); v != nil { // before or after run

@@ -1,62 +1,57 @@
 package reconcile
 
 import (
-	"runtime"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime/pprof"
 	"strings"
 
 	"github.com/roperator/roperator/internal/engine/observe"
 )
 
 const (
-	// maxStacks bounds the stacks of all goroutines that are looked through, and maxStack
-	// what is shown of the stack of one, in bytes.
-	maxStacks = 16 << 20
-	maxStack  = 4 << 10
+	// maxStack bounds what is shown of a stack, in bytes.
+	maxStack = 4 << 10
 
-	// startedByAwait is in the last function of a stack that await has started, and
-	// calledByAsk begins the line of the function that calls the handler.
-	startedByAwait = "/engine/reconcile.await"
-	calledByAsk    = "/engine/reconcile.(*answer"
+	// workerLabel is the pprof label of a worker, and of the goroutines that are started for its reconciliation: the
+	// call of the handler, and what that starts. A profile that a user takes has it, too.
+	workerLabel = "roperator-worker"
+
+	// calledByAsk is in the name of the function that calls the handler.
+	calledByAsk = "/engine/reconcile.(*answer"
 )
 
-// goroutineNumber returns the number of the goroutine that calls, as stacks have it.
-func goroutineNumber() string {
-	var buf [64]byte
-	text := string(buf[:runtime.Stack(buf[:], false)])
-	number, _, _ := strings.Cut(strings.TrimPrefix(text, "goroutine "), " ")
-	return number
+// asWorker labels the goroutine that calls as the n-th worker of the engine. It returns ctx with the label, and the
+// label's value, which no other worker of the process has.
+func (e *Engine) asWorker(ctx context.Context, n int) (labelled context.Context, worker string) {
+	worker = fmt.Sprintf("%s-%d-%08x", e.Config.Name, n, rand.Uint32())
+	labelled = pprof.WithLabels(ctx, pprof.Labels(workerLabel, worker))
+	pprof.SetGoroutineLabels(labelled)
+	return labelled, worker
 }
 
-// allStacks returns the stacks of all goroutines, or as many as fit into maxStacks. The
-// program stands still meanwhile: it is for what happens rarely.
-func allStacks() string {
-	for size := 256 << 10; ; size *= 4 {
-		buf := make([]byte, min(size, maxStacks))
-		if n := runtime.Stack(buf, true); n < len(buf) || size >= maxStacks {
-			return string(buf[:n])
-		}
-	}
+// goroutines returns the stacks of all goroutines with their labels, in the text format of pprof.
+func goroutines() string {
+	var text strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // a Builder returns no error
+	return text.String()
 }
 
-// handlerStacks returns where the calls of the handler are that await has started, by the
-// number of the worker that waits for the call. The frames of the engine are left out, and
-// so is what is too long. Stacks show addresses, and no object's content.
+// handlerStacks returns where the calls of the handler are, by the worker that waits for the call. all is what
+// goroutines returns. The frames of the engine are left out, and so is what is too long. Stacks show no
+// object's content.
 func handlerStacks(all string) map[string]string {
 	out := map[string]string{}
 	for stack := range strings.SplitSeq(all, "\n\n") {
-		at := strings.LastIndex(stack, "\ncreated by ")
-		if at < 0 || !strings.Contains(stack[at:], startedByAwait) {
+		theirs, _, calls := strings.Cut(stack, calledByAsk)
+		_, labels, labelled := strings.Cut(theirs, `"`+workerLabel+`":"`)
+		if !calls || !labelled {
 			continue
 		}
-		started, _, _ := strings.Cut(stack[at+1:], "\n")
-		_, worker, ok := strings.Cut(started, " in goroutine ")
-		if !ok {
-			continue
-		}
-		if theirs, _, ok := strings.Cut(stack, calledByAsk); ok {
-			at = strings.LastIndex(theirs, "\n")
-		}
-		out[worker] = observe.Shorten(stack[:max(at, 0)], maxStack)
+		worker, frames, _ := strings.Cut(labels, `"`)
+		frames = frames[strings.Index(frames, "\n")+1 : strings.LastIndex(frames, "\n")+1]
+		out[worker] = observe.Shorten(strings.TrimSuffix(frames, "\n"), maxStack)
 	}
 	return out
 }

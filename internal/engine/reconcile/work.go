@@ -34,15 +34,15 @@ func (e *Engine) Work(ctx, passes context.Context, shutdownTimeout time.Duration
 	if e.Shard.Divides() {
 		workers.Go(func() { e.keepStamped(ctx) })
 	}
-	for range e.Config.MaxConcurrentSyncs {
+	for n := range e.Config.MaxConcurrentSyncs {
 		workers.Go(func() {
-			number := goroutineNumber()
+			ctxOfPasses, worker := e.asWorker(passCtx, n)
 			for {
 				d, ok := e.queue.Next(ctx)
 				if !ok {
 					return
 				}
-				e.queue.Done(d.UID, e.sync(passCtx, number, d))
+				e.queue.Done(d.UID, e.sync(ctxOfPasses, worker, d))
 			}
 		})
 	}
