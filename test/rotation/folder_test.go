@@ -57,17 +57,15 @@ func (f *folder) swap() {
 	require.NoError(f.t, os.RemoveAll(f.path(fmt.Sprintf("..version_%d", f.swaps-1))))
 }
 
-// spoil makes every file unusable: missing, empty or half written.
+// spoil makes every file unusable: missing or empty.
 func (f *folder) spoil(how string) {
 	f.t.Helper()
-	for name, content := range f.files {
+	for name := range f.files {
 		switch how {
 		case "missing":
 			require.NoError(f.t, os.Remove(f.path(name)))
 		case "empty":
 			require.NoError(f.t, os.WriteFile(f.path(name), nil, 0o600))
-		case "half written":
-			require.NoError(f.t, os.WriteFile(f.path(name), content[:len(content)/2], 0o600))
 		}
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
 
 	"github.com/roperator/roperator/internal/testing/authority"
 	"github.com/roperator/roperator/internal/testing/sample"
@@ -36,26 +35,32 @@ func (f folder) put(t *testing.T, name string, content []byte) {
 }
 
 // What a file held before stays in use while it can't be used.
-func TestCredentialFiles_Contents(t *testing.T) {
+func TestRenewer_Files(t *testing.T) {
 	ca, clients := authority.New(t, "ca"), authority.New(t, "clients")
 	cert, key := clients.Client(t)
-	_, otherKey := clients.Client(t)
+	otherCert, otherKey := clients.Client(t)
 	half := func(text []byte) []byte { return text[:len(text)/2] }
 	for name, tc := range map[string]struct {
-		reason, file string
-		content      []byte // nil: there is no file
+		reason string
+		files  map[string][]byte // nil: there is no such file
+		renews bool
 	}{
-		"No authority":        {"it is being replaced", "ca", nil},
-		"Empty authority":     {"nobody would be trusted, or all that the system trusts", "ca", []byte{}},
-		"Half an authority":   {"it is being written", "ca", half(ca.PEM)},
-		"One and a half":      {"the second one is being written", "ca", append(append([]byte{}, ca.PEM...), half(ca.PEM)...)},
-		"No certificate":      {"it is being replaced", "cert", nil},
-		"Empty certificate":   {"the client would be nobody", "cert", []byte{}},
-		"Half a certificate":  {"it is being written", "cert", half(cert)},
-		"No key":              {"it is being replaced", "key", nil},
-		"Key of another pair": {"the certificate is still to be replaced", "key", otherKey},
-		"No token":            {"it is being replaced", "token", nil},
-		"Empty token":         {"the client would be nobody", "token", []byte(" \n")},
+		"Unchanged":           {"the request failed for another reason", map[string][]byte{"ca": ca.PEM}, false},
+		"No authority":        {"it is being replaced", map[string][]byte{"ca": nil}, false},
+		"Empty authority":     {"no API server would be trusted", map[string][]byte{"ca": {}}, false},
+		"Half an authority":   {"it is being written", map[string][]byte{"ca": half(ca.PEM)}, false},
+		"Other authority":     {"it was replaced", map[string][]byte{"ca": authority.New(t, "other").PEM}, true},
+		"One and a half":      {"the whole one counts, until the next request fails", map[string][]byte{"ca": append(append([]byte{}, ca.PEM...), half(ca.PEM)...)}, true},
+		"No certificate":      {"it is being replaced", map[string][]byte{"cert": nil}, false},
+		"Empty certificate":   {"the API server wouldn't know the client", map[string][]byte{"cert": {}}, false},
+		"Half a certificate":  {"it is being written", map[string][]byte{"cert": half(cert)}, false},
+		"No key":              {"it is being replaced", map[string][]byte{"key": nil}, false},
+		"Key of another pair": {"the certificate is still to be replaced", map[string][]byte{"key": otherKey}, false},
+		"Another pair":        {"both were replaced", map[string][]byte{"cert": otherCert, "key": otherKey}, true},
+		"No token":            {"it is being replaced", map[string][]byte{"token": nil}, false},
+		"Empty token":         {"the API server wouldn't know the client", map[string][]byte{"token": []byte(" \n")}, false},
+		"Other token":         {"it was replaced", map[string][]byte{"token": []byte("other")}, true},
+		"One of two":          {"those that can be used wait for the other", map[string][]byte{"token": []byte("other"), "ca": {}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t.TempDir())
@@ -63,22 +68,31 @@ func TestCredentialFiles_Contents(t *testing.T) {
 			dir.put(t, "cert", cert)
 			dir.put(t, "key", key)
 			dir.put(t, "token", []byte("token\n"))
-			f := &credentialFiles{ca: true, cert: true, token: true, config: &transport.Config{
+			var log strings.Builder
+			made, err := newRenewer(&rest.Config{
 				BearerTokenFile: dir.path("token"),
-				TLS:             transport.TLSConfig{CAFile: dir.path("ca"), CertFile: dir.path("cert"), KeyFile: dir.path("key")},
-			}}
-			before, err := f.contents(credentials{})
+				TLSClientConfig: rest.TLSClientConfig{CAFile: dir.path("ca"), CertFile: dir.path("cert"), KeyFile: dir.path("key")},
+			}, slog.New(slog.NewTextHandler(&log, nil)))
 			require.NoError(t, err)
-			require.Equal(t, credentials{ca: string(ca.PEM), cert: string(cert), key: string(key), token: "token"}, before)
-
-			if tc.content == nil {
-				require.NoError(t, os.Remove(dir.path(tc.file)))
-			} else {
-				dir.put(t, tc.file, tc.content)
+			r, ok := made.(*renewer)
+			require.True(t, ok)
+			before := r.renewed()
+			for file, content := range tc.files {
+				if content == nil {
+					require.NoError(t, os.Remove(dir.path(file)))
+				} else {
+					dir.put(t, file, content)
+				}
 			}
-			now, err := f.contents(before)
-			require.ErrorContains(t, err, string(dir), tc.reason)
-			require.Equal(t, before, now, tc.reason)
+			require.Same(t, before, r.renewed(), "no request has failed")
+			for range 2 {
+				r.mu.doubted = true
+				require.Equal(t, tc.renews, before != r.renewed(), tc.reason)
+			}
+			if name != "Unchanged" {
+				require.Equal(t, 1, strings.Count(log.String(), "\n"), "said once")
+				require.Equal(t, !tc.renews, strings.Contains(log.String(), string(dir)), "and which file can't be used")
+			}
 		})
 	}
 }
@@ -133,7 +147,7 @@ func (s *tokenServer) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Body: http.NoBody, Request: req}, nil
 }
 
-func TestCredentialFiles_Token(t *testing.T) {
+func TestRenewer_Token(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := folder(t.TempDir())
 		dir.put(t, "token", []byte("one\n"))
@@ -157,8 +171,8 @@ func TestCredentialFiles_Token(t *testing.T) {
 
 		dir.put(t, "token", []byte("two"))
 		require.Equal(t, 200, get(), "the file was just read")
-		<-time.After(rereadAfter)
-		require.Equal(t, 401, get(), "it is read again, although nothing has failed")
+		<-time.After(time.Minute)
+		require.Equal(t, 401, get(), "client-go reads it again, although nothing has failed")
 		server.accepts = "two"
 		require.Equal(t, 200, get())
 
@@ -170,7 +184,7 @@ func TestCredentialFiles_Token(t *testing.T) {
 		require.Equal(t, 200, get(), "read again after a refusal")
 
 		require.NoError(t, os.Remove(dir.path("token")))
-		<-time.After(rereadAfter)
+		<-time.After(time.Minute)
 		require.Equal(t, 200, get(), "the old one stays in use")
 		server.down = true
 		require.Zero(t, get())
@@ -200,7 +214,8 @@ func serve(t *testing.T, ca *authority.Authority, clients *atomic.Value) *httpte
 	return server
 }
 
-func TestCredentialFiles_Certificates(t *testing.T) {
+// client-go alone would use the old certificate for five minutes, and the old authority as long.
+func TestRenewer_Certificates(t *testing.T) {
 	dir, clients := folder(t.TempDir()), &atomic.Value{}
 	clients.Store("clients 1")
 	first, second := authority.New(t, "serving 1"), authority.New(t, "serving 2")
