@@ -190,7 +190,7 @@ var (
 	writes   = regexp.MustCompile(`\d+ writes`)
 	uid      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	// throttled tells whether the event of the last write came before its response.
-	throttled = regexp.MustCompile(`is due TIME: (\w+ NAMESPACE/blog|own writes); throttled`)
+	throttled = regexp.MustCompile(`is due TIME: (\w+ NAMESPACE/blog|own writes|throttle ended); throttled`)
 	count     = regexp.MustCompile(`"(failures|writes)": \d+`)
 )
 

@@ -22,10 +22,9 @@ type Outcome struct {
 }
 
 // Merge returns the outcome of a pass of which o and other are parts. It takes
-// Again, Throttled and Resync from both, and the other fields from o.
+// Again and Resync from both, and the other fields from o.
 func (o Outcome) Merge(other Outcome) Outcome {
 	o.Again = o.Again || other.Again
-	o.Throttled = o.Throttled || other.Throttled
 	o.Resync = Soonest(o.Resync, other.Resync)
 	return o
 }
