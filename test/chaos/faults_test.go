@@ -131,8 +131,8 @@ func (w *world) killReplica(r *replica, s os.Signal) {
 }
 
 // restore puts etcd back to what it was a while ago. People's objects go back too. The
-// replicas see the API server again after some more changes, which may have overtaken what
-// they know.
+// replicas see the API server again after some more changes. If these have overtaken what the replicas
+// know, the replicas are killed: Kubernetes advises to restart every controller. Otherwise they end by themselves (S356).
 func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration) (err error) {
 	r := restored{backup: time.Now()}
 	backup, err := w.plane.Backup()
@@ -148,6 +148,10 @@ func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration)
 		defer func() { err = errors.Join(err, replica.route.open(ctx)) }()
 	}
 	w.counts.kills.Add(3)
+	before, err := w.version(ctx)
+	if err != nil {
+		return err
+	}
 	w.plane.ControllerManager.Kill() // as etcd's documentation asks for
 	if err := w.plane.Restore(ctx, backup); err != nil {
 		return err
@@ -161,7 +165,29 @@ func (w *world) restore(ctx, limited context.Context, old, unseen time.Duration)
 		return err
 	}
 	pauseFor(limited, unseen)
+	now, err := w.version(ctx)
+	if err != nil {
+		return err
+	}
+	if now+margin >= before {
+		for _, replica := range w.replicas {
+			w.killReplica(replica, syscall.SIGKILL)
+		}
+	}
 	return w.plane.StartControllerManager(plane.GarbageCollector)
+}
+
+// margin is by how many revisions the replicas may know less than there was, or may see more than there is
+// by the time that they look.
+const margin = 100
+
+// version returns the newest resourceVersion.
+func (w *world) version(ctx context.Context) (int, error) {
+	list, err := w.people.of(parents()).List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(list.GetResourceVersion())
 }
 
 // suspend lets a replica stand still for a while, as a machine without time or

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -26,18 +28,56 @@ import (
 	"github.com/roperator/roperator/runner"
 )
 
-// A remoteOperator is an operator whose way to the API server can be cut.
+// A remoteOperator is an operator whose way to the API server can be cut. If it ends by an error, it is
+// started again, as a Deployment would.
 type remoteOperator struct {
-	w      *witness
-	runner *runner.Runner
-	cut    atomic.Bool
-	writes atomic.Int64 // requests that change something
-	calls  atomic.Int64 // of Finalize
+	w       *witness
+	process atomic.Pointer[restartable]
+	cut     atomic.Bool
+	lists   atomic.Int64 // of all objects of a type in a namespace
+	writes  atomic.Int64 // requests that change something
+	calls   atomic.Int64 // of Finalize
+
+	mu struct {
+		sync.Mutex
+		connections []net.Conn
+	}
 }
+
+// dial connects the operator to the API server.
+func (o *remoteOperator) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	if err == nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.mu.connections = append(o.mu.connections, conn)
+	}
+	return conn, err
+}
+
+// breakConnections closes all connections of the operator.
+func (o *remoteOperator) breakConnections() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, conn := range o.mu.connections {
+		_ = conn.Close() // it may be closed already
+	}
+	o.mu.connections = nil
+}
+
+// A restartable is one process of an operator.
+type restartable struct {
+	runner *runner.Runner
+	end    context.CancelFunc
+}
+
+// ready says why the process isn't ready, nil if it is.
+func (o *remoteOperator) ready() error { return o.process.Load().runner.Ready() }
 
 // config returns the way from the operator to the API server of a plane.
 func (o *remoteOperator) config(p *ownPlane) *rest.Config {
 	cfg := p.config()
+	cfg.Dial = o.dial
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
 			if o.cut.Load() {
@@ -45,6 +85,9 @@ func (o *remoteOperator) config(p *ownPlane) *rest.Config {
 			}
 			if req.Method != http.MethodGet {
 				o.writes.Add(1)
+			}
+			if q := req.URL.Query(); q.Has("sendInitialEvents") || req.Method == http.MethodGet && strings.HasSuffix(req.URL.Path, "s") && !q.Has("watch") && q.Get("limit") != "1" {
+				o.lists.Add(1)
 			}
 			return next.RoundTrip(req)
 		})
@@ -67,20 +110,47 @@ func startRemote(t *testing.T, p *ownPlane, name string) *remoteOperator {
 func (o *remoteOperator) start(t *testing.T, cfg config.Operator, h handler.Handler, way *rest.Config) {
 	t.Helper()
 	cfg.Namespaces = []string{"default"}
-	var err error
-	o.runner, err = runner.New(cfg, h, runner.Options{RESTConfig: way, Logger: slog.New(slog.NewTextHandler(o.w, nil)), Metrics: o.w.registry})
-	require.NoError(t, err)
+	log := slog.New(slog.NewTextHandler(o.w, nil))
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- o.runner.Start(ctx) }() // until the test ends
+	begin := func() (start func() error) {
+		r, err := runner.New(cfg, h, runner.Options{RESTConfig: way, Logger: log, Metrics: o.w.registry})
+		require.NoError(t, err)
+		process, end := context.WithCancel(ctx)
+		o.process.Store(&restartable{r, end})
+		return func() error { return r.Start(process) }
+	}
+	start := begin()
+	ended := make(chan struct{})
+	go func() { // until the test ends
+		defer close(ended)
+		for {
+			if err := start(); err != nil {
+				log.Error("ended", "error", err)
+			}
+			if !pause(ctx, time.Second) {
+				return
+			}
+			start = begin()
+		}
+	}()
 	t.Cleanup(func() {
 		cancel()
-		require.NoError(t, <-ended)
+		<-ended
 		if t.Failed() {
 			t.Logf("the operator said:\n%s", o.w.logged())
 		}
 	})
-	eventually(t, "the operator is ready", func() bool { return o.runner.Ready() == nil })
+	eventually(t, "the operator is ready", func() bool { return o.ready() == nil })
+}
+
+// pause waits, and returns false if ctx ends meanwhile.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // A restoredWorld is what people do around a restore of etcd from a backup.
@@ -185,28 +255,29 @@ func (w *restoredWorld) overtake(version int) {
 	require.NoError(w.t, maps.Delete(w.t.Context(), "busy", metav1.DeleteOptions{}))
 }
 
-// TestC173_RestoredFromABackup restores etcd while the operator can't reach the API
-// server. How far the new history has come when it can differs.
+// TestC173_RestoredFromABackup restores etcd while the operator can't reach the API server. S356: the
+// process ends by itself, unless the revisions have overtaken what it knew. Then somebody restarts it, as Kubernetes advises.
 func TestC173_RestoredFromABackup(t *testing.T) {
-	scenario(t, "C173", "etcd is restored from a backup: the operator starts over within a minute and says so, and nothing of the time after the backup haunts it")
+	scenario(t, "C173", "etcd is restored from a backup: the operator ends with an error that says so, and its restart converges within a minute")
 	w := newRestoredWorld(t)
 	for _, round := range []struct {
 		name  string
 		after func(version int)
+		ends  bool // by itself
 	}{
-		{"Behind", func(int) {}},
-		{"Overtaken", func(version int) { w.overtake(version) }},
+		{"Behind", func(int) {}, true},
+		{"Overtaken", func(version int) { w.overtake(version) }, false},
 	} {
 		t.Run(round.name, func(t *testing.T) {
 			w.t, w.plane.t = t, t
 			o := startRemote(t, w.plane, "c173") // whose watches haven't been refused yet: they try less and less often
-			w.round(o, strings.ToLower(round.name), round.after)
+			w.round(o, strings.ToLower(round.name), round.after, round.ends)
 		})
 	}
 }
 
 // round is one restore. Its parents have the prefix in their names.
-func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(version int)) {
+func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(version int), ends bool) {
 	w.t.Helper()
 	named := func(name string) string { return prefix + "-" + name }
 	all := map[string]string{}
@@ -240,6 +311,9 @@ func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(versi
 	after(version)
 	finalized, said := o.calls.Load(), len(o.w.logged())
 	o.cut.Store(false)
+	if !ends {
+		o.process.Load().end()
+	}
 
 	// The changes made before it could see are seen.
 	all[named("meanwhile")] = "v3"
@@ -247,8 +321,8 @@ func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(versi
 	w.says(all)
 	w.gone(named("dropped"))
 	require.Equal(w.t, finalized+1, o.calls.Load())
-	eventually(w.t, "it is ready", func() bool { return o.runner.Ready() == nil })
-	require.Contains(w.t, o.w.logged()[said:], "starting over")
+	eventually(w.t, "it is ready", func() bool { return o.ready() == nil })
+	require.Equal(w.t, ends, strings.Contains(o.w.logged()[said:], "etcd was restored from a backup"))
 	require.Empty(w.t, w.value(named("late")))
 
 	// So are those made afterwards, of whatever the old history had.
@@ -269,4 +343,27 @@ func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(versi
 		return o.writes.Load() == before
 	})
 	require.NoError(w.t, backup.Remove())
+}
+
+// TestC173b_LostConnections: S355 on a real API server, which stays up. One that is started anew may have a
+// watch cache that is younger than the last event, and answers 410.
+func TestC173b_LostConnections(t *testing.T) {
+	scenario(t, "C173b", "all connections to the API server break, and new ones are refused for a while: the watches resume, and nothing is listed anew")
+	w := newRestoredWorld(t)
+	o := startRemote(t, w.plane, "c173b")
+	w.create("one", "v0")
+	w.says(map[string]string{"one": "v0"})
+	lists := o.lists.Load()
+	for round := range 5 {
+		o.cut.Store(round%2 == 0)
+		o.breakConnections()
+		value := fmt.Sprint("v", round+1)
+		w.set("one", value)
+		during(t, time.Second)
+		o.cut.Store(false)
+		w.says(map[string]string{"one": value})
+	}
+	eventually(t, "it is ready", func() bool { return o.ready() == nil })
+	require.Equal(t, lists, o.lists.Load())
+	require.NotContains(t, o.w.logged(), "etcd was restored")
 }

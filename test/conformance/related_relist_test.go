@@ -141,7 +141,7 @@ func outages() map[string]outage {
 			restart(w)
 			w.way.cuts.Store(3)
 			w.way.refused.Store(false)
-		}, false},
+		}, true},
 	}
 }
 

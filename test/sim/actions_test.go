@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -80,7 +81,7 @@ func (w *world) act(a action) {
 	case "backup":
 		w.restore = w.server.Backup()
 	case "restore":
-		w.restoreBackup()
+		w.restoreBackup(args[0] == "old")
 	case "break-watches":
 		w.server.BreakWatches()
 	case "bookmark":
@@ -169,14 +170,23 @@ func (w *world) goDown(d time.Duration) {
 }
 
 // restoreBackup restores the backup, if there is one. Connections don't outlive that, and the API server is
-// down for a while.
-func (w *world) restoreBackup() {
+// down for a while. An old backup is one since which much has happened in the cluster, as is usual.
+func (w *world) restoreBackup(old bool) {
 	if w.restore == nil {
 		return
 	}
+	if old {
+		w.server.Skip(1000)
+		w.server.Bookmark()
+		synctest.Wait()
+	}
 	w.restores.Add(1)
 	w.goDown(2 * time.Second)
+	before := w.server.Version()
 	w.restore()
+	if w.server.Version() < before {
+		w.lost.Add(1)
+	}
 	var now []*resource.Resource
 	for _, t := range relatedTypes() {
 		now = append(now, w.server.List(t)...)

@@ -36,11 +36,6 @@ func (w *world) changed(was, is map[string]any) {
 	if lost && aside {
 		delete(w.mu.allocated, before.Metadata.UID) // is whose the parent is now
 	}
-	if _, ending := w.mu.ending[before.Metadata.UID]; lost && ending && before.Metadata.DeletionTimestamp == "" && w.restores.Load() > 0 {
-		// A restore has taken back the deletion of a parent whose handler had finalized it. The engine releases
-		// it all the same, and gives it no finalizer again before the next start: a known fault, not judged.
-		w.mu.unjudged = true
-	}
 	w.noteLeaderLocked(is)
 	w.noteEndLocked(before, after, is == nil)
 	w.noteCurrentLocked(is)

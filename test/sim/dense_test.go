@@ -60,6 +60,7 @@ func (p *pen) table() []drawn {
 	}
 	child := func() []string { return []string{p.child()} }
 	none := func() []string { return nil }
+	age := func() []string { return []string{p.pick("old", "new")} }
 	replica := func() []string { return []string{"replica-" + strconv.Itoa(p.rng.IntN(p.replicas))} }
 	table := []drawn{
 		{16, "want", p.want},
@@ -87,7 +88,7 @@ func (p *pen) table() []drawn {
 		{4, "relist", none},
 		{12, "meet", p.fault},
 		{1, "backup", none},
-		{1, "restore", none},
+		{1, "restore", age},
 		{2, "stop", replica},
 		{2, "kill", replica},
 	}
@@ -186,7 +187,7 @@ func (p *pen) follow(a action) (action, bool) {
 		change.Args[0] = a.Args[0][len("Parent/"):]
 		return change, true
 	case "backup":
-		return p.action("restore"), true
+		return p.action("restore", "old"), true
 	case "put", "drop", "redo", "refer":
 		return p.followRelated(a), true
 	case "lag":

@@ -133,6 +133,8 @@ const (
 	sawRefused     = "connection refused"
 	sawHandover    = "leader change"
 	sawStandby     = "two processes"
+	sawRestore     = "ended by a restore"
+	sawOvertaken   = "overtaken after a restore"
 	sawUnrelated   = "change of what nobody refers to"
 	sawStep        = "step of a rollout"
 	sawGate        = "creation behind a gate"

@@ -2,8 +2,11 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +14,7 @@ import (
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/manager"
+	"github.com/roperator/roperator/internal/engine/revision"
 	"github.com/roperator/roperator/internal/testing/faults"
 	"github.com/roperator/roperator/internal/testing/past"
 	"github.com/roperator/roperator/resource/k8s"
@@ -68,6 +72,12 @@ func (w *world) replica(ctx context.Context, name string) {
 		cancel()
 		p.Kill()
 		w.Note("%s ended: %v", p.Name, err)
+		if restored := (*revision.RestoredError)(nil); errors.As(err, &restored) {
+			w.count(sawRestore)
+			if p.since == w.lost.Load() {
+				w.Violated("%s ended, though nothing was restored since it began: %v", p.Name, err)
+			}
+		}
 		if err != nil && !told && w.script.is(dense) && w.restores.Load() == 0 { // a lease may go back with a restore
 			w.Violated("%s ended: %v", p.Name, err)
 		}
@@ -82,7 +92,7 @@ func (w *world) replica(ctx context.Context, name string) {
 }
 
 func (w *world) newProcess(name string, stop context.CancelFunc) *process {
-	p := &process{world: w, Process: faults.NewProcess(name, stop), witness: w.past.Witness()}
+	p := &process{world: w, Process: faults.NewProcess(name, stop), witness: w.past.Witness(), since: w.lost.Load()}
 	p.link = p.connect()
 	p.mu.passes = map[string]*pass{}
 	p.mu.deleting = map[types.UID]struct{}{}
@@ -118,6 +128,21 @@ func (p *process) work(ctx context.Context, divides bool) error {
 	p.mu.manager = m
 	p.mu.Unlock()
 	return m.Start(ctx)
+}
+
+// restartRestored kills the processes that still run since before a restore: the revisions have overtaken what
+// they knew. So Kubernetes advises to restart every controller.
+func (w *world) restartRestored() {
+	w.mu.Lock()
+	running := slices.Collect(maps.Values(w.mu.processes))
+	w.mu.Unlock()
+	for _, p := range running {
+		if p.since < w.lost.Load() && !p.Killed() {
+			w.Note("%s is restarted after the restore", p.Name)
+			w.count(sawOvertaken)
+			p.Kill()
+		}
+	}
 }
 
 // process returns the one of a replica that runs, nil if none has begun.

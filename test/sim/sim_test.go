@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,15 +63,18 @@ func TestHistories(t *testing.T) {
 	if testing.Short() {
 		count = min(count, few/10)
 	}
-	begin := time.Now()
+	begin, ended, overtaken := time.Now(), atomic.Int64{}, atomic.Int64{}
 	played := faults.Seeds(t, first, count, func(t *testing.T, seed uint64) bool {
 		s := denseScript(seed)
 		r := play(t, s, played(s), false)
+		ended.Add(int64(r.faults[sawRestore]))
+		overtaken.Add(int64(r.faults[sawOvertaken]))
 		if r.failed() {
 			shrink(t, r).tell(t)
 		}
 		return r.failed()
 	})
+	fmt.Printf("histories: %d processes ended by a restore, %d overtaken\n", ended.Load(), overtaken.Load())
 	fmt.Printf("histories: %d of %d from seed %d on, %.0f a minute\n", played, count, first, float64(played)/time.Since(begin).Minutes())
 }
 

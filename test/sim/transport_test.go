@@ -26,6 +26,7 @@ type process struct {
 	*faults.Process
 	link    *faults.Link
 	witness *past.Witness
+	since   int64 // how many restores had lost a change when it began
 
 	mu struct {
 		sync.Mutex

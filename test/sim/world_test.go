@@ -54,6 +54,7 @@ type world struct {
 	past     *past.Record // of what may be related
 	restore  func()       // nil: there is no backup
 	restores atomic.Int64 // of backups, so far
+	lost     atomic.Int64 // those of them by which a change was lost
 
 	mu struct {
 		sync.Mutex
@@ -199,6 +200,10 @@ func (w *world) settle() {
 	w.dice.Heal()
 	w.plans.heal()
 	w.mend()
+	if w.restores.Load() > 0 {
+		w.pause(10 * time.Second) // in which each process finds out, unless it was overtaken
+		w.restartRestored()
+	}
 	if w.script.is(dense) {
 		for range 3 {
 			w.pause(9 * time.Second)

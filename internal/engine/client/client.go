@@ -17,6 +17,7 @@ import (
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/revision"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -42,6 +43,7 @@ type Client struct {
 	warnings     warnings                                                 // of the API server
 	readOnly     bool                                                     // see ReadOnly
 	division     *division                                                // nil: the parents aren't divided
+	storage      *revision.Storage                                        // the link's
 	begin        func(Write) (end func(live *resource.Resource, ok bool)) // see Track
 	listedAt     atomic.Int64                                             // when the last page of a list arrived, in ns since 1970; 0: none has
 	// dial returns a REST client that decodes what it gets in this way.
@@ -70,7 +72,7 @@ func New(l *Link, httpClient *http.Client, operator string, m *observe.Metrics, 
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{dial: dial, rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed}
+	c := &Client{dial: dial, rest: rc, params: runtime.NewParameterCodec(metaScheme()), fieldManager: operator, log: log, metrics: m, observed: observed, storage: l.Storage}
 	if cfg.UserAgent == "" {
 		c.agent = userAgent(operator)
 	}
@@ -153,7 +155,10 @@ func (c *Client) Create(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if err != nil {
 		return nil, err
 	}
-	return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, key.Namespace), false).Body(body), writeOf(k, key, false, false))
+	send := func() (*resource.Resource, error) {
+		return c.send(ctx, k, asked(k, "create", "", "", body), c.write(c.among(http.MethodPost, k, key.Namespace), false).Body(body), writeOf(k, key, false, false))
+	}
+	return c.comparing(k, "", send)
 }
 
 // ManagedFields reads the metadata of an object, with the managedFields that a
@@ -208,7 +213,13 @@ func (c *Client) Update(ctx context.Context, k *catalog.Kind, key types.Namespac
 	if dryRun {
 		c.metrics.Tried(k.Type)
 	}
-	return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body), writeOf(k, key, true, dryRun))
+	send := func() (*resource.Resource, error) {
+		return c.send(ctx, k, asked(k, "update", key.Name, subresource, body), c.write(c.about(http.MethodPut, k, key, subresource), dryRun).Body(body), writeOf(k, key, true, dryRun))
+	}
+	if version := versionIn(object); version != "" && !dryRun {
+		return c.comparing(k, version, send)
+	}
+	return send()
 }
 
 // Patch patches an object, and returns it as the API server has stored it. An apply

@@ -78,8 +78,7 @@ func requests(object map[string]any) map[string]func(ctx context.Context, c *Cli
 			return err
 		},
 		"list newest": func(ctx context.Context, c *Client, k *catalog.Kind) error {
-			_, err := c.Newest(ctx, k, "ns", metav1.ListOptions{})
-			return err
+			return c.Compare(ctx, k, "ns", "")
 		},
 		"list metadata": func(ctx context.Context, c *Client, k *catalog.Kind) error {
 			return c.EachMetadata(ctx, k, "ns", "", func(*resource.Resource) {})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/revision"
 )
 
 // A LeaseHolder knows whether this process holds the lease, and so may write. Held
@@ -25,6 +26,9 @@ type Link struct {
 	http   *http.Client
 	lease  LeaseHolder // nil: writes need no lease
 	dryRun bool        // writes are dry runs, or fail
+	// Storage learns of the resourceVersions that the API server tells, and finds out that etcd was
+	// restored. It is set before the link is used. Nil: nothing is found out.
+	Storage *revision.Storage
 }
 
 // Connect returns a link to the API server of a configuration. It makes no request,
@@ -53,13 +57,13 @@ func Connect(cfg *rest.Config, log *slog.Logger) (*Link, error) {
 // Under returns a link on the same connection, whose writes fail with
 // apierror.ErrNoLease while the lease isn't held.
 func (l *Link) Under(lease LeaseHolder) *Link {
-	return &Link{Config: l.Config, http: l.http, lease: lease}
+	return &Link{Config: l.Config, http: l.http, lease: lease, Storage: l.Storage}
 }
 
 // Rehearsing returns a link on the same connection through which nothing is written: only reads and
 // dry runs pass, and every other request fails with apierror.ErrNoLease.
 func (l *Link) Rehearsing() *Link {
-	return &Link{Config: l.Config, http: l.http, lease: neverHeld{}, dryRun: true}
+	return &Link{Config: l.Config, http: l.http, lease: neverHeld{}, dryRun: true, Storage: l.Storage}
 }
 
 // A neverHeld is a lease that nobody holds.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/roperator/roperator/internal/engine/catalog"
+	"github.com/roperator/roperator/internal/engine/revision"
+	"github.com/roperator/roperator/resource"
 )
 
 // List reads one page of the objects of a type in a namespace (empty: in all), with
@@ -21,7 +23,25 @@ func (c *Client) List(ctx context.Context, k *catalog.Kind, namespace string, op
 
 // list is List for objects of which o keeps what is wanted.
 func (c *Client) list(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions, o *observing) (*WireList, error) {
-	return c.listBy(ctx, c.listRequest(k, namespace, opts), k, o)
+	if opts.ResourceVersion != "" || opts.Continue != "" {
+		return c.listBy(ctx, c.listRequest(k, namespace, opts), k, o)
+	}
+	return c.newest(ctx, c.listRequest(k, namespace, opts), k, o)
+}
+
+// newest returns the list that answers a request at resourceVersion "", and compares it with what was known
+// before: see revision.
+func (c *Client) newest(ctx context.Context, req *rest.Request, k *catalog.Kind, o *observing) (*WireList, error) {
+	known := c.Revision(k.Type)
+	since := known.Newest()
+	list, err := c.listBy(ctx, req, k, o)
+	if err == nil {
+		err = known.Compare(since, list.ResourceVersion)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 func (c *Client) listRequest(k *catalog.Kind, namespace string, opts metav1.ListOptions) *rest.Request {
@@ -54,16 +74,20 @@ func (c *Client) ListedAt() time.Time {
 	return time.Time{}
 }
 
-// Newest returns the newest resourceVersion that there is, by a list of one object at
-// most, of those that these options select. It makes a single attempt: an answer means
-// that the API server could be reached at once.
-func (c *Client) Newest(ctx context.Context, k *catalog.Kind, namespace string, opts metav1.ListOptions) (string, error) {
-	opts.Limit = 1
-	list, err := c.listBy(ctx, c.listRequest(k, namespace, opts).MaxRetries(0), k, c.observed)
-	if err != nil {
-		return "", err
-	}
-	return list.ResourceVersion, nil
+// Storage returns what is known of the revisions of the API server's storage. It may be nil.
+func (c *Client) Storage() *revision.Storage { return c.storage }
+
+// Revision returns what is known of those of a type. It may be nil. Each list at resourceVersion "",
+// create and update is compared with it.
+func (c *Client) Revision(t resource.Type) *revision.Type { return c.storage.Of(t.String()) }
+
+// Compare finds out whether etcd was restored, by a list of the metadata of one object at most, with a field selector
+// (empty: any object). A label selector would make the API server read all objects if it selects none. It makes a single
+// attempt. An error says that etcd was restored, or that the list has failed.
+func (c *Client) Compare(ctx context.Context, k *catalog.Kind, namespace, fields string) error {
+	req := c.listRequest(k, namespace, metav1.ListOptions{Limit: 1, FieldSelector: fields})
+	_, err := c.newest(ctx, req.MaxRetries(0).SetHeader("Accept", metadataList), k, &observing{})
+	return err
 }
 
 // Watch watches the objects of a type in a namespace (empty: in all), with

@@ -129,8 +129,11 @@ func (r *frameReader) fill() error {
 		if n > 0 {
 			return nil // the error comes again
 		}
-		if err != nil {
-			return err
+		switch {
+		case errors.Is(err, io.EOF):
+			return io.EOF
+		case err != nil: // client-go would take the lost connection for an error of the API server, and list anew
+			return io.ErrUnexpectedEOF
 		}
 	}
 	return io.ErrNoProgress

@@ -53,6 +53,29 @@ func writeOf(k *catalog.Kind, key types.NamespacedName, guarded, dryRun bool) *W
 	return &Write{Ref: object.Ref{Type: k.Type, Key: key}, Guarded: guarded}
 }
 
+// comparing sends a write of an object at this version ("": a create), and compares the version in the
+// response with what was known before: see revision.
+func (c *Client) comparing(k *catalog.Kind, version string, send func() (*resource.Resource, error)) (*resource.Resource, error) {
+	known := c.Revision(k.Type)
+	since := known.Newest()
+	live, err := send()
+	if err != nil {
+		return nil, err
+	}
+	if err := known.CompareWrite(since, version, live.ResourceVersion()); err != nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// versionIn returns the resourceVersion in the body of a write, "" if it has none.
+func versionIn(object any) string {
+	fields, _ := object.(map[string]any)
+	meta, _ := fields["metadata"].(map[string]any)
+	version, _ := meta["resourceVersion"].(string)
+	return version
+}
+
 // open calls the begin of Track, unless w is nil, and returns its end.
 func (c *Client) open(ctx context.Context, w *Write) (end func(live *resource.Resource, ok bool)) {
 	if w == nil || c.begin == nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"github.com/roperator/roperator/internal/apierror"
+	"github.com/roperator/roperator/internal/engine/revision"
 )
 
 // A Lease is the lock of the election. It knows whether this process holds it: for
@@ -27,6 +28,7 @@ type Lease struct {
 	config Config // with defaults
 	log    *slog.Logger
 	leases coordinationv1.LeasesGetter // without the annotations of a takeover
+	known  *revision.Type              // of Leases; nil: see Compare
 	own    claim                       // what TakeOver was called with; zero: it wasn't
 	part   *part                       // set if this is a shard's Lease, which nobody takes over; nil: it isn't
 	first  struct {                    // how the Lease of the present holder was first seen; for ask alone

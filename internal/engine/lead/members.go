@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/roperator/roperator/internal/engine/revision"
 	"github.com/roperator/roperator/internal/engine/shard"
 )
 
@@ -39,6 +40,7 @@ type Members struct {
 	log        *slog.Logger
 	plainLog   *slog.Logger                // for the Leases of shards, which add to it what they are
 	leases     coordinationv1.LeasesGetter // for all but the Leases of shards
+	known      *revision.Type              // of Leases; nil: see Compare
 
 	own       *coordination.Lease  // the Lease of this member as last written; nil: unknown; the keeper's
 	ownSince  time.Time            // when the last successful renewal of it began; the keeper's
@@ -95,7 +97,9 @@ func (m *Members) Key() types.NamespacedName {
 func (m *Members) Identity() string { return m.config.Identity }
 
 // api returns the requests about Leases.
-func (m *Members) api() coordinationv1.LeaseInterface { return m.leases.Leases(m.config.Namespace) }
+func (m *Members) api() coordinationv1.LeaseInterface {
+	return comparingRequests{m.leases.Leases(m.config.Namespace), m.known}
+}
 
 // Run takes part until ctx ends, and calls work for each shard that this process holds.
 // It returns after all work has returned, and after the Leases were released.

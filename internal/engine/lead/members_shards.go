@@ -159,6 +159,7 @@ func (m *Members) begin(ctx, over context.Context, t *term, shard int, runs *syn
 		return
 	}
 	lease.part = m.newPart("")
+	lease.Compare(m.known)
 	if s := m.seen[config.Name]; s != nil && s.expired(m.config.LeaseDuration) {
 		lease.part.expired = s.lease.ResourceVersion
 	}

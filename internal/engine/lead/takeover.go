@@ -260,7 +260,7 @@ type annotatedLeases struct {
 
 // Leases returns the requests about the Leases of a namespace.
 func (a annotatedLeases) Leases(namespace string) coordinationv1.LeaseInterface {
-	return annotatedRequests{a.LeasesGetter.Leases(namespace), a.lease}
+	return annotatedRequests{comparingRequests{a.LeasesGetter.Leases(namespace), a.lease.known}, a.lease}
 }
 
 // An annotatedRequests makes requests about the Leases of a namespace.

@@ -20,6 +20,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/reconcile"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/shard"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // Replicas may share the parents: each shard of them has engines of its own, in the process
@@ -61,6 +62,7 @@ func (m *Manager) divided(outer context.Context, l *client.Link) error {
 	if err != nil {
 		return err
 	}
+	members.Compare(l.Storage.Of(k8s.Lease.String()))
 	m.mu.Lock()
 	m.mu.members = members
 	m.mu.Unlock()

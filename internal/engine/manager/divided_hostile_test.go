@@ -337,7 +337,8 @@ func TestDivided_OneCantBeLabelled(t *testing.T) {
 	})
 }
 
-// The API server's etcd is restored from a backup that is older than the labels.
+// The API server's etcd is restored from a backup that is older than the labels. The process ends (S356), and
+// its successor labels them anew.
 func TestDivided_Restored(t *testing.T) {
 	inShards(t, func(t *testing.T, f *fleet) {
 		const parents = 6
@@ -349,9 +350,12 @@ func TestDivided_Restored(t *testing.T) {
 		f.elapse(10 * time.Second)
 		f.stop(old)
 		restore := f.server.Backup()
-		f.start("one", f.shards, h)
+		one := f.start("one", f.shards, h)
 		f.elapse(30 * time.Second)
 		restore()
+		f.elapse(10 * time.Second)
+		require.ErrorContains(t, <-one.ended, "etcd was restored")
+		f.start("two", f.shards, h)
 		f.elapse(time.Minute)
 		for i := range parents {
 			f.set(fmt.Sprintf("p%03d", i), "none")

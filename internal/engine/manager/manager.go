@@ -20,9 +20,11 @@ import (
 	"github.com/roperator/roperator/internal/engine/lead"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/reconcile"
+	"github.com/roperator/roperator/internal/engine/revision"
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/recording"
 	"github.com/roperator/roperator/resource"
+	"github.com/roperator/roperator/resource/k8s"
 )
 
 // Options are runner.Options, whose documentation says what each field means,
@@ -190,6 +192,9 @@ func (m *Manager) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	l.Storage = revision.New(end)
 	server, err := m.serve(ctx, l)
 	if err != nil && ctx.Err() != nil {
 		return nil // told to stop: the look-up of an address may have failed for that alone
@@ -201,6 +206,9 @@ func (m *Manager) Start(ctx context.Context) error {
 	var before error
 	for {
 		before = m.term(ctx, l, before)
+		if restored := (*revision.RestoredError)(nil); errors.As(context.Cause(ctx), &restored) {
+			return errors.Join(restored, before)
+		}
 		switch {
 		case errors.Is(before, lead.ErrYielded):
 			m.log.InfoContext(ctx, "the lease was taken over; waiting for it anew")
@@ -305,6 +313,7 @@ func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	created.Compare(l.Storage.Of(k8s.Lease.String()))
 	if m.opts.TakeOver != "" {
 		created.TakeOver(m.opts.TakeOver)
 	}

@@ -95,24 +95,6 @@ func TestMemory_OfOneObject(t *testing.T) {
 	}
 }
 
-// TestMemory_NewHistory: a new history of resourceVersions may name another state by one
-// that is remembered.
-func TestMemory_NewHistory(t *testing.T) {
-	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
-	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
-	require.NoError(t, err)
-	live := lived(t, s, parent, testConfigMap("v"), nil)
-	for history, remembers := range map[uint64]bool{0: true, 1: false} {
-		memory := &ParentMemory{}
-		memory.Accept(desired[0], live, nil)
-		memory.AcceptStatus("want", "live")
-		memory.Within(history)
-		require.Equal(t, remembers, memory.remembered(desired[0]).of(live).settled(desired[0], live))
-		require.Equal(t, remembers, memory.KnowsStatus("want", "live"))
-	}
-}
-
 // TestExceptions_Stale: what a webhook made of a child holds for the labels and the
 // annotations by which webhooks select objects.
 func TestExceptions_Stale(t *testing.T) {

@@ -101,7 +101,6 @@ type ParentMemory struct {
 	// types is the catalog by which the children were compared last; nil: none
 	// were.
 	types    *catalog.Catalog
-	history  uint64 // see Within
 	children childMemories
 	status   statusMemory
 	// conditions are the times that conditions of the status were given and that the live
@@ -187,21 +186,6 @@ func (p *ParentMemory) Under(types *catalog.Catalog) {
 			c.unlearn()
 		}
 	}
-}
-
-// Within makes this the history of resourceVersions of the passes from now on, by its
-// number. A new history may name another state by a resourceVersion that is remembered.
-// So what was learned of children, status and parent is unlearned.
-func (p *ParentMemory) Within(history uint64) {
-	if p.history == history {
-		return
-	}
-	p.history = history
-	for _, c := range p.children.list {
-		c.unlearn()
-	}
-	p.status, p.ends = statusMemory{}, ""
-	p.absent = nil // what was sought and not found may be there again
 }
 
 // remembered returns what is remembered of a desired child, nil if nothing is. The

@@ -18,11 +18,8 @@ import (
 // A parent that leaves the ParentSelector while no operator runs is delivered by no
 // watch, and would keep the operator's finalizer for ever. So at the start one list of
 // all parents' metadata finds those that don't match the selector and have a finalizer
-// of the operator. From then on they are parents that have left: see release. A restore of
-// etcd from a backup gives those that were released since the backup their finalizers
-// back. So the parents are listed again when the API server has a new history, and when
-// it couldn't be reached: the watches don't see every new history. They are listed, too,
-// when parents were missing from a list: nobody has seen in which state they left.
+// of the operator. From then on they are parents that have left: see release. They are listed
+// again when parents were missing from a list: nobody has seen in which state they left.
 
 // maxFindDelay bounds how long after a failed list of the parents the next one is tried.
 const maxFindDelay = time.Minute
@@ -41,22 +38,16 @@ func (e *Engine) findDepartedAgain(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-e.unsure:
+		case <-e.missing:
 			e.findDeparted(ctx, func() {})
 		}
 	}
 }
 
-// startedOver notes that a type has begun a new history of resourceVersions.
-func (e *Engine) startedOver() {
-	e.histories.Add(1)
-	e.lookAgain()
-}
-
 // lookAgain makes findDepartedAgain look for departed parents.
 func (e *Engine) lookAgain() {
 	select {
-	case e.unsure <- struct{}{}:
+	case e.missing <- struct{}{}:
 	default: // the parents will be listed anyway
 	}
 }

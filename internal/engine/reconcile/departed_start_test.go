@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -365,51 +363,4 @@ func TestDepartedBeforeTheStart_PlanOfExpiredPages(t *testing.T) {
 		require.True(t, expired.Load())
 		require.Equal(t, want, verbsOnly(lines))
 	})
-}
-
-// A parent that was released since a backup has its finalizer back after the restore of
-// etcd, and no watch delivers it. If the new history has overtaken the old one by the
-// time that the operator reaches the API server again, no list shows that there is one.
-// Who answers that it is overloaded says nothing of its history.
-func TestDeparted_RestoredFromABackup(t *testing.T) {
-	for _, overtaken := range []bool{false, true} {
-		t.Run(fmt.Sprintf("Overtaken=%t", overtaken), func(t *testing.T) {
-			rig.Bubble(t, func(t *testing.T) { restoreDeparted(t, overtaken) })
-		})
-	}
-}
-
-func restoreDeparted(t *testing.T, overtaken bool) {
-	t.Helper()
-	server := rig.Server()
-	cfg := rig.Config()
-	cfg.ParentSelector, cfg.Finalizer = "mine=yes", config.FinalizerAlways
-	r := rig.Start(t, server, cfg, handler.SyncFunc(rig.Copier))
-	parentWith(t, server, "one", "yes")
-	rig.Elapse(time.Minute)
-	server.Hold(sample.ParentType())
-	_, err := server.Change(sample.ParentType(), rig.Key("one"), label("no"))
-	require.NoError(t, err)
-	restore := server.Backup()
-	server.Release()
-	rig.Elapse(time.Minute)
-	require.Empty(t, r.Get(sample.ParentType(), "one").Finalizers())
-	if overtaken {
-		server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return syscall.ECONNREFUSED }})
-	}
-	before := server.Version()
-	restore()
-	require.NotEmpty(t, r.Get(sample.ParentType(), "one").Finalizers())
-	for overtaken && server.Version() < 2*before {
-		r.Create("busy", "v1")
-		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("busy")))
-	}
-	rig.Elapse(5 * time.Second)
-	server.SetHooks(fakeapi.Hooks{Before: func(fakeapi.Request) error { return apierrors.NewServiceUnavailable("starting") }})
-	rig.Elapse(time.Minute)
-	server.SetHooks(fakeapi.Hooks{})
-	rig.Elapse(time.Minute)
-	require.Empty(t, r.Get(sample.ParentType(), "one").Finalizers())
-	require.Equal(t, !overtaken, strings.Contains(r.Logs.String(), "resourceVersions have gone back"))
-	r.Stop()
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
-	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/resource"
 )
 
@@ -81,7 +80,6 @@ type Engine struct {
 	history  *history
 	journal  *journal.Journal // nil: there is none
 	survey   surveyor
-	served   *watch.History // of the API server
 	metrics  *observe.Metrics
 	tracing  *observe.Tracing
 	lessons  *apply.Lessons
@@ -89,7 +87,7 @@ type Engine struct {
 	lists    chan struct{} // one for each list of the start under way: see makeLists
 	listing  chan struct{} // has room for one: the pass that lists the parents
 	deleted  chan struct{} // has room for one, which says that children were deleted: see confirmDeletes
-	unsure   chan struct{} // has room for one, which says that the API server may have a new history: see findDepartedAgain
+	missing  chan struct{} // has room for one, which says that parents were missing from a list: see findDepartedAgain
 	lacking  chan struct{} // has room for one, which says that children may lack the label of their bucket: see keepStamped
 	looking  atomic.Bool   // for departed parents, for the first time
 	standby  atomic.Bool   // no pass is made: see Standby
@@ -97,14 +95,11 @@ type Engine struct {
 	stuck    stuckCalls
 	mistakes handlerMistakes
 	passes   passesUnderWay
-	// histories counts how often a type has started over with a new history of
-	// resourceVersions.
-	histories atomic.Uint64
-	resolver  *relate.Resolver  // of what parents refer to
-	related   *relate.Relations // nil: no type is related
-	relates   bool              // the handler says what parents refer to
-	once      bool              // related objects are asked for in the pass: see PlanAll
-	supposed  suppositions      // of PlanFor
+	resolver *relate.Resolver  // of what parents refer to
+	related  *relate.Relations // nil: no type is related
+	relates  bool              // the handler says what parents refer to
+	once     bool              // related objects are asked for in the pass: see PlanAll
+	supposed suppositions      // of PlanFor
 
 	departedWithin string // see Config
 	finalizeOnly   bool   // see Config
@@ -126,7 +121,6 @@ func New(c Config) *Engine {
 		history:  &history{on: c.KeepHistory},
 		journal:  c.Journal,
 		survey:   surveyor{seed: maphash.MakeSeed()},
-		served:   watch.NewHistory(),
 		metrics:  c.Metrics,
 		tracing:  c.Tracing,
 		lessons:  &apply.Lessons{},
@@ -134,7 +128,7 @@ func New(c Config) *Engine {
 		lists:    make(chan struct{}, listsAtOnce),
 		listing:  make(chan struct{}, 1),
 		deleted:  make(chan struct{}, 1),
-		unsure:   make(chan struct{}, 1),
+		missing:  make(chan struct{}, 1),
 		lacking:  make(chan struct{}, 1),
 		log:      c.Log,
 
@@ -157,7 +151,7 @@ func New(c Config) *Engine {
 	e.resolver = relate.NewResolver(c.Settings.Config.Related)
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{
-			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, History: e.served, Log: c.Log, Metrics: c.Metrics, OwnerOf: e.store.OwnerOf, Changed: e.relatedChanged,
+			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, Log: c.Log, Metrics: c.Metrics, OwnerOf: e.store.OwnerOf, Changed: e.relatedChanged,
 			Doubt: e.doubtServed,
 		})
 	}

@@ -47,6 +47,7 @@ func (e *Engine) Watch(ctx context.Context) {
 	f := follower{Engine: e, arrivals: make(chan *catalog.Kind), absent: map[resource.Type]*absence{}}
 	defer f.watchers.Wait()
 	f.run(ctx, e.Running())
+	f.watchers.Go(func() { watch.FindRestore(ctx, e.client.Storage(), e.Running) })
 	for _, m := range e.Missing() {
 		e.log.InfoContext(ctx, "type isn't served yet", withSimilar(m.Type, m.Similar)...)
 		f.absent[m.Type] = &absence{left: true, dropped: true}

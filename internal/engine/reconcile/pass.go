@@ -131,7 +131,6 @@ func (e *Engine) snapshot(uid types.UID) (*handler.SyncRequest, bool) {
 func (e *Engine) newPass(req *handler.SyncRequest) *pass {
 	memory, settings := e.memory.Of(req.Parent.UID()), e.current.Load()
 	memory.Under(settings.Types)
-	memory.Within(e.histories.Load())
 	return &pass{
 		Engine: e, Settings: settings, parent: req.Parent, found: req.Parent, req: req, memory: memory, supposed: e.supposed.of(req.Parent.UID()),
 		children: slices.AppendSeq(make([]*resource.Resource, 0, req.Children.Len()), req.Children.All()),

@@ -23,8 +23,7 @@ func (e *Engine) confirmLater() {
 
 // confirmDeletes reads children whose delete has succeeded, and parents that were let go,
 // whose end no watch has confirmed. A proxy may have answered in the API server's place,
-// an aggregated API server may delete later, or an etcd was restored from a backup. No
-// watch tells of an object that stays as it is, so nothing else would ever notice. The
+// or an aggregated API server may delete later. No watch tells of an object that stays as it is, so nothing else would ever notice. The
 // parent of what is still there is due. It makes no request where watches confirm in
 // time, and returns when ctx ends.
 func (e *Engine) confirmDeletes(ctx context.Context) {

@@ -122,19 +122,15 @@ func (e *Engine) watchersOf(k *catalog.Kind, fatal func(error)) []*watch.Watcher
 		return nil
 	}
 	var out []*watch.Watcher
-	var regained func()
 	var owns func(types.UID) bool
-	if k == e.Types.Parent {
-		regained = e.lookAgain
-		if e.Shard.Divides() {
-			owns = e.Shard.Owns
-		}
+	if k == e.Types.Parent && e.Shard.Divides() {
+		owns = e.Shard.Owns
 	}
 	for _, namespace := range e.NamespacesOf(k) {
 		out = append(out, watch.New(watch.Config{
 			Kind: k, Namespace: namespace, Selector: e.SelectorOf(k), Owns: owns,
-			Client: e.client, Store: e.store, History: e.served, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
-			Interrupted: e.interrupted(k), StartedOver: e.startedOver, Regained: regained,
+			Client: e.client, Store: e.store, Log: e.log, Metrics: e.metrics.Of(k.Type), Changed: e.changed, Fatal: fatal,
+			Interrupted: e.interrupted(k),
 		}))
 	}
 	return out

@@ -2,9 +2,7 @@ package relate
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -101,13 +99,8 @@ type lookup struct {
 	event   bool   // it is of an object of which an event brought the key alone
 	asked   uint64 // the number of the newest query when the API server was asked
 	passes  uint64 // that of the newest state that had passed by then: the answer is as new as that
-	newest  string // the newest resourceVersion that the API server had told of by then
 	again   bool   // what it finds may be older than what is known by now
 }
-
-// errAnotherHistory says that the answer to a lookup is of a history that the watch doesn't
-// know yet: etcd was restored from a backup. Only the watch's next list can be trusted.
-var errAnotherHistory = errors.New("the API server's resourceVersions have gone back")
 
 // lookLocked notes that a query is to be looked up, or, if it is being looked up, once more.
 // event says that an event has brought no more than the key of that object.
@@ -134,13 +127,10 @@ func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lo
 			return
 		}
 		s.mu.Lock()
-		l.again, l.asked, l.passes, l.newest = false, s.mu.count, s.passes, s.newestLocked()
+		l.again, l.asked, l.passes = false, s.mu.count, s.passes
 		s.mu.Unlock()
 		found, version, err := s.list(ctx, q) // a name, too: a 404 doesn't say as of when
 		<-slots
-		if err == nil && s.isAnotherHistory(l, found, version) {
-			err = errAnotherHistory
-		}
 		change, over := s.found(q, l, found, version, err)
 		s.Changed(known(change), schedule.Fresh, schedule.Trigger("lookup of "+q.Type.Kind))
 		if over || ctx.Err() != nil {
@@ -167,8 +157,6 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, version s
 	case s.stale, err != nil && of == nil && q != s.of && !l.event: // nobody waits for it
 		s.endLookupLocked(q)
 		return c, true
-	case errors.Is(err, errAnotherHistory):
-		return c, false
 	case err != nil:
 		for _, of := range s.coveredLocked() {
 			if (of.Query == q || q == s.of && !s.knows(of)) && of.err == nil {
@@ -194,23 +182,9 @@ func (s *source) found(q Query, l *lookup, found []*resource.Resource, version s
 		}
 		concerned = append(concerned, s.setLocked(key, res)...)
 	}
-	if s.lookedUp == "" || store.Older(s.lookedUp, version) {
-		s.lookedUp = version
-	}
 	c.Parents = append(parentsOf(concerned...), s.lookedUpLocked(q, l, version)...)
 	s.endLookupLocked(q)
 	return c, true
-}
-
-// isAnotherHistory says whether the answer to a lookup can't be of the watch's history: see
-// store.ReplaceSince.
-func (s *source) isAnotherHistory(l *lookup, found []*resource.Resource, version string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return store.Older(version, l.newest) || slices.ContainsFunc(found, func(res *resource.Resource) bool {
-		held := s.objects[res.Key()]
-		return held != nil && store.Contradicts(held, res, version, isShort(res))
-	})
 }
 
 // lookedUpLocked notes that a lookup has been answered, as of a resourceVersion, and returns

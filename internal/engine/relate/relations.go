@@ -17,7 +17,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
-	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
 )
@@ -26,7 +25,6 @@ import (
 type Config struct {
 	Kinds   []*catalog.Kind // the related types, as they are served at first
 	Client  *client.Client  // of these types alone: New has it shorten objects
-	History *watch.History  // that of the operator's watchers
 	Log     *slog.Logger
 	Metrics *observe.Metrics
 	// MostWatches is how many queries of one type in one namespace have a watch each. When

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,7 +27,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
-	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/internal/testing/budget"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/past"
@@ -57,9 +54,6 @@ type world struct {
 	witness *past.Witness
 	wrong   []string
 
-	restore func()      // nil: there is no backup
-	down    atomic.Bool // the API server is, since etcd is restored
-
 	notes   sync.Mutex
 	history []string
 }
@@ -86,7 +80,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	w.relations = relate.New(relate.Config{
-		Kinds: kinds.Related, Client: c, History: watch.NewHistory(), Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4),
+		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4),
 		Changed: func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
 			for _, uid := range append(c.Parents, c.Known...) {
 				w.look(uid)
@@ -105,15 +99,10 @@ func (w *world) note(format string, args ...any) {
 // meet has all requests to come meet something first; nil is nothing.
 func (w *world) meet(before func(fakeapi.Request) error) {
 	w.server.SetHooks(fakeapi.Hooks{Changed: w.record.Note, Before: func(req fakeapi.Request) error {
-		if before != nil {
-			if err := before(req); err != nil {
-				return err
-			}
+		if before == nil {
+			return nil
 		}
-		if w.down.Load() { // whenever the request was sent
-			return syscall.ECONNREFUSED
-		}
-		return nil
+		return before(req)
 	}})
 }
 
@@ -241,20 +230,10 @@ func (w *world) step() {
 	case dice < 90:
 		w.note("the watches break")
 		w.server.BreakWatches()
-	case dice < 91:
+	case dice < 94:
 		w.note("the watches break, after a compaction")
 		w.server.Compact()
 		w.server.BreakWatches()
-	case dice < 92 && w.restore == nil:
-		w.note("backup")
-		w.restore = w.server.Backup()
-	case dice < 94 && w.restore != nil:
-		w.note("restore")
-		w.down.Store(true)
-		w.restore()
-		w.record.Restored(w.server.List(k8s.Secret))
-		rig.Elapse(40 * time.Second) // in which each watch is tried again, and finds out
-		w.down.Store(false)
 	case dice < 98:
 		n, slow, right := 1+w.rng.IntN(4), w.rng.IntN(3) == 0, w.pick("", "", "watch", "list", "get")
 		w.note("%d requests fail or are late (%t), or are forbidden (%s)", n, slow, right)

@@ -30,7 +30,6 @@ type source struct {
 
 	objects  map[types.NamespacedName]*resource.Resource
 	position string // the resourceVersion up to which everything has been delivered
-	lookedUp string // the newest resourceVersion as of which a lookup was answered; empty: none was
 	synced   bool   // a complete list has arrived
 	stale    bool   // not to be used, since nobody has asked for it for a while
 	err      error  // why the API server serves no watch; nil: it does, or will, or did once
@@ -164,20 +163,11 @@ func (s *source) setLocked(key types.NamespacedName, res *resource.Resource) []*
 	return s.concernsLocked(was, res)
 }
 
-// Position is watch.Mirror's. It is called before each list.
-func (s *source) Position(store.Stream) string {
+// listing notes that a list is about to be asked for.
+func (s *source) listing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = s.mu.count
-	return s.newestLocked()
-}
-
-// newestLocked returns the newest resourceVersion that the API server has told of.
-func (s *source) newestLocked() string {
-	if s.position == "" || store.Older(s.position, s.lookedUp) {
-		return s.lookedUp
-	}
-	return s.position
 }
 
 // Observe is watch.Mirror's.
@@ -258,19 +248,11 @@ func (s *source) ObserveDeleted(_ store.Stream, res *resource.Resource) store.Ch
 	return s.observedLocked(key, nil, res.ResourceVersion())
 }
 
-// ReplaceSince is watch.Mirror's.
-func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Resource, version string, anew bool) (c store.Change, proven bool) {
+// Replace is watch.Mirror's.
+func (s *source) Replace(_ store.Stream, list []*resource.Resource, version string) (c store.Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	proven = store.Older(version, asked) || s.contradictsLocked(list, version)
 	var concerned []*query
-	if proven || anew {
-		for _, held := range s.objects {
-			concerned = append(concerned, s.concernsLocked(held, nil)...)
-		}
-		clear(s.objects)
-		s.lookedUp = ""
-	}
 	listed := make(map[types.NamespacedName]struct{}, len(list))
 	for _, res := range list {
 		key := res.Key()
@@ -298,22 +280,14 @@ func (s *source) ReplaceSince(asked string, _ store.Stream, list []*resource.Res
 		l.again = true // what it finds may be older than the list
 	}
 	if s.err != nil { // nobody is told before there is a watch
-		return c, proven
+		return c
 	}
 	c.Parents = parentsOf(concerned...)
 	c.Parents = append(c.Parents, s.wokenLocked(s.coveredLocked()...)...)
 	slices.Sort(c.Parents)
 	c.Parents = slices.Compact(c.Parents)
 	s.signal()
-	return c, proven
-}
-
-// contradictsLocked says whether a list at a version can't be what follows on what is held.
-func (s *source) contradictsLocked(list []*resource.Resource, version string) bool {
-	return slices.ContainsFunc(list, func(res *resource.Resource) bool {
-		held := s.objects[res.Key()]
-		return held != nil && store.Contradicts(held, res, version, isShort(res))
-	})
+	return c
 }
 
 // Bookmark is watch.Mirror's.

@@ -20,7 +20,6 @@ import (
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
-	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource"
@@ -47,7 +46,7 @@ func newStage(t *testing.T) *stage {
 	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	return &stage{t: t, Relations: New(Config{
-		Kinds: kinds.Related, Client: c, History: watch.NewHistory(), Log: log, Metrics: m, MostWatches: 1,
+		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 1,
 		Changed: func(store.Change, schedule.Priority, schedule.Trigger) {},
 	})}
 }
@@ -83,9 +82,8 @@ func (s *stage) source(q Query) *source {
 
 // list delivers a complete list.
 func (s *stage) list(to *source, version int, objects ...*resource.Resource) store.Change {
-	to.Position(store.Stream{})
-	c, _ := to.ReplaceSince("", store.Stream{}, objects, strconv.Itoa(version), false)
-	return c
+	to.listing()
+	return to.Replace(store.Stream{}, objects, strconv.Itoa(version))
 }
 
 // held returns the resourceVersion of an object that a source holds, "" if it holds none.
@@ -295,42 +293,6 @@ func TestSource_LookupsOvertake(t *testing.T) {
 	wide.found(named("b"), s.lookup(wide, named("b")), nil, "20", nil)
 	wide.found(gold, first, []*resource.Resource{s.secret("b", 15, "gold")}, "16", nil)
 	require.Empty(t, s.held(wide, "b"))
-}
-
-// While etcd is restored from a backup, a lookup may tell of the new history before the watch
-// does. Its answer can't be put beside what is held.
-func TestSource_LookupInAnotherHistory(t *testing.T) {
-	for name, tc := range map[string]struct {
-		reason  string
-		found   func(s *stage) []*resource.Resource
-		version string
-		want    bool
-	}{
-		"Same":       {"the usual", func(s *stage) []*resource.Resource { return []*resource.Resource{s.secret("a", 12, "")} }, "20", false},
-		"Older":      {"the watch has come further", func(*stage) []*resource.Resource { return nil }, "15", true},
-		"Overtaken":  {"it has an older state, though it is newer itself", func(s *stage) []*resource.Resource { return []*resource.Resource{s.secret("a", 11, "")} }, "20", true},
-		"NotOrdered": {"some API server has another kind of resourceVersions", func(*stage) []*resource.Resource { return nil }, "v", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newStage(t)
-			wide := s.wide()
-			wide.Observe(store.Stream{}, s.secret("a", 12, ""))
-			wide.Bookmark(store.Stream{}, "16")
-			s.refer("q", []Query{named("b")})
-			l := s.lookup(wide, named("b"))
-			l.newest = wide.newestLocked()
-			require.Equal(t, tc.want, wide.isAnotherHistory(l, tc.found(s), tc.version), tc.reason)
-			_, over := wide.found(named("b"), l, nil, "", errAnotherHistory)
-			require.False(t, over)
-			_, known, err := s.Refer("q", []Query{named("b")})
-			require.NoError(t, err, "nothing is wrong with the reference")
-			require.False(t, known)
-			s.list(wide, 15)
-			_, known, err = s.Refer("q", []Query{named("b")})
-			require.NoError(t, err)
-			require.True(t, known)
-		})
-	}
 }
 
 // A watch of everything takes over from another one once it has come as far, so that no

@@ -156,8 +156,8 @@ func (r *Relations) startLocked(ctx context.Context, q Query) *source {
 	opts := q.Options()
 	s.watcher = watch.New(watch.Config{
 		Kind: k, Namespace: q.Namespace, Selector: opts.LabelSelector, Fields: opts.FieldSelector, Selected: "related " + q.String(),
-		Client: r.Client, Store: s, History: r.History, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
-		Fatal: s.refused, Established: s.established, Interrupted: s.interrupted,
+		Client: r.Client, Store: s, Log: r.Log, Metrics: r.Metrics.Of(q.Type), Changed: s.changed,
+		Fatal: s.refused, Established: s.established, Interrupted: s.interrupted, Listing: s.listing,
 	})
 	s.run = func() {
 		defer stop()

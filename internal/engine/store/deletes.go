@@ -142,3 +142,18 @@ func (s *Store) confirmLocked(ref object.Ref, uid types.UID) {
 		delete(s.mu.floors, ref)
 	}
 }
+
+// forgetDeletesLocked forgets which objects of a type this operator has deleted, and wakes the parents
+// that wait for their end.
+func (s *Store) forgetDeletesLocked(t resource.Type) (c Change) {
+	for _, stone := range s.mu.deleted[t] {
+		c.Woken = append(c.Woken, s.wakeLocked(object.Ref{Type: t, Key: stone.key})...)
+	}
+	delete(s.mu.deleted, t)
+	for ref := range s.mu.floors {
+		if ref.Type == t {
+			delete(s.mu.floors, ref)
+		}
+	}
+	return c
+}

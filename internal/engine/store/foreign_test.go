@@ -105,12 +105,9 @@ func TestForeign_HeldByTheKeyAlone(t *testing.T) {
 func TestForeign_ChildBeforeItsParent(t *testing.T) {
 	maps, parents := Stream{Type: k8s.ConfigMap}, Stream{Type: sample.ParentType()}
 	for name, again := range map[string]func(s *Store, child *resource.Resource){
-		"Read":  func(s *Store, child *resource.Resource) { s.Read(child) },
-		"Event": func(s *Store, child *resource.Resource) { s.Observe(maps, child) },
-		"List":  func(s *Store, child *resource.Resource) { s.Replace(maps, []*resource.Resource{child}, "9") },
-		"Anew": func(s *Store, child *resource.Resource) {
-			s.ReplaceSince("9", maps, []*resource.Resource{child}, "4", false)
-		},
+		"Read":   func(s *Store, child *resource.Resource) { s.Read(child) },
+		"Event":  func(s *Store, child *resource.Resource) { s.Observe(maps, child) },
+		"List":   func(s *Store, child *resource.Resource) { s.Replace(maps, []*resource.Resource{child}, "9") },
 		"Undone": func(s *Store, child *resource.Resource) { s.Contradicts(child); s.Read(child) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,23 +198,4 @@ func TestForeign_OrphanedWhileItIsWaitedFor(t *testing.T) {
 	require.True(t, s.Await(child, "p"))
 	require.Empty(t, s.Observe(maps, labelled{"ns", "gone", "gone", ""}.object(t, "c", 3, 0)).Woken)
 	require.Equal(t, []types.UID{"p"}, s.Observe(maps, labelled{"ns", "gone", "", ""}.object(t, "c", 4, 0)).Woken)
-}
-
-// A list that has the whole state of which the key is held doesn't show a new history.
-func TestForeign_KeysShowNoNewHistory(t *testing.T) {
-	maps := Stream{Type: k8s.ConfigMap}
-	s := New(sample.ParentType(), sample.TrackingLabel)
-	s.HoldChildrenOnly()
-	state := func(uid, more string) *resource.Resource {
-		res, err := resource.New(fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"ns","uid":%q,"resourceVersion":"2",
-			"labels":{%q:"p"},"ownerReferences":[{"apiVersion":"example.com/v1","kind":"Parent","name":"p","uid":"p","controller":true}]%s}}`, uid, sample.TrackingLabel, more))
-		require.NoError(t, err)
-		return res
-	}
-	going := state("c", `,"generation":3,"deletionTimestamp":"2020-01-01T00:00:00Z"`)
-	s.Observe(maps, going)
-	_, proven := s.ReplaceSince("2", maps, []*resource.Resource{going}, "3", false)
-	require.False(t, proven)
-	_, proven = s.ReplaceSince("3", maps, []*resource.Resource{state("d", "")}, "4", false)
-	require.True(t, proven)
 }

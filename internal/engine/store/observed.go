@@ -50,10 +50,6 @@ func (s *Store) ObserveDeleted(from Stream, res *resource.Resource) Change {
 func (s *Store) Replace(from Stream, list []*resource.Resource, listVersion string) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.replaceLocked(from, list, listVersion)
-}
-
-func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersion string) Change {
 	var all Change
 	listed := make(map[types.UID]struct{}, len(list))
 	for _, res := range list {
@@ -90,8 +86,7 @@ func (s *Store) replaceLocked(from Stream, list []*resource.Resource, listVersio
 func (s *Store) Drop(t resource.Type) Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	everywhere := Stream{Type: t}
-	all := s.forgetDeletesLocked(everywhere)
+	all := s.forgetDeletesLocked(t)
 	for key, held := range s.mu.objects[t] {
 		ref := object.Ref{Type: t, Key: key}
 		all.add(s.removeLocked(ref, held))

@@ -33,7 +33,6 @@ type Store struct {
 		deleted    map[resource.Type]map[types.UID]tombstone // UID -> own delete that no watch has confirmed yet
 		undeleted  map[types.UID]struct{}                    // objects held that were there after their delete had succeeded
 		floors     map[object.Ref]string                     // object -> resourceVersion at its own delete; no older state enters
-		wrote      map[resource.Type]string                  // newest resourceVersion in a response to a request of this operator
 		waiting    map[object.Ref]map[types.UID]struct{}     // object -> UIDs of the parents that wait for its end
 		awaited    map[types.UID]map[object.Ref]struct{}     // parent UID -> the objects for whose end it waits
 		departed   map[types.UID]departed                    // parent UID -> last state of a parent that left the watch
@@ -105,7 +104,6 @@ func New(parent resource.Type, trackingLabel string) *Store {
 	s.mu.departed = map[types.UID]departed{}
 	s.mu.deleting = map[types.UID]struct{}{}
 	s.mu.open = map[object.Ref][]*Write{}
-	s.mu.wrote = map[resource.Type]string{}
 	s.mu.lost = map[types.UID]int{}
 	s.mu.unlabelled = map[types.UID]map[object.Ref]types.UID{}
 	s.mu.orphans = map[object.Ref]types.UID{}
@@ -121,6 +119,16 @@ func newer(a, b string) bool {
 	}
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || c > 0
+}
+
+// Older says whether resourceVersion a is older than b. It returns false for a pair that
+// can't be ordered.
+func Older(a, b string) bool {
+	if b == "" {
+		return false
+	}
+	c, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && c < 0
 }
 
 // setLocked is the gate: it stores a state that admitLocked has admitted for this owner,

@@ -81,9 +81,7 @@ func (w *Write) End(r *Response) Change {
 		s.mu.deleting[types.UID(strings.Clone(string(w.Deletes)))] = struct{}{}
 	}
 	var c Change
-	if r.Unwatched {
-		s.respondedLocked(r.Live)
-	} else {
+	if !r.Unwatched {
 		c = s.readLocked(r.Live).without(w.Parent)
 	}
 	own := !r.Unwatched && (w.before == nil || w.before.ResourceVersion() != r.Live.ResourceVersion())
@@ -172,17 +170,9 @@ func (s *Store) Read(res *resource.Resource) Change {
 }
 
 func (s *Store) readLocked(res *resource.Resource) Change {
-	s.respondedLocked(res)
 	ref := object.RefOf(res)
 	if s.mu.objects[ref.Type][ref.Key] == nil && s.passedLocked(ref, res.ResourceVersion()) {
 		return Change{} // the watch has come further, so the object was deleted since
 	}
 	return s.setAndWakeLocked(res)
-}
-
-// respondedLocked notes the resourceVersion of a response.
-func (s *Store) respondedLocked(res *resource.Resource) {
-	if newest := s.mu.wrote[res.Type()]; newest == "" || Older(newest, res.ResourceVersion()) {
-		s.mu.wrote[res.Type()] = res.ResourceVersion()
-	}
 }

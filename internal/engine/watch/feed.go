@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"context"
 	"errors"
 
 	"github.com/roperator/roperator/internal/engine/client"
@@ -34,6 +33,7 @@ func (w *Watcher) Delete(obj any) error {
 	if err != nil {
 		return err
 	}
+	w.known.See(res.ResourceVersion())
 	if w.Owns != nil && !w.Owns(res.UID()) {
 		return nil
 	}
@@ -53,16 +53,20 @@ func (w *Watcher) Replace(list []any, version string) error {
 	}
 	listed = w.owned(listed)
 	w.Metrics.Lists.Inc()
+	w.resumes.Store(true) // what the stream of a list tells from now on is what a watch would
 	w.hear()
 	w.mu.Lock()
-	first, asked := !w.mu.synced, w.mu.asked
-	w.mu.synced, w.mu.asked.doubt = true, sure
+	first, since := !w.mu.synced, w.mu.since
+	w.mu.synced = true
 	w.mu.Unlock()
+	if err := w.known.Compare(since, version); err != nil {
+		return err
+	}
 	p := schedule.Fresh
 	if first {
 		p = schedule.Backlog
 	}
-	change := w.replace(context.Background(), asked, listed, version)
+	change := w.Store.Replace(w.stream, resourcesOf(listed), version)
 	if first {
 		w.hold(listed)
 	}
@@ -77,6 +81,7 @@ func (w *Watcher) Replace(list []any, version string) error {
 func (w *Watcher) Bookmark(version string) error {
 	w.Metrics.Bookmarks.Inc()
 	w.hear()
+	w.known.See(version)
 	w.Store.Bookmark(w.stream, version)
 	return nil
 }
@@ -91,6 +96,7 @@ func (w *Watcher) take(obj any) error {
 	if err != nil {
 		return err
 	}
+	w.known.See(res.ResourceVersion())
 	if w.Owns != nil && !w.Owns(res.UID()) {
 		return nil
 	}

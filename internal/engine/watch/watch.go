@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -23,6 +22,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/revision"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/resource"
@@ -36,22 +36,29 @@ const firstRetry, lastRetry = 800 * time.Millisecond, 15 * time.Second
 // calmAfter is how long nothing must fail until the next wait is firstRetry again.
 const calmAfter = 2 * time.Minute
 
+// shortWatch is how long a watch lasts at least that is followed by another one at once.
+const shortWatch = time.Second
+
 // retrySteps is how often the wait is doubled: until it is lastRetry.
 const retrySteps = 6
+
+// retries returns the waits between tries that fail. client-go's own wait up to a minute.
+func retries() wait.Backoff {
+	return wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1}
+}
 
 // A Mirror is where a Watcher puts what it observes. A *store.Store is one. Each method
 // is that of a Store. They may be called concurrently.
 type Mirror interface {
-	Position(of store.Stream) string
 	Observe(from store.Stream, res *resource.Resource) store.Change
 	ObserveDeleted(from store.Stream, res *resource.Resource) store.Change
-	ReplaceSince(asked string, from store.Stream, list []*resource.Resource, listVersion string, anew bool) (change store.Change, proven bool)
+	Replace(from store.Stream, list []*resource.Resource, listVersion string) store.Change
 	Bookmark(from store.Stream, version string)
 	HoldFields(res *resource.Resource, entries []string)
 }
 
-// A Config holds the parts of a Watcher. Kind, Client, Store, History, Log, Metrics and
-// Changed are required.
+// A Config holds the parts of a Watcher. Kind, Client, Store, Log, Metrics and Changed are
+// required.
 type Config struct {
 	Kind      *catalog.Kind
 	Namespace string // empty: all namespaces
@@ -62,7 +69,6 @@ type Config struct {
 	Owns    func(uid types.UID) bool
 	Client  *client.Client
 	Store   Mirror
-	History *History // that of the operator's watchers
 	Log     *slog.Logger
 	Metrics *observe.TypeMetrics
 	// Changed is called after each change of the store, with the parents that the
@@ -81,13 +87,8 @@ type Config struct {
 	// or serves the type no longer (gone). It does so when the CRD of the type
 	// changes or goes, and when it stops itself. Interrupted may be nil.
 	Interrupted func(gone bool)
-	// StartedOver is called before Changed if the store has started over with a list of a
-	// new history, so that what was remembered by resourceVersion is void. It may be nil.
-	StartedOver func()
-	// Regained is called after a list that was made because the API server couldn't be
-	// reached before. Its etcd may have been restored meanwhile, and not every list shows
-	// that. It may be nil.
-	Regained func()
+	// Listing is called before each list. It may be nil.
+	Listing func()
 }
 
 // A Watcher keeps the store up to date with the objects of one type, in one
@@ -96,8 +97,11 @@ type Config struct {
 // concurrently.
 type Watcher struct {
 	Config
-	stream store.Stream
-	heard  atomic.Int64 // when the API server last sent anything, in ns since 1970; 0: never
+	stream  store.Stream
+	known   *revision.Type       // of the type
+	delay   func() time.Duration // returns how long to wait after a watch that was lost at once
+	resumes atomic.Bool          // the present watch resumes an earlier one
+	heard   atomic.Int64         // when the API server last sent anything, in ns since 1970; 0: never
 
 	mu struct {
 		sync.Mutex
@@ -106,9 +110,8 @@ type Watcher struct {
 		broken      error     // why there is no watch at present; nil: there is one, or none was tried
 		lacking     bool      // the log says since then that a right is missing
 		until       time.Time // when the API server is to end the watch; zero: there was none
-		stop        func()    // ends the watch; nil: there was none
-		unsure      doubt     // whether the API server still has the history of the last watch
-		asked       ask       // of the Reflector's list under way
+		begun       time.Time // when the last watch began; zero: there was none
+		since       uint64    // the newest version that was known when the Reflector asked for its last list
 	}
 	synced chan struct{} // closed with the first complete list
 	ended  chan struct{} // closed when Run returns
@@ -116,7 +119,10 @@ type Watcher struct {
 
 // New returns a watcher that doesn't run yet. It makes no request.
 func New(c Config) *Watcher {
-	return &Watcher{Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace, Selected: c.Selected}, synced: make(chan struct{}), ended: make(chan struct{})}
+	return &Watcher{
+		Config: c, stream: store.Stream{Type: c.Kind.Type, Namespace: c.Namespace, Selected: c.Selected}, known: c.Client.Revision(c.Kind.Type),
+		synced: make(chan struct{}), ended: make(chan struct{}),
+	}
 }
 
 // selected returns the options that select the objects which the watcher observes.
@@ -136,20 +142,19 @@ func (w *Watcher) Name() string {
 // Run lists and watches until ctx ends. It must be called only once.
 func (w *Watcher) Run(ctx context.Context) {
 	defer close(w.ended)
-	w.History.join(w)
-	defer w.History.leave(w)
 	lw := &cache.ListWatch{ListWithContextFunc: w.list, WatchFuncWithContext: w.watch}
 	// The watcher itself logs, once, what a user needs to know. The Reflector's
 	// own log would quote whole objects.
 	logger := logr.Discard()
-	// client-go's own backoff waits for up to a minute.
-	backoff := wait.Backoff{Duration: firstRetry, Cap: lastRetry, Steps: retrySteps, Factor: 2, Jitter: 1}
+	backoff := retries()
 	reflector := cache.NewReflectorWithOptions(lw, nil, w, cache.ReflectorOptions{
-		Logger: &logger, Name: w.Kind.Type.String(), TypeDescription: w.Kind.Type.String(), Backoff: &backoff,
+		Logger: &logger, Name: w.Kind.Type.String(), TypeDescription: w.Kind.Type.String(), Backoff: &backoff, Clock: patientClock{resumes: &w.resumes},
 	})
+	delay := backoff.DelayWithReset(clock.RealClock{}, calmAfter)
+	w.delay = delay
 	// The Reflector's own loop hands errors to client-go's error handlers. They are one for
 	// the whole program, and let everybody wait who meets an error soon after another one.
-	_ = backoff.DelayWithReset(clock.RealClock{}, calmAfter).Until(klog.NewContext(ctx, logger), true, true, func(ctx context.Context) (bool, error) {
+	_ = delay.Until(klog.NewContext(ctx, logger), true, true, func(ctx context.Context) (bool, error) {
 		_ = reflector.ListAndWatchWithContext(ctx) // list and watch have told of it
 		return false, nil
 	})
@@ -164,55 +169,6 @@ func (w *Watcher) list(ctx context.Context, opts metav1.ListOptions) (runtime.Ob
 		return nil, w.failed(ctx, "list", err)
 	}
 	return list, nil
-}
-
-// watch serves the Reflector, and notes that the watch is back.
-func (w *Watcher) watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	opts.LabelSelector, opts.FieldSelector = w.Selector, w.Fields
-	w.noteEnd()
-	if opts.SendInitialEvents != nil {
-		w.asks(&opts)
-	} else if err := w.checkHistory(ctx, opts.ResourceVersion); err != nil {
-		return nil, w.failed(ctx, "list", err)
-	}
-	begin := time.Now()
-	events, err := w.Client.Watch(ctx, w.Kind, w.Namespace, opts)
-	if err != nil {
-		return nil, w.failed(ctx, "watch", err)
-	}
-	w.mu.Lock()
-	if opts.TimeoutSeconds != nil {
-		w.mu.until = begin.Add(time.Duration(*opts.TimeoutSeconds) * time.Second)
-	}
-	if w.mu.broken != nil {
-		w.Log.InfoContext(ctx, "watch is back", "type", w.Kind.Type.String())
-	}
-	w.hear()
-	w.mu.established, w.mu.broken, w.mu.lacking, w.mu.stop = true, nil, false, events.Stop
-	late := w.mu.unsure == unsureOfAll
-	w.mu.Unlock()
-	if w.Established != nil {
-		w.Established()
-	}
-	if late { // another watcher has found out meanwhile that there is a new history
-		events.Stop()
-	}
-	return events, nil
-}
-
-// noteEnd notes that the last watch is over, if there was one. If the watch had time
-// left, it calls Interrupted.
-func (w *Watcher) noteEnd() {
-	w.mu.Lock()
-	early := time.Now().Before(w.mu.until)
-	w.mu.until = time.Time{}
-	if early {
-		w.mu.unsure = max(w.mu.unsure, unsureOfLast)
-	}
-	w.mu.Unlock()
-	if early && w.Interrupted != nil {
-		w.Interrupted(false)
-	}
 }
 
 // failed notes why there is no watch, and returns err. If no watch has been served
@@ -230,8 +186,8 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	w.mu.Lock()
 	news, established := w.mu.broken == nil || lacks && !w.mu.lacking, w.mu.established
 	w.mu.broken, w.mu.lacking = told, w.mu.lacking || lacks
-	w.mu.unsure = max(w.mu.unsure, doubtAfter(err))
 	w.mu.Unlock()
+	w.Client.Storage().Doubt()
 	switch {
 	case lacks && !established:
 		w.Fatal(fmt.Errorf("%s: %s is forbidden: %w; add the rule %s", w.Kind.Type, verb, err, w.Kind.Rule("get", "list", "watch")))
@@ -259,13 +215,15 @@ func (w *Watcher) HeardAt() time.Time {
 // It lists the objects, since the watch may lag behind. The parents that have changed
 // are fresh: the watch will bring the same states, and tell of none of them again.
 func (w *Watcher) Refresh(ctx context.Context) error {
-	asked := w.ask()
+	if w.Listing != nil {
+		w.Listing()
+	}
 	listed, version, err := w.Client.ListHeld(ctx, w.Kind, w.Namespace, w.selected())
 	if err != nil {
 		return fmt.Errorf("%s: list: %w", w.Kind.Type, err)
 	}
 	listed = w.owned(listed)
-	change := w.replace(ctx, asked, listed, version)
+	change := w.Store.Replace(w.stream, resourcesOf(listed), version)
 	w.hold(listed)
 	w.Changed(change, schedule.Fresh, "list of "+schedule.Trigger(w.Kind.Type.Kind))
 	return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/client"
 	"github.com/roperator/roperator/internal/engine/observe"
+	"github.com/roperator/roperator/internal/engine/revision"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/engine/store"
 	"github.com/roperator/roperator/internal/engine/watch"
@@ -39,6 +40,7 @@ type mirror struct {
 		sync.Mutex
 		changes []string // class, trigger and number of parents
 		fatal   []error
+		ended   []error // by a restore of etcd
 	}
 }
 
@@ -51,6 +53,11 @@ func newMirror(t *testing.T) *mirror {
 	}
 	link, err := client.Connect(m.server.RESTConfig(), sample.DiscardLog())
 	require.NoError(t, err)
+	link.Storage = revision.New(func(err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.mu.ended = append(m.mu.ended, err)
+	})
 	metrics := observe.NewMetrics()
 	httpClient := link.As("op", metrics)
 	c, err := client.New(link, httpClient, "op", metrics, sample.DiscardLog())
@@ -60,7 +67,7 @@ func newMirror(t *testing.T) *mirror {
 	kinds, err := finder.DiscoverParent(t.Context(), config.Operator{Name: "op", Parent: sample.ParentType()})
 	require.NoError(t, err)
 	m.watcher = watch.New(watch.Config{
-		Kind: kinds.Parent, Client: c, Store: m.store, History: watch.NewHistory(), Log: sample.DiscardLog(), Metrics: metrics.Of(sample.ParentType()),
+		Kind: kinds.Parent, Client: c, Store: m.store, Log: sample.DiscardLog(), Metrics: metrics.Of(sample.ParentType()),
 		Changed: func(c store.Change, p schedule.Priority, why schedule.Trigger) {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -81,6 +88,9 @@ func (m *mirror) run(test func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { m.watcher.Run(ctx) })
+	running.Go(func() {
+		watch.FindRestore(ctx, m.watcher.Client.Storage(), func() []*watch.Watcher { return []*watch.Watcher{m.watcher} })
+	})
 	defer running.Wait()
 	defer cancel()
 	synctest.Wait()
@@ -107,6 +117,12 @@ func (m *mirror) fatal() []error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.mu.fatal)
+}
+
+func (m *mirror) restored() []error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.mu.ended)
 }
 
 func TestWatcher_FillsTheStore(t *testing.T) {

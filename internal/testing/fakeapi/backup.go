@@ -29,6 +29,13 @@ func (s *Server) Backup() (restore func()) {
 	}
 }
 
+// Skip advances the resourceVersion by n, as changes of objects do that nobody watches.
+func (s *Server) Skip(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.version += n
+}
+
 // copied returns a map of its own for each kind. What is stored never changes.
 func copied[K, L comparable, V any](of map[K]map[L]V) map[K]map[L]V {
 	out := make(map[K]map[L]V, len(of))
