@@ -128,6 +128,7 @@ func (f *fleet) elapse(limit time.Duration, until func() bool) time.Duration {
 // otherwise at all.
 func (f *fleet) check() {
 	f.t.Helper()
+	synctest.Wait() // else a shard may pass from one member to another between two looks
 	holders, divided := map[int]string{}, 0
 	for _, r := range f.all {
 		for _, shard := range r.Members.Held() {
