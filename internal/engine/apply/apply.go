@@ -140,11 +140,10 @@ func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 		defer func() { <-one }()
 	}
 	if !x.Config.DryRun {
-		start := x.slowStartOf(a)
-		if err := start.admit(ctx, a); err != nil {
+		if err := x.slowStartOf(a).admit(ctx, a); err != nil {
 			return Result{Action: a, Err: err, Held: true}
 		}
-		defer func() { start.note(a, &out) }()
+		defer func() { x.note(a, &out) }()
 	}
 	if err := acquire(ctx, x.Slots); err != nil {
 		return Result{Action: a, Err: describe(a, err)}

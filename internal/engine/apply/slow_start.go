@@ -33,28 +33,47 @@ type slowStart struct {
 	}
 }
 
-// slowStartOf returns the slowStart of an action.
+// slowStartOf returns the slowStart of an action, nil if nothing of its batch was rejected yet.
 func (x *Executor) slowStartOf(a *plan.Action) *slowStart {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	b := plan.BatchOf(a)
 	s := x.mu.batches[b]
-	if s == nil {
-		s = &slowStart{}
-		if before, ok := x.Probes[b]; ok {
-			s.mu.reason, s.mu.count, s.mu.err, s.mu.more = before.Reason, alike, before.Failure.Err, before.Probes-1
-		}
-		if x.mu.batches == nil {
-			x.mu.batches = map[plan.Batch]*slowStart{}
-		}
-		x.mu.batches[b] = s
+	if before, ok := x.Probes[b]; ok && s == nil {
+		s = x.newSlowStartLocked(b)
+		s.mu.reason, s.mu.count, s.mu.err, s.mu.more = before.Reason, alike, before.Failure.Err, before.Probes-1
 	}
 	return s
 }
 
+func (x *Executor) newSlowStartLocked(b plan.Batch) *slowStart {
+	if x.mu.batches == nil {
+		x.mu.batches = map[plan.Batch]*slowStart{}
+	}
+	s := &slowStart{}
+	x.mu.batches[b] = s
+	return s
+}
+
+// note notes what has become of an action that admit has let pass.
+func (x *Executor) note(a *plan.Action, r *Result) {
+	s := x.slowStartOf(a)
+	if s == nil {
+		if _, rejected := rejection(a, r); !rejected {
+			return
+		}
+		x.mu.Lock()
+		if s = x.mu.batches[plan.BatchOf(a)]; s == nil {
+			s = x.newSlowStartLocked(plan.BatchOf(a))
+		}
+		x.mu.Unlock()
+	}
+	s.note(a, r)
+}
+
 // admit waits until a write may be sent, and returns why it may not; nil: it may. Then the caller must call note.
 func (s *slowStart) admit(ctx context.Context, a *plan.Action) error {
-	for {
+	for s != nil {
 		s.mu.Lock()
 		probing := s.mu.probing
 		switch {
@@ -76,6 +95,7 @@ func (s *slowStart) admit(ctx context.Context, a *plan.Action) error {
 			return describe(a, ctx.Err())
 		}
 	}
+	return nil
 }
 
 // heldError returns the error of a write that is held.

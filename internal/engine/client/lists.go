@@ -79,7 +79,7 @@ func (c *Client) Storage() *revision.Storage { return c.storage }
 
 // Revision returns what is known of those of a type. It may be nil. Each list at resourceVersion "",
 // create and update is compared with it.
-func (c *Client) Revision(t resource.Type) *revision.Type { return c.storage.Of(t.String()) }
+func (c *Client) Revision(t resource.Type) *revision.Type { return c.storage.Of(t.APIVersion, t.Kind) }
 
 // Compare finds out whether etcd was restored, by a list of the metadata of one object at most, with a field selector
 // (empty: any object). A label selector would make the API server read all objects if it selects none. It makes a single

@@ -1,6 +1,7 @@
 package conflict
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -115,8 +116,8 @@ type Detector struct {
 // A parent is what is remembered of the writes of one parent.
 type parent struct {
 	objects map[Key]*history
-	rates   map[Key]*rate
-	fights  map[Key]*fight
+	rates   []*rate          // of few keys: the types, the status
+	fights  []*fight         // maxFights at most
 	unclear map[Key]struct{} // objects of which a proof is due
 	proved  time.Time        // when a proof was last due
 }
@@ -155,6 +156,9 @@ func (d *Detector) Wrote(now time.Time, w Write) (v Verdict) {
 	var prove bool
 	v.Repeats, v.Loop, prove = h.wrote(now, &w)
 	if prove && (len(p.unclear) > 0 || now.Sub(p.proved) > window) {
+		if p.unclear == nil {
+			p.unclear = map[Key]struct{}{}
+		}
 		p.unclear[w.Key], p.proved = struct{}{}, now
 	}
 	if w.Restores {
@@ -221,7 +225,7 @@ func (d *Detector) Unclear(uid types.UID) map[Key]struct{} {
 		return nil
 	}
 	unclear := p.unclear
-	p.unclear = map[Key]struct{}{}
+	p.unclear = nil
 	return unclear
 }
 
@@ -345,7 +349,7 @@ func (d *Detector) Len() int {
 func (d *Detector) parentLocked(uid types.UID) *parent {
 	p := d.mu.parents[uid]
 	if p == nil {
-		p = &parent{objects: map[Key]*history{}, rates: map[Key]*rate{}, fights: map[Key]*fight{}, unclear: map[Key]struct{}{}}
+		p = &parent{objects: map[Key]*history{}}
 		d.mu.parents[uid] = p
 	}
 	return p
@@ -383,11 +387,7 @@ func (d *Detector) sweepLocked(now time.Time) {
 				delete(p.objects, key)
 			}
 		}
-		for key, r := range p.rates {
-			if r.all.sum(now)+r.calm.sum(now) == 0 {
-				delete(p.rates, key)
-			}
-		}
+		p.rates = slices.DeleteFunc(p.rates, func(r *rate) bool { return r.all.sum(now)+r.calm.sum(now) == 0 })
 		if len(p.objects)+len(p.rates)+len(p.fights) == 0 {
 			delete(d.mu.parents, uid)
 		}

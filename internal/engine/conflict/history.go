@@ -76,12 +76,12 @@ func (h *history) had(now time.Time, digest jsonvalue.Digest) bool {
 	return slices.ContainsFunc(h.states, func(s state) bool { return s.digest == digest && now.Sub(s.at) <= window })
 }
 
-// note remembers the fields of a write.
+// note remembers the fields of a write. It keeps the slice.
 func (h *history) note(now time.Time, fields []Field) {
 	if len(h.fields) == limit {
 		h.fields = slices.Delete(h.fields, 0, 1)
 	}
-	h.fields = append(h.fields, slices.Clone(fields[:min(len(fields), maxFields)]))
+	h.fields = append(h.fields, fields[:min(len(fields), maxFields)])
 	if !h.last.IsZero() && !h.last.Equal(now) {
 		h.gap = now.Sub(h.last)
 	}

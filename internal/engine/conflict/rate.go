@@ -12,6 +12,7 @@ const (
 
 // A rate counts the writes of the children of one type, or of the status.
 type rate struct {
+	key         Key
 	calm, all   buckets // those that no client has set off since the last edit, and all
 	least, most int     // children that were desired meanwhile
 	factor      int     // so many times as many may be of all
@@ -52,11 +53,13 @@ func (p *parent) rate(now time.Time, w *Write) *Loop {
 }
 
 func (p *parent) rateOf(key Key) *rate {
-	r := p.rates[key]
-	if r == nil {
-		r = &rate{factor: childrenFactor}
-		p.rates[key] = r
+	for _, r := range p.rates {
+		if r.key == key {
+			return r
+		}
 	}
+	r := &rate{key: key, factor: childrenFactor}
+	p.rates = append(p.rates, r)
 	return r
 }
 

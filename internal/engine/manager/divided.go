@@ -62,7 +62,7 @@ func (m *Manager) divided(outer context.Context, l *client.Link) error {
 	if err != nil {
 		return err
 	}
-	members.Compare(l.Storage.Of(k8s.Lease.String()))
+	members.Compare(l.Storage.Of(k8s.Lease.APIVersion, k8s.Lease.Kind))
 	m.mu.Lock()
 	m.mu.members = members
 	m.mu.Unlock()

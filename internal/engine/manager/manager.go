@@ -313,7 +313,7 @@ func (m *Manager) newLease(l *client.Link) (*lead.Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	created.Compare(l.Storage.Of(k8s.Lease.String()))
+	created.Compare(l.Storage.Of(k8s.Lease.APIVersion, k8s.Lease.Kind))
 	if m.opts.TakeOver != "" {
 		created.TakeOver(m.opts.TakeOver)
 	}

@@ -32,17 +32,29 @@ const (
 
 // A tally counts what the handler desires.
 type tally struct {
+	all   []*plan.Desired
 	of    map[resource.Type]int
-	names map[object.Ref]struct{}
+	names map[object.Ref]struct{} // nil before has
 }
 
 func tallyOf(desired []*plan.Desired) *tally {
-	t := &tally{of: map[resource.Type]int{}, names: make(map[object.Ref]struct{}, len(desired))}
+	t := &tally{all: desired, of: map[resource.Type]int{}}
 	for ref := range plan.Refs(desired) {
 		t.of[ref.Type]++
-		t.names[ref] = struct{}{}
 	}
 	return t
+}
+
+// has reports whether a child is desired.
+func (t *tally) has(ref object.Ref) bool {
+	if t.names == nil {
+		t.names = make(map[object.Ref]struct{}, len(t.all))
+		for ref := range plan.Refs(t.all) {
+			t.names[ref] = struct{}{}
+		}
+	}
+	_, ok := t.names[ref]
+	return ok
 }
 
 // asked reports whether the handler has asked for the reconciliation, by Resync.
@@ -76,8 +88,7 @@ func (p *pass) countWrite(r *apply.Result, now time.Time) {
 		if !r.Claimed {
 			w.Replaces = p.loops.Replaces(now, w.Key, func(key types.NamespacedName) bool {
 				_, there := p.req.Children.OfType(a.Ref.Type).Get(key.Namespace, key.Name)
-				_, desired := p.desired.names[object.Ref{Type: a.Ref.Type, Key: key}]
-				return there || desired
+				return there || p.desired.has(object.Ref{Type: a.Ref.Type, Key: key})
 			})
 		}
 	}
@@ -136,7 +147,7 @@ func (p *pass) countStatus(want, live any, prompted, restores bool) {
 		Excused: prompted && !restores, Restores: restores,
 	}
 	if p.desired != nil {
-		w.Desired = max(w.Desired, len(p.desired.names))
+		w.Desired = max(w.Desired, len(p.desired.all))
 	}
 	for _, f := range plan.StatusEffects(live, want) {
 		w.Fields = append(w.Fields, conflict.Field{Path: f.Path, From: show(p.Types.Parent, f.Live), To: show(p.Types.Parent, f.Desired)})

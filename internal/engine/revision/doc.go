@@ -1,7 +1,7 @@
 // Package revision finds out that etcd was restored from a backup.
 //
 //	storage := revision.New(func(err error) { end(err) })
-//	pods := storage.Of(k8s.Pod.String())
+//	pods := storage.Of("v1", "Pod")
 //	pods.See(event.ResourceVersion) // whatever the API server tells of Pods
 //
 //	since := pods.Newest()

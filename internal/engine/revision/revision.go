@@ -13,7 +13,7 @@ type Storage struct {
 	restored func(error)
 	doubts   chan struct{} // has room for one: see Doubt
 	mu       sync.Mutex
-	types    map[string]*Type
+	types    map[[2]string]*Type // by API version and kind
 }
 
 // New returns a Storage of which nothing is known. It calls restored each time that a read
@@ -22,20 +22,21 @@ func New(restored func(error)) *Storage {
 	if restored == nil {
 		restored = func(error) {}
 	}
-	return &Storage{restored: restored, doubts: make(chan struct{}, 1), types: map[string]*Type{}}
+	return &Storage{restored: restored, doubts: make(chan struct{}, 1), types: map[[2]string]*Type{}}
 }
 
-// Of returns what is known of the type with this name. It is the same for each call.
-func (s *Storage) Of(name string) *Type {
+// Of returns what is known of the type with this API version and kind. It is the same for each call.
+func (s *Storage) Of(apiVersion, kind string) *Type {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.types[name] == nil {
-		s.types[name] = &Type{name: name, storage: s}
+	key := [2]string{apiVersion, kind}
+	if s.types[key] == nil {
+		s.types[key] = &Type{name: apiVersion + "/" + kind, storage: s}
 	}
-	return s.types[name]
+	return s.types[key]
 }
 
 // Doubt notes that the connection to the API server was lost. etcd may have been restored

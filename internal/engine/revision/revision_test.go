@@ -32,27 +32,27 @@ func TestS356_Compare(t *testing.T) {
 			var told []error
 			s := revision.New(func(err error) { told = append(told, err) })
 			for _, version := range tc.seen {
-				s.Of("Pod").See(version)
+				s.Of("v1", "Pod").See(version)
 			}
-			since := s.Of("Pod").Newest()
-			s.Of("Pod").See(tc.during)
-			err := s.Of("Pod").Compare(since, tc.version)
+			since := s.Of("v1", "Pod").Newest()
+			s.Of("v1", "Pod").See(tc.during)
+			err := s.Of("v1", "Pod").Compare(since, tc.version)
 			if !tc.restored {
 				require.NoError(t, err, tc.reason)
 				require.Empty(t, told)
 				return
 			}
-			require.EqualError(t, err, "etcd was restored from a backup: Pod was at resourceVersion 100, and now is at 50; what this process knows is void; "+
+			require.EqualError(t, err, "etcd was restored from a backup: v1/Pod was at resourceVersion 100, and now is at 50; what this process knows is void; "+
 				"restart it, as Kubernetes does with a Pod, and it reads everything anew", tc.reason)
 			require.Equal(t, []error{err}, told)
-			require.NoError(t, s.Of("Secret").Compare(s.Of("Secret").Newest(), tc.version), "types may be in different storages")
+			require.NoError(t, s.Of("v1", "Secret").Compare(s.Of("v1", "Secret").Newest(), tc.version), "types may be in different storages")
 		})
 	}
 }
 
 // S356: an update that changes nothing is answered with the version that it was sent for.
 func TestS356_CompareWrite(t *testing.T) {
-	pods := revision.New(nil).Of("Pod")
+	pods := revision.New(nil).Of("v1", "Pod")
 	pods.See("100")
 	require.NoError(t, pods.CompareWrite(pods.Newest(), "50", "50"), "nothing was persisted")
 	require.NoError(t, pods.CompareWrite(pods.Newest(), "50", "101"))
@@ -78,7 +78,7 @@ func TestStorage_None(t *testing.T) {
 	var s *revision.Storage
 	s.Doubt()
 	require.Nil(t, s.Doubts())
-	pods := s.Of("Pod")
+	pods := s.Of("v1", "Pod")
 	pods.See("100")
 	require.Zero(t, pods.Newest())
 	require.NoError(t, pods.Compare(100, "1"))

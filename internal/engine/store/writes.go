@@ -112,11 +112,17 @@ func (w *Write) ends(live *resource.Resource) bool {
 // finalizers is not guarded, so whatever else differs was changed by them.
 func (w *Write) between(live *resource.Resource) Change {
 	before := w.before
-	if w.Guarded || w.Parent == "" || before == nil || before.UID() != w.Parent || live.UID() != w.Parent || jsonvalue.Equal(exceptFinalizers(before), exceptFinalizers(live)) {
+	switch {
+	case w.Guarded || w.Parent == "" || before == nil || before.UID() != w.Parent || live.UID() != w.Parent:
 		return Change{}
-	}
-	if isEdit(before, live) {
+	case live.Generation() == 0 && jsonvalue.Equal(exceptFinalizers(before), exceptFinalizers(live)):
+		return Change{} // of a type without generations every other change is an edit
+	case isEdit(before, live):
 		return Change{Edited: []types.UID{w.Parent}}
+	}
+	was, _ := before.Field("status")
+	if is, _ := live.Field("status"); jsonvalue.Equal(was, is) {
+		return Change{}
 	}
 	return Change{Parents: []types.UID{w.Parent}}
 }
