@@ -93,11 +93,12 @@
 //
 //	the objects                          store.Store
 //	who is due, and who waits            schedule.Scheduler
-//	writes that may be a conflict loop   schedule.ConflictDetector
+//	writes that may be a conflict loop   conflict.Detector
 //	which parents are remembered         plan.Memory
 //	what is remembered of one parent     the pass over the parent (plan.ParentMemory)
 //	the namespaces found terminating     the run of a plan (apply.Executor)
 //	how far a watch has come             watch.Watcher, and store.Store
+//	etcd's newest known revision         revision.Storage
 //	Events that wait to be written       observe.EventSink
 //	whether this process leads           lead.Lease
 //

@@ -1,7 +1,9 @@
 package conflict
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,7 +76,7 @@ type Write struct {
 	// Resync, or a status follows from the progress of children.
 	Excused  bool
 	Restores bool // it undoes what another client has changed
-	Replaces bool // see Detector.Replaces
+	Replaces bool // it has inherited the history of one that has vanished
 	// Intruder: it deletes a child that another client has made, perhaps under another name each time.
 	Intruder bool
 }
@@ -183,29 +185,39 @@ func (d *Detector) Began(now time.Time, w Write) (repeats bool) {
 	return h.had(now, w.State)
 }
 
-// Replaces reports whether a new object takes the place of one of its type that was written within the window, and is gone
-// though the engine has not deleted it. Then it inherits the history of that one: of several, of the one with the most
-// repeats. there reports whether an object is there, or desired.
-func (d *Detector) Replaces(now time.Time, by Key, there func(types.NamespacedName) bool) bool {
+// Vanished returns the objects of a parent that were written within the window, and are gone though the engine has not
+// deleted them, by type. there reports whether a child is there, or desired. A new object of the type takes the place of
+// one of them. Those with the most repeats come first.
+func (d *Detector) Vanished(now time.Time, uid types.UID, there func(Key) bool) map[resource.Type][]Key {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p := d.mu.parents[by.Parent]
+	vanished := map[resource.Type][]Key{}
+	p := d.mu.parents[uid]
 	if p == nil {
-		return false
+		return vanished
 	}
-	var from Key
-	var most *history
 	for key, h := range p.objects {
-		if key.Type == by.Type && key.Object.Name != "" && key != by && h.lives(now) && !there(key.Object) && (most == nil || h.repeated() > most.repeated()) {
-			from, most = key, h
+		if key.Object.Name != "" && h.lives(now) && !there(key) {
+			vanished[key.Type] = append(vanished[key.Type], key)
 		}
 	}
-	if most == nil {
-		return false
+	for _, keys := range vanished {
+		slices.SortFunc(keys, func(a, b Key) int {
+			return cmp.Or(p.objects[b].repeated()-p.objects[a].repeated(), strings.Compare(a.Object.String(), b.Object.String()))
+		})
 	}
-	delete(p.objects, from)
-	p.objects[by] = most
-	return true
+	return vanished
+}
+
+// Inherit gives an object the history of one that has vanished.
+func (d *Detector) Inherit(key, vanished Key) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.parentLocked(key.Parent)
+	if h := p.objects[vanished]; h != nil {
+		delete(p.objects, vanished)
+		p.objects[key] = h
+	}
 }
 
 // Knows reports whether an object was written within the window.

@@ -158,21 +158,21 @@ func TestProof(t *testing.T) {
 }
 
 // A child under a new name inherits the history of the one whose place it takes.
-func TestReplaces(t *testing.T) {
+func TestVanished(t *testing.T) {
 	created := func(name string) Write {
 		return Write{Key: childKey(name), Kind: Create, State: jsonvalue.Sum(name), Desired: 1}
 	}
-	none := func(types.NamespacedName) bool { return false }
+	none := func(Key) bool { return false }
 	for name, tc := range map[string]struct {
 		reason string
 		pause  time.Duration
-		there  func(types.NamespacedName) bool
+		there  func(Key) bool
 		gone   bool // the engine has deleted the one before
 		found  int
 	}{
 		"Lost each time":   {"another client deletes each", time.Second, none, false, 6},
 		"Deleted by us":    {"the handler desires other names", time.Second, none, true, 0},
-		"Still there":      {"it is one more", time.Second, func(types.NamespacedName) bool { return true }, false, 0},
+		"Still there":      {"it is one more", time.Second, func(Key) bool { return true }, false, 0},
 		"Lost, but slowly": {"after more than a minute", 61 * time.Second, none, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,10 @@ func TestReplaces(t *testing.T) {
 			for i := range 12 {
 				now = now.Add(tc.pause)
 				w := created(fmt.Sprint("c", i))
-				w.Replaces = d.Replaces(now, w.Key, tc.there)
+				if vanished := d.Vanished(now, "p", tc.there)[maps]; len(vanished) > 0 {
+					d.Inherit(w.Key, vanished[0])
+					w.Replaces = true
+				}
 				if v := d.Wrote(now, w); v.Loop != nil && found == 0 {
 					found = i + 1
 				}
@@ -193,6 +196,21 @@ func TestReplaces(t *testing.T) {
 			require.Equal(t, tc.found, found, tc.reason)
 		})
 	}
+}
+
+// Of several that have vanished, the one with the most repeats comes first, and each is asked for once.
+func TestVanished_Order(t *testing.T) {
+	d, now := New(), epoch
+	for i, name := range []string{"b", "a", "c", "c", "c"} {
+		w := Write{Key: childKey(name), Kind: Create, State: jsonvalue.Sum(name), Desired: 4}
+		d.Wrote(now.Add(time.Duration(i)*time.Second), w)
+	}
+	d.Wrote(now, Write{Key: Key{Parent: "p", Type: resource.Type{APIVersion: "v1", Kind: "Pod"}, Object: childKey("d").Object}, Kind: Create, State: jsonvalue.Sum("d")})
+	asked := 0
+	vanished := d.Vanished(now, "p", func(Key) bool { asked++; return false })
+	require.Equal(t, []Key{childKey("c"), childKey("a"), childKey("b")}, vanished[maps])
+	require.Len(t, vanished, 2, "each type has its own")
+	require.Equal(t, 4, asked)
 }
 
 // Children that another client makes, under another name each time, are a loop of their type. Several in a

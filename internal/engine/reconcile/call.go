@@ -216,7 +216,7 @@ func (p *pass) fail(ctx context.Context, status any, delay time.Duration, err er
 	out := schedule.Outcome{}
 	want, statusErr := p.desireStatus(status)
 	if statusErr == nil {
-		out, statusErr = p.settleStatus(ctx, want, childrenState{prompted: true, standing: p.standAfter(err)})
+		out, statusErr = p.settleStatus(ctx, want, childrenState{caused: true, standing: p.standAfter(err)})
 	}
 	out.Again = false // a failed pass isn't repeated at once, whatever it wrote
 	out.Err, out.Permanent, out.RetryAfter = true, isPermanent(err) && statusErr == nil, max(0, delay)

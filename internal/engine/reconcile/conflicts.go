@@ -32,9 +32,10 @@ const (
 
 // A tally counts what the handler desires.
 type tally struct {
-	all   []*plan.Desired
-	of    map[resource.Type]int
-	names map[object.Ref]struct{} // nil before has
+	all      []*plan.Desired
+	of       map[resource.Type]int
+	names    map[object.Ref]struct{}          // nil before has
+	vanished map[resource.Type][]conflict.Key // whose places no created child has taken; nil before inherits
 }
 
 func tallyOf(desired []*plan.Desired) *tally {
@@ -60,8 +61,8 @@ func (t *tally) has(ref object.Ref) bool {
 // asked reports whether the handler has asked for the reconciliation, by Resync.
 func (p *pass) asked() bool { return p.due.Cause == 0 && p.due.Trigger == schedule.TriggerResync }
 
-// prompted reports whether another client has set the reconciliation off, or the handler has asked for it.
-func (p *pass) prompted() bool { return p.due.Cause != 0 || p.asked() }
+// caused reports whether another client has set the reconciliation off, or the handler has asked for it.
+func (p *pass) caused() bool { return p.due.Cause != 0 || p.asked() }
 
 func (p *pass) keyOf(ref object.Ref) conflict.Key {
 	return conflict.Key{Parent: p.parent.UID(), Type: ref.Type, Object: ref.Key}
@@ -85,20 +86,33 @@ func (p *pass) countWrite(r *apply.Result, now time.Time) {
 		if p.memory.Recreating(a.Ref) {
 			w.Fields = nil // those of its delete were noted
 		}
-		if !r.Claimed {
-			w.Replaces = p.loops.Replaces(now, w.Key, func(key types.NamespacedName) bool {
-				_, there := p.req.Children.OfType(a.Ref.Type).Get(key.Namespace, key.Name)
-				return there || p.desired.has(object.Ref{Type: a.Ref.Type, Key: key})
-			})
-		}
+		w.Replaces = !r.Claimed && p.inherits(now, w.Key)
 	}
 	p.progress(p.countLoop(now, w).Repeats)
+}
+
+// inherits reports whether a created child takes the place of one that has vanished. The vanished ones are the same for all
+// creates of a reconciliation: what it has written before is desired, or deleted.
+func (p *pass) inherits(now time.Time, key conflict.Key) bool {
+	if p.desired.vanished == nil {
+		p.desired.vanished = p.loops.Vanished(now, p.parent.UID(), func(key conflict.Key) bool {
+			_, there := p.req.Children.OfType(key.Type).Get(key.Object.Namespace, key.Object.Name)
+			return there || p.desired.has(object.Ref{Type: key.Type, Key: key.Object})
+		})
+	}
+	of := p.desired.vanished[key.Type]
+	if len(of) == 0 {
+		return false
+	}
+	p.desired.vanished[key.Type] = of[1:]
+	p.loops.Inherit(key, of[0])
+	return true
 }
 
 // progress notes that a child was given a state, perhaps one that it had lately.
 func (p *pass) progress(repeats bool) {
 	p.progressed = p.progressed || !repeats
-	if !repeats || p.prompted() {
+	if !repeats || p.caused() {
 		p.memory.Progress()
 	}
 }
@@ -138,13 +152,13 @@ func (p *pass) fieldsOf(r *apply.Result) []conflict.Field {
 	return fields
 }
 
-// countStatus counts a write of the status. prompted is as in childrenState. restores says that another client has overwritten
+// countStatus counts a write of the status. caused is as in childrenState. restores says that another client has overwritten
 // the status, which excuses nothing.
-func (p *pass) countStatus(want, live any, prompted, restores bool) {
-	prompted = p.memory.TakeProgress() || prompted
+func (p *pass) countStatus(want, live any, caused, restores bool) {
+	caused = p.memory.TakeProgress() || caused
 	w := conflict.Write{
 		Key: p.keyOf(object.RefOf(p.parent)), Kind: conflict.Status, State: plan.StatusState(want), Desired: len(p.children),
-		Excused: prompted && !restores, Restores: restores,
+		Excused: caused && !restores, Restores: restores,
 	}
 	if p.desired != nil {
 		w.Desired = max(w.Desired, len(p.desired.all))
@@ -268,7 +282,7 @@ func (p *pass) tellLoop(found *conflict.Loop) {
 	case pathName:
 		text = fmt.Sprintf("%s: created or deleted again and again: %s %q", about, found.Path, found.Values)
 	case pathFollowUps, "":
-		text = fmt.Sprintf("%s: looked at again and again, though nobody has asked for it: %q", object.RefOf(p.parent), found.Values)
+		text = fmt.Sprintf("%s: reconciled again and again without an external change: %q", object.RefOf(p.parent), found.Values)
 	}
 	args := []any{"type", key.Type.String(), "object", key.Object.String(), "field", found.Path, "values", found.Values}
 	if rival := p.rivalIn(found); rival != "" {

@@ -153,27 +153,25 @@ func TestConflicts_Mutual(t *testing.T) {
 			},
 		},
 	} {
-		for round := range 1 { // which event comes first is chance
-			t.Run(fmt.Sprint(name, " ", round), func(t *testing.T) {
-				rig.Bubble(t, func(t *testing.T) {
-					h := &mutual{refs: tc.refs, sync: tc.sync, fails: tc.fails}
-					r := startMutual(t, h, tc.parents...)
-					rig.Elapse(time.Minute)
-					if tc.fails != nil {
-						require.LessOrEqual(t, h.calls.Load(), int64(65*len(tc.parents)), "%s: once a second", tc.reason)
-						r.Stop()
-						return
-					}
-					require.Less(t, h.calls.Load(), int64(2600*len(tc.parents)), "%s: found by the rate of the statuses, or sooner by that of children", tc.reason)
-					require.NotEmpty(t, r.Manager.Engine().Loops(), tc.reason)
-					require.Contains(t, r.Manager.Engine().Loops()[0].Path, tc.path, tc.reason)
-					before := len(r.Server.Writes())
-					rig.Elapse(time.Minute)
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				h := &mutual{refs: tc.refs, sync: tc.sync, fails: tc.fails}
+				r := startMutual(t, h, tc.parents...)
+				rig.Elapse(time.Minute)
+				if tc.fails != nil {
+					require.LessOrEqual(t, h.calls.Load(), int64(65*len(tc.parents)), "%s: once a second", tc.reason)
 					r.Stop()
-					require.Less(t, len(r.Server.Writes())-before, 40*len(tc.parents), tc.reason)
-				})
+					return
+				}
+				require.Less(t, h.calls.Load(), int64(2600*len(tc.parents)), "%s: found by the rate of the statuses, or sooner by that of children", tc.reason)
+				require.NotEmpty(t, r.Manager.Engine().Loops(), tc.reason)
+				require.Contains(t, r.Manager.Engine().Loops()[0].Path, tc.path, tc.reason)
+				before := len(r.Server.Writes())
+				rig.Elapse(time.Minute)
+				r.Stop()
+				require.Less(t, len(r.Server.Writes())-before, 40*len(tc.parents), tc.reason)
 			})
-		}
+		})
 	}
 }
 

@@ -167,7 +167,7 @@ func (p *pass) goOnFinalizing(ctx context.Context, resp *handler.FinalizeRespons
 			standing = p.standAfter(err)
 		}
 	}
-	out, statusErr := p.settleStatus(ctx, status, childrenState{failed: err != nil, prompted: true, standing: standing})
+	out, statusErr := p.settleStatus(ctx, status, childrenState{failed: err != nil, caused: true, standing: standing})
 	err = errors.Join(err, statusErr)
 	out.Again = false // the status that Finalize wants is no reason to call it again
 	out = out.Merge(deletes)

@@ -55,7 +55,7 @@ func TestAwaitedState_ThatNeverComes(t *testing.T) {
 	})
 }
 
-// What counts the suspicious writes of a parent is dropped with the parent.
+// What counts the repeats of a parent is dropped with the parent.
 func TestConflicts_OfAParentThatIsGone(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {
 		r := rig.Start(t, rig.Server(), rig.Config(), handler.SyncFunc(rig.Copier))

@@ -254,7 +254,7 @@ func (p *pass) carryOut(ctx context.Context, planned *plan.Plan) {
 // settleActed settles the status of a parent whose children were acted on.
 func (p *pass) settleActed(ctx context.Context, status *desiredStatus, o outlook) (schedule.Outcome, error) {
 	standing, expires := p.stand(o)
-	state := childrenState{changed: o.again, failed: o.err != nil, waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), prompted: p.prompted() || o.err != nil, standing: standing}
+	state := childrenState{changed: o.again, failed: o.err != nil, waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), caused: p.caused() || o.err != nil, standing: standing}
 	if len(p.did) == 0 {
 		state.unverified = len(o.planned.Queued)
 	}

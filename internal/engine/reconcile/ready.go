@@ -170,7 +170,7 @@ func (p *pass) tellStanding(ctx context.Context, out schedule.Outcome, err error
 	if !p.Config.ReadyCondition || p.stood || p.finalizeOnly || ctx.Err() != nil || p.Config.DryRun && !HandlerFailed(err) {
 		return out, err
 	}
-	state := childrenState{failed: err != nil, prompted: true}
+	state := childrenState{failed: err != nil, caused: true}
 	switch {
 	case err != nil:
 		state.standing = p.standOf(err)
@@ -201,7 +201,7 @@ func (p *pass) pause(ctx context.Context) (schedule.Outcome, error) {
 	if !p.Config.ReadyCondition {
 		return schedule.Outcome{}, nil
 	}
-	out, err := p.settleStatus(ctx, nil, childrenState{failed: true, prompted: true, standing: standing(readiness.Failed, plan.ReasonPaused, text)})
+	out, err := p.settleStatus(ctx, nil, childrenState{failed: true, caused: true, standing: standing(readiness.Failed, plan.ReasonPaused, text)})
 	out.Again, out.Err = false, err != nil
 	return out, err
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// maxAsked bounds for how many objects a pass asks who else writes them.
 	maxAsked = 4
-	// beforeLoop is how many suspicious writes before a conflict loop it is asked who has
+	// beforeLoop is how many repeats before a conflict loop it is asked who has
 	// made children that the pass deletes. The loop may be completed by a later pass, which
 	// creates what the other one has deleted, and finds nothing to ask about.
 	beforeLoop = 3
@@ -24,7 +24,7 @@ const (
 
 // findRivals finds out, by managedFields, who has made of children what the pass is about to
 // change back. After the write they would tell of the operator alone. They are asked for only
-// if a conflict loop is near: if the next suspicious write completes one, or a few of them do
+// if a conflict loop is near: if the next repeat completes one, or a few of them do
 // for children that are deleted.
 func (p *pass) findRivals(ctx context.Context, planned *plan.Plan) {
 	now := time.Now()

@@ -31,7 +31,7 @@ type childrenState struct {
 	failed     bool // a child could not be written
 	waits      bool // a desired child isn't there, or isn't as desired, since something else has to come first
 	unverified int  // children that the next pass finds out about; 0 if this one has written any
-	prompted   bool // somebody else has changed the parent or a child, or the next pass is delayed anyway
+	caused     bool // somebody else has changed the parent or a child, or the next pass is delayed anyway
 
 	standing *plan.Standing // what is in the way of the parent; nil without config.Operator.ReadyCondition
 }
@@ -87,7 +87,7 @@ func (p *pass) settleStatus(ctx context.Context, status *desiredStatus, children
 		standing = standOfWrites(err)
 	}
 	p.memory.BesideStatus(func() {
-		_, told := p.settle(ctx, nil, childrenState{failed: true, prompted: true, standing: standing})
+		_, told := p.settle(ctx, nil, childrenState{failed: true, caused: true, standing: standing})
 		if told != nil && !apierror.OnlyRefusals(told) {
 			err = errors.Join(err, told)
 		}
@@ -130,11 +130,11 @@ func (p *pass) settle(ctx context.Context, status *desiredStatus, children child
 	if err := p.memory.StatusRefused(want, time.Now()); err != nil {
 		return schedule.Outcome{}, err
 	}
-	return p.writeStatus(ctx, want, live, children.prompted)
+	return p.writeStatus(ctx, want, live, children.caused)
 }
 
-// writeStatus replaces live, the parent's status, by want. prompted is as in childrenState.
-func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (schedule.Outcome, error) {
+// writeStatus replaces live, the parent's status, by want. caused is as in childrenState.
+func (p *pass) writeStatus(ctx context.Context, want, live any, caused bool) (schedule.Outcome, error) {
 	restores := p.memory.WroteStatus() && !p.memory.LeftStatus(live)
 	if restores {
 		p.findStatusRival(ctx, live)
@@ -177,7 +177,7 @@ func (p *pass) writeStatus(ctx context.Context, want, live any, prompted bool) (
 	}
 	p.wrote(verbStatus)
 	if !told {
-		p.countStatus(want, live, prompted, restores)
+		p.countStatus(want, live, caused, restores)
 	}
 	p.parent = answer
 	return schedule.Outcome{Again: true}, nil

@@ -33,7 +33,11 @@ func Orders(t *testing.T, test func(t *testing.T, start Starter)) {
 // A Starter is Start in the order of a test of Orders.
 type Starter func(server *fakeapi.Server, cfg config.Operator, h handler.Handler) *Rig
 
-func sleep(_ context.Context, d time.Duration) error {
-	<-time.After(d)
-	return nil
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
