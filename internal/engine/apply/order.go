@@ -127,7 +127,7 @@ func (r *run) repeat(ctx context.Context) {
 			return
 		}
 		before := r.wrote
-		r.again()
+		r.again(actions)
 		for i, result := range r.runAll(ctx, actions) {
 			a := &r.attempts[again[i]]
 			*a = attempt{action: a.action, result: result, failed: result.Err != nil, before: before}

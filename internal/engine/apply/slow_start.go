@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"regexp"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -132,7 +132,7 @@ func (s *slowStart) note(a *plan.Action, r *Result) {
 		}
 	}
 	if s.mu.probe == a {
-		if s.mu.count >= alike {
+		if rejected && s.mu.count >= alike {
 			s.mu.more--
 			s.mu.held = s.mu.more < 0
 		}
@@ -153,17 +153,24 @@ func rejection(a *plan.Action, r *Result) (reason string, rejected bool) {
 	if status := apierrors.APIStatus(nil); errors.As(r.Err, &status) {
 		text = status.Status().Message
 	}
-	return string(apierrors.ReasonForError(r.Err)) + " " + strings.ReplaceAll(text, a.Ref.Key.Name, ""), true
+	return string(apierrors.ReasonForError(r.Err)) + " " + withoutName(text, a.Ref.Key.Name), true
 }
 
-// again lets the next write of each batch that is held be another probe.
-func (x *Executor) again() {
+// withoutName cuts the name of an object out of a message, where it stands as a word of its own: 1 is no part of 12.
+func withoutName(text, name string) string {
+	return regexp.MustCompile(`(^|[^\w-])`+regexp.QuoteMeta(name)+`($|[^\w-])`).ReplaceAllString(text, "$1$2")
+}
+
+// again lets the next write of the batches of these actions be another probe.
+func (x *Executor) again(actions []plan.Action) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, s := range x.mu.batches {
-		s.mu.Lock()
-		s.mu.held = false
-		s.mu.Unlock()
+	for i := range actions {
+		if s := x.mu.batches[plan.BatchOf(&actions[i])]; s != nil {
+			s.mu.Lock()
+			s.mu.held = false
+			s.mu.Unlock()
+		}
 	}
 }
 

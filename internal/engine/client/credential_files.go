@@ -111,7 +111,7 @@ func (r *renewer) contents(files []string) (held [sha256.Size]byte, err error) {
 // RoundTrip sends a request.
 func (r *renewer) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := r.renewed().RoundTrip(req)
-	if err != nil || resp.StatusCode == http.StatusUnauthorized {
+	if err != nil && req.Context().Err() == nil || err == nil && resp.StatusCode == http.StatusUnauthorized {
 		r.mu.Lock()
 		r.mu.doubted = true
 		r.mu.Unlock()

@@ -68,7 +68,9 @@ func (p *pass) errorsOf(failures []plan.Failure) (errs []error) {
 	counts := map[plan.Batch]int{}
 	for _, f := range failures {
 		b := plan.Batch{Type: f.Ref.Type, Deletes: f.Verb == plan.VerbDelete}
-		if _, held := batches[b]; held {
+		_, rejected := errors.AsType[*apierror.RefusedError](f.Err)
+		_, taken := errors.AsType[*apply.NameTakenError](f.Err)
+		if _, held := batches[b]; held && rejected && !taken {
 			counts[b]++
 		} else {
 			errs = append(errs, f.Err)

@@ -56,12 +56,15 @@ func (w *Watcher) Replace(list []any, version string) error {
 	w.resumes.Store(true) // what the stream of a list tells from now on is what a watch would
 	w.hear()
 	w.mu.Lock()
-	first, since := !w.mu.synced, w.mu.since
-	w.mu.synced = true
+	since := w.mu.since
 	w.mu.Unlock()
 	if err := w.known.Compare(since, version); err != nil {
 		return err
 	}
+	w.mu.Lock()
+	first := !w.mu.synced
+	w.mu.synced = true
+	w.mu.Unlock()
 	p := schedule.Fresh
 	if first {
 		p = schedule.Backlog

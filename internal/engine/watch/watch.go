@@ -187,7 +187,9 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	news, established := w.mu.broken == nil || lacks && !w.mu.lacking, w.mu.established
 	w.mu.broken, w.mu.lacking = told, w.mu.lacking || lacks
 	w.mu.Unlock()
-	w.Client.Storage().Doubt()
+	if !lacks && !apierrors.IsNotFound(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsTooManyRequests(err) {
+		w.Client.Storage().Doubt() // an API server that says no has lost no connection
+	}
 	switch {
 	case lacks && !established:
 		w.Fatal(fmt.Errorf("%s: %s is forbidden: %w; add the rule %s", w.Kind.Type, verb, err, w.Kind.Rule("get", "list", "watch")))
