@@ -25,7 +25,9 @@ func rejectedBy(text string) *Result {
 // Three rejections for one reason, the last of them of the probe, hold the rest. A probe that ends in any other way holds
 // nothing.
 func TestSlowStart_Probe(t *testing.T) {
-	quota := func(name string) *Result { return rejectedBy(fmt.Sprintf("configmaps %q is forbidden: used: 12", name)) }
+	quota := func(name string) *Result {
+		return rejectedBy(fmt.Sprintf("configmaps %q is forbidden: used: 12", name))
+	}
 	for name, tc := range map[string]struct {
 		reason string
 		probe  *Result
