@@ -40,6 +40,20 @@ func TestModulesAgree(t *testing.T) {
 	}
 }
 
+// TestModulesTidy finds modules that don't name what the root module has come to need, which make test doesn't build. The
+// starter's own test does the same for the starter, whose go.mod names a release.
+func TestModulesTidy(t *testing.T) {
+	for _, dir := range modules(t) {
+		if _, ok := apart()[dir]; ok || dir == "examples/starter" {
+			continue
+		}
+		cmd := exec.CommandContext(t.Context(), "go", "mod", "tidy", "-diff")
+		cmd.Dir = filepath.Join(root, dir)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s: go mod tidy would change:\n%s", dir, out)
+	}
+}
+
 // TestModulesApart finds exceptions that name no module.
 func TestModulesApart(t *testing.T) {
 	found := modules(t)
