@@ -220,13 +220,6 @@ func (d *Detector) Inherit(key, vanished Key) {
 	}
 }
 
-// Knows reports whether an object was written within the window.
-func (d *Detector) Knows(now time.Time, key Key) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.currentLocked(now, key) != nil
-}
-
 // Unclear returns the objects that got new states though no client has changed anything, once: a proof is due. The caller calls
 // the handler twice for the same snapshot, before it writes anything, and tells Proved if the responses differ.
 func (d *Detector) Unclear(uid types.UID) map[Key]struct{} {
@@ -340,8 +333,12 @@ func (d *Detector) Lasts(now time.Time, uid types.UID) bool {
 func (d *Detector) Loops(now time.Time, key Key) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	h := d.currentLocked(now, key)
-	return h != nil && h.count > 0
+	p := d.mu.parents[key.Parent]
+	if p == nil {
+		return false
+	}
+	h := p.objects[key]
+	return h != nil && h.count > 0 && !h.expired(now)
 }
 
 // Forget drops what is remembered of a parent.
@@ -365,16 +362,6 @@ func (d *Detector) parentLocked(uid types.UID) *parent {
 		d.mu.parents[uid] = p
 	}
 	return p
-}
-
-// currentLocked returns the history of an object, nil if it has none or it is over.
-func (d *Detector) currentLocked(now time.Time, key Key) *history {
-	if p := d.mu.parents[key.Parent]; p != nil {
-		if h := p.objects[key]; h != nil && !h.expired(now) {
-			return h
-		}
-	}
-	return nil
 }
 
 // history returns the history of an object, a new one if there is none or it is over.

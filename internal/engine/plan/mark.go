@@ -137,6 +137,9 @@ func parseMark(text string) (markText, bool) {
 	return m, true
 }
 
+// Gave says whether this operator has given an object a desired state, by the annotation.
+func Gave(s *catalog.Settings, live *resource.Resource) bool { return readMark(s, live).applied != nil }
+
 // Marked says whether an object carries a mark that this operator has made, on this
 // object or on another one that it was copied from.
 func Marked(s *catalog.Settings, live *resource.Resource) bool {

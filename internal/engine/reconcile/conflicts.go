@@ -80,7 +80,7 @@ func (p *pass) countWrite(r *apply.Result, now time.Time) {
 		p.progress(p.loops.Began(now, w))
 		return
 	case plan.VerbDelete:
-		w.Kind, w.Intruder = conflict.Delete, !p.memory.Made(a.Live) && !p.loops.Knows(now, w.Key)
+		w.Kind, w.Intruder = conflict.Delete, !p.memory.Made(a.Live) && !plan.Gave(p.Settings, a.Live)
 	case plan.VerbCreate:
 		w.Kind = conflict.Create
 		if p.memory.Recreating(a.Ref) {
