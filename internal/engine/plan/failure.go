@@ -34,4 +34,5 @@ func (f Failure) ChildError() handler.ChildError {
 type Refusal struct {
 	Failure
 	Action *Action
+	Held   bool // with its batch
 }

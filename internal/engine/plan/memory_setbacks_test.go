@@ -110,6 +110,32 @@ func TestSetBack(t *testing.T) {
 	require.Zero(t, p.Tries(&gone))
 }
 
+// TestSetBack_HeldBatch: a batch that comes due between the plan and the last write keeps its tries, and one that was due and is
+// accepted is forgotten.
+func TestSetBack_HeldBatch(t *testing.T) {
+	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	memory := NewMemory().Of("p")
+	desired, err := Desire(s, parent, []any{testConfigMap("v")}, memory)
+	require.NoError(t, err)
+	b := Batch{Type: k8s.ConfigMap}
+	backoff := func(n int) time.Duration { return time.Duration(n) * time.Minute }
+	start := time.Unix(1000, 0)
+	for range 3 {
+		memory.SetBack(nil, nil, map[Batch]HeldNow{b: {Reason: "no", Failure: Failure{Err: errors.New("no")}}}, start, backoff)
+	}
+	build := func(at time.Time) Plan {
+		return Build(s, Input{Parent: parent, Desired: desired, Memory: memory, Now: at})
+	}
+	kept := build(start.Add(3*time.Minute - time.Second)).Refused
+	require.Len(t, kept, 1)
+	memory.SetBack(kept, nil, nil, start.Add(3*time.Minute+time.Second), backoff)
+	require.Equal(t, 3, memory.held[b].tries)
+	require.Empty(t, build(start.Add(3*time.Minute+time.Second)).Refused, "it is due")
+	memory.SetBack(nil, nil, nil, start.Add(4*time.Minute), backoff)
+	require.Empty(t, memory.held)
+}
+
 // TestSetBack_AnotherValueEachTime: a handler that makes a random value is no reason to try again at once.
 func TestSetBack_AnotherValueEachTime(t *testing.T) {
 	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})

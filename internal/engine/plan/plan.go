@@ -184,7 +184,7 @@ func (p *Plan) due(in Input, a Action) (Action, bool) {
 	if h := in.Memory.held[BatchOf(&a)]; h != nil && !h.due(in.Now) {
 		f := h.Failure
 		f.Ref, f.Verb = a.Ref, a.Verb
-		p.Refused = append(p.Refused, Refusal{Failure: f, Action: &a})
+		p.Refused = append(p.Refused, Refusal{Failure: f, Action: &a, Held: true})
 		return Action{}, false
 	}
 	s := in.Memory.setback(&a)

@@ -112,19 +112,16 @@ func (p *ParentMemory) HeldBatches(now time.Time) map[Batch]HeldBatch {
 	return out
 }
 
-// hold remembers the batches that are held. One of which writes were kept, and nothing was tried, stays as it is.
+// hold remembers the batches that are held. One that was not due in the plan stays as it is.
 func (p *ParentMemory) hold(kept []Refusal, now map[Batch]HeldNow, at time.Time, backoff func(n int) time.Duration) {
 	if len(p.held)+len(now) == 0 {
 		return
 	}
 	next := map[Batch]*held{}
 	for _, r := range kept {
-		if r.Action == nil {
-			continue
-		}
-		b := BatchOf(r.Action)
-		if h := p.held[b]; h != nil && !h.due(at) {
-			next[b] = h
+		if r.Held {
+			b := BatchOf(r.Action)
+			next[b] = p.held[b]
 		}
 	}
 	for b, n := range now {

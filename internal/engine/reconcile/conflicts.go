@@ -254,20 +254,18 @@ func (p *pass) callAgain(ctx context.Context) (map[conflict.Key]jsonvalue.Digest
 }
 
 // throttle returns how the next reconciliation is delayed for a conflict loop. A reconciliation without writes in the middle of a
-// loop doesn't end it. The deletion of the parent ends a loop, but not a rate.
+// loop doesn't end it. A parent that is being deleted is not delayed but for its rate.
 func (p *pass) throttle() conflict.Throttle {
 	now, uid := time.Now(), p.parent.UID()
 	t := p.loops.Throttle(now, uid)
-	if t == conflict.Pace || t != conflict.None && !p.parent.IsDeleting() {
-		return t
-	}
-	if p.parent.IsDeleting() {
+	switch {
+	case t == conflict.Pace:
+	case p.parent.IsDeleting():
 		return conflict.None
-	}
-	if len(p.did) > 0 && p.due.Trigger == schedule.TriggerThrottled && p.loops.Lasts(now, uid) {
+	case t == conflict.None && len(p.did) > 0 && p.due.Trigger == schedule.TriggerThrottled && p.loops.Lasts(now, uid):
 		return conflict.Backoff
 	}
-	return conflict.None
+	return t
 }
 
 // tellLoop logs a conflict loop, counts it and records it as an Event.

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -484,29 +485,45 @@ func TestConflicts_EditEndsThrottle(t *testing.T) {
 	}
 }
 
-// The deletion of a parent ends the throttle, too, and Finalize is called as often
-// as it wants.
+// The deletion of a parent ends the throttle, too, and Finalize is called as often as it wants. (S188)
 func TestConflicts_DeletionEndsThrottle(t *testing.T) {
-	rig.Bubble(t, func(t *testing.T) {
-		cfg, finalizes := rig.Config(), &callLog{}
-		r := rig.Start(t, rig.Server(), cfg, handler.Funcs{
-			SyncFunc: rig.Copier,
-			FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
-				return &handler.FinalizeResponse{Finalized: finalizes.note() == 10, Retry: 100 * time.Millisecond}, nil
+	for name, tc := range map[string]struct {
+		reason string
+		sync   handler.SyncFunc
+		other  func(r *rig.Rig, child *resource.Resource)
+	}{
+		"Backoff": {"a fight over a child", rig.Copier, deletes},
+		"Pace": {
+			"too many writes", func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				return wants(rig.Copied(fmt.Sprint("c-", rand.Int()), "v")), nil
 			},
+			func(*rig.Rig, *resource.Resource) {},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				cfg, finalizes := rig.Config(), &callLog{}
+				r := rig.Start(t, rig.Server(), cfg, handler.Funcs{
+					SyncFunc: tc.sync,
+					FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+						return &handler.FinalizeResponse{Finalized: finalizes.note() == 10, Retry: 100 * time.Millisecond}, nil
+					},
+				})
+				defer meanwhile(r, tc.other)()
+				r.Create("one", "v1")
+				for len(r.Manager.Engine().Loops()) == 0 { // that the last write belongs to
+					rig.Elapse(time.Second)
+				}
+				start := time.Now()
+				require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
+				rig.Elapse(3 * time.Second)
+				require.Nil(t, r.Get(sample.ParentType(), "one"), "it is finalized")
+				require.Less(t, finalizes.times(0)[0].Sub(start), time.Second, tc.reason)
+				require.Less(t, finalizes.times(0)[9].Sub(start), 2*time.Second, tc.reason)
+				r.Stop()
+			})
 		})
-		defer meanwhile(r, deletes)()
-		r.Create("one", "v1")
-		for len(r.Manager.Engine().Loops()) == 0 { // that the last write belongs to
-			rig.Elapse(time.Second)
-		}
-		start := time.Now()
-		require.NoError(t, r.Server.Delete(sample.ParentType(), rig.Key("one")))
-		rig.Elapse(3 * time.Second)
-		require.Nil(t, r.Get(sample.ParentType(), "one"), "it is finalized")
-		require.Less(t, finalizes.times(0)[0].Sub(start), time.Second)
-		r.Stop()
-	})
+	}
 }
 
 // Two builds of an operator want something else of a child, and both of them run for three

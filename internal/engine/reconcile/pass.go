@@ -104,7 +104,7 @@ func (e *Engine) sync(ctx context.Context, worker string, d schedule.Due) (out s
 	p.due = d
 	e.passes.begin(p.found, &p.syncID, worker)
 	defer e.passes.end(d.UID)
-	if !d.Event.IsZero() {
+	if d.Cause != 0 {
 		p.memory.Stir()
 	}
 	start := time.Now()
@@ -147,6 +147,7 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 			p.logPanic(ctx, "pass panicked", panicked)
 		}
 	}()
+	p.loops.Forgive(p.parent.UID(), p.due.Cause&schedule.Edited != 0, p.due.Cause&schedule.RelatedChanged != 0)
 	if p.parent.IsDeleting() {
 		out, err = p.finalize(ctx)
 		return p.tellStanding(ctx, out, err)
@@ -163,7 +164,6 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 // work is run for a parent that isn't being deleted.
 func (p *pass) work(ctx context.Context) (schedule.Outcome, error) {
 	p.memory.FindEnding(p.Settings, p.children)
-	p.loops.Forgive(p.parent.UID(), p.due.Cause&schedule.Edited != 0, p.due.Cause&schedule.RelatedChanged != 0)
 	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
 		return p.pause(ctx)
 	}
