@@ -151,7 +151,7 @@ func New(c Config) *Engine {
 	e.resolver = relate.NewResolver(c.Settings.Config.Related)
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{
-			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, Log: c.Log, Metrics: c.Metrics, OwnerOf: e.store.OwnerOf, Changed: e.relatedChanged,
+			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, Log: c.Log, Metrics: c.Metrics, FamilyOf: e.familyOf, Changed: e.relatedChanged,
 			Doubt: e.doubtServed,
 		})
 	}
@@ -272,18 +272,17 @@ func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigg
 	for _, uid := range c.Woken {
 		e.add(uid, schedule.Fresh, why, schedule.Changed)
 	}
-	for _, uid := range c.Known {
-		e.add(uid, schedule.Fresh, why, 0)
-	}
 }
 
-// relatedChanged is changed for related objects.
-func (e *Engine) relatedChanged(c store.Change, _ schedule.Priority, why schedule.Trigger) {
-	for _, uid := range c.Parents {
-		e.add(uid, schedule.Fresh, why, schedule.RelatedChanged)
+// relatedChanged makes the parents due that refer to objects that another client has changed, or that have become known: then
+// the priority is Backlog, though the parents may have waited for that.
+func (e *Engine) relatedChanged(c store.Change, p schedule.Priority, why schedule.Trigger) {
+	cause := schedule.RelatedChanged
+	if p == schedule.Backlog {
+		cause = 0
 	}
-	for _, uid := range c.Known {
-		e.add(uid, schedule.Fresh, why, 0)
+	for _, uid := range c.Parents {
+		e.add(uid, schedule.Fresh, why, cause)
 	}
 }
 

@@ -58,7 +58,8 @@ func (e *Engine) Snapshot(parent types.NamespacedName) (*handler.SyncRequest, bo
 	}
 	req, ok := e.snapshot(held.UID())
 	if ok && e.related != nil {
-		req.Related = handler.NewObjects(e.related.Known(held.UID())...)
+		queries, found := e.related.Known(held.UID())
+		req.Related = handler.NewObjects(e.withFamily(found, req.Parent, slices.Collect(req.Children.All()), queries)...)
 	}
 	return req, ok
 }

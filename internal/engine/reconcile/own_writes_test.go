@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -39,17 +40,22 @@ func TestOwnWrites_Status(t *testing.T) {
 		config func(cfg *config.Operator)
 		fails  error
 		reject bool // the ConfigMap
+		refers bool // to all parents and ConfigMaps
 		retry  time.Duration
 		during time.Duration
 		calls  int
 	}{
-		"Fails":     {"100 ms, doubled each time up to ten minutes", nil, errBroken, false, 0, time.Hour, 18},
-		"Permanent": {"it is not to be called again", nil, handler.Permanent(errBroken), false, 0, time.Hour, 1},
-		"Rejected":  {"the child is retried with the same backoff", nil, nil, true, 0, time.Hour, 18},
+		"Fails":     {"100 ms, doubled each time up to ten minutes", nil, errBroken, false, false, 0, time.Hour, 18},
+		"Permanent": {"it is not to be called again", nil, handler.Permanent(errBroken), false, false, 0, time.Hour, 1},
+		"Rejected":  {"the child is retried with the same backoff", nil, nil, true, false, 0, time.Hour, 18},
 		"Rejected, Ready condition": {
-			"which has the API server's message", func(cfg *config.Operator) { cfg.ReadyCondition = true }, nil, true, 0, time.Hour, 18,
+			"which has the API server's message", func(cfg *config.Operator) { cfg.ReadyCondition = true }, nil, true, false, 0, time.Hour, 18,
 		},
-		"Finalizing": {"it asks for a retry in 30 seconds", nil, nil, false, 30 * time.Second, 119 * time.Second, 4},
+		"Finalizing":                   {"it asks for a retry in 30 seconds", nil, nil, false, false, 30 * time.Second, 119 * time.Second, 4},
+		"Fails, refers to itself":      {"its own status is no reason", nil, errBroken, false, true, 0, time.Hour, 18},
+		"Permanent, refers to itself":  {"nor is it here", nil, handler.Permanent(errBroken), false, true, 0, time.Hour, 1},
+		"Rejected, refers to itself":   {"nor here", nil, nil, true, true, 0, time.Hour, 18},
+		"Finalizing, refers to itself": {"nor here", nil, nil, false, true, 30 * time.Second, 119 * time.Second, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for status, of := range tellingStatuses() {
@@ -68,7 +74,10 @@ func TestOwnWrites_Status(t *testing.T) {
 						if tc.config != nil {
 							tc.config(&cfg)
 						}
-						r := start(server, cfg, &trying{retry: tc.retry, try: func() (*handler.SyncResponse, error) {
+						if tc.refers {
+							cfg.Related = []config.Related{{Type: sample.ParentType()}, {Type: k8s.ConfigMap}}
+						}
+						r := start(server, cfg, &trying{refers: tc.refers, retry: tc.retry, try: func() (*handler.SyncResponse, error) {
 							call := calls.note()
 							resp := &handler.SyncResponse{Status: of(call)}
 							if tc.reject {
@@ -96,10 +105,18 @@ func TestOwnWrites_Status(t *testing.T) {
 	}
 }
 
-// A trying handler gives the same response to each call. With retry, it finalizes parents, and never ends.
+// A trying handler gives the same response to each call. With retry, it finalizes parents, and never ends. With refers, a parent
+// refers to all of its kind and to all ConfigMaps.
 type trying struct {
-	try   func() (*handler.SyncResponse, error)
-	retry time.Duration
+	try    func() (*handler.SyncResponse, error)
+	retry  time.Duration
+	refers bool
+}
+
+func (h *trying) Relates() bool { return h.refers }
+
+func (h *trying) Relate(*resource.Resource) ([]handler.Ref, error) {
+	return []handler.Ref{{Type: sample.ParentType()}, {Type: k8s.ConfigMap}}, nil
 }
 
 func (h *trying) Sync(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -68,8 +70,38 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 		p.Logger().DebugContext(ctx, "waiting for related objects")
 		return false, nil
 	}
+	found = p.withFamily(found, p.parent, p.children, queries)
 	p.show(func(req *handler.SyncRequest) { req.Related = handler.NewObjects(found...) })
 	return true, nil
+}
+
+// familyOf returns the UID of an object that is a parent, or of the parent whose child it is, if the engine's own watches tell
+// of it.
+func (e *Engine) familyOf(res *resource.Resource) (types.UID, bool) {
+	settings := e.current.Load()
+	switch {
+	case res.Type() == e.Config.Parent:
+		return res.UID(), settings.Selects(res)
+	case settings.Types.Of(res.Type()) == nil || !settings.Watched(res):
+		return "", false
+	}
+	return e.store.OwnerOf(res)
+}
+
+// withFamily returns related objects as they are with a parent and its children, which are newer than what the watches of
+// related objects have told of them. So own writes are nothing new there.
+func (e *Engine) withFamily(related []*resource.Resource, parent *resource.Resource, children []*resource.Resource, queries []relate.Query) []*resource.Resource {
+	settings := e.current.Load()
+	ofFamily := func(q relate.Query) bool { return q.Type == parent.Type() || settings.Types.Of(q.Type) != nil }
+	if queries = slices.DeleteFunc(slices.Clone(queries), func(q relate.Query) bool { return !ofFamily(q) }); len(queries) == 0 {
+		return related
+	}
+	related = slices.DeleteFunc(related, func(res *resource.Resource) bool {
+		family, ok := e.familyOf(res)
+		return ok && family == parent.UID()
+	})
+	related = append(related, relate.Match(queries, []*resource.Resource{parent})...)
+	return append(related, relate.Match(queries, children)...)
 }
 
 // servedSince says whether a type is served by now to which queries refer as one that isn't.

@@ -511,3 +511,78 @@ func TestRelated_ChangesAllTheTime(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// TestRelated_Family: a parent refers to ConfigMaps, by a label that its own children have as well, and to its own kind. Its
+// family is among the related objects as the handler is shown it otherwise, whatever the other watches have told, and own
+// writes trigger nothing more than without references. (S1, S61, S313)
+func TestRelated_Family(t *testing.T) {
+	labelled := func(name, value string) map[string]any {
+		cm := rig.Copied(name, value)
+		metaOf(cm)["labels"] = map[string]any{"src": "yes"}
+		return cm
+	}
+	run := func(t *testing.T, start rig.Starter, related bool) (calls int) {
+		t.Helper()
+		server, count := rig.Server(), &callLog{}
+		cfg := rig.Config()
+		h := handler.Funcs{SyncFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+			count.note()
+			value, _ := req.Parent.Field("spec", "value")
+			resp := &handler.SyncResponse{Children: []any{labelled("a", fmt.Sprint(value)), rig.Copied("plain", "v")}}
+			have := func(name string) bool { _, ok := req.Children.OfType(k8s.ConfigMap).Get("ns", name); return ok }
+			if related {
+				maps := req.Related.OfType(k8s.ConfigMap)
+				have = func(name string) bool { _, ok := maps.Get("ns", name); return ok }
+				for child := range req.Children.All() {
+					if want, _ := child.Label("src"); want == "yes" {
+						got, ok := maps.Get("ns", child.Name())
+						require.True(t, ok, child.Name())
+						require.Same(t, child, got)
+					}
+				}
+				for res := range maps.All() {
+					_, ok := req.Children.OfType(k8s.ConfigMap).Get("ns", res.Name())
+					require.True(t, ok, "%s is gone", res.Name())
+				}
+				self, ok := req.Related.OfType(sample.ParentType()).Get("ns", "one")
+				require.True(t, ok)
+				require.Same(t, req.Parent, self)
+			}
+			if have("a") {
+				resp.Children = append(resp.Children, labelled("b", "v"))
+			}
+			if have("b") && value != "v2" {
+				resp.Children = append(resp.Children, labelled("c", "v"))
+			}
+			resp.Status = map[string]any{"value": value, "b": have("b"), "c": have("c")}
+			return resp, nil
+		}}
+		if related {
+			cfg.Related = []config.Related{{Type: sample.ParentType()}, {Type: k8s.ConfigMap}}
+			h.RelateFunc = func(*resource.Resource) ([]handler.Ref, error) {
+				return []handler.Ref{{Type: sample.ParentType()}, {Type: k8s.ConfigMap, Selector: "src=yes"}}, nil
+			}
+		}
+		r := start(server, cfg, h)
+		r.Create("one", "v1")
+		rig.Elapse(10 * time.Second)
+		require.Len(t, server.List(k8s.ConfigMap), 4)
+		r.SetSpec("one", "v2") // c goes
+		rig.Elapse(10 * time.Second)
+		require.Len(t, server.List(k8s.ConfigMap), 3)
+		status, _ := r.Get(sample.ParentType(), "one").Field("status")
+		require.Equal(t, map[string]any{"value": "v2", "b": true, "c": false, "observedGeneration": int64(2)}, status)
+		r.Change(k8s.ConfigMap, "b", func(o map[string]any) { o["data"] = map[string]any{"value": "edited"} })
+		rig.Elapse(10 * time.Second)
+		value, _ := r.Get(k8s.ConfigMap, "b").Field("data", "value")
+		require.Equal(t, "v", value)
+		require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("a")))
+		rig.Elapse(10 * time.Second)
+		require.Len(t, server.List(k8s.ConfigMap), 3)
+		r.Stop()
+		return count.len()
+	}
+	rig.Orders(t, func(t *testing.T, start rig.Starter) {
+		require.Equal(t, run(t, start, false), run(t, start, true))
+	})
+}

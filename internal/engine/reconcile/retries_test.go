@@ -12,10 +12,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
 	"github.com/roperator/roperator/internal/testing/rig"
 	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -127,6 +129,39 @@ func TestRetry_OneLine(t *testing.T) {
 		require.Equal(t, 1, told(r, "waiting for a child"))
 		require.Len(t, slicesOf(recorded(r), "Waiting"), 1)
 		require.Contains(t, r.Logs.String(), fmt.Sprintf("and %d more that wait for the same", children-1))
+		r.Stop()
+	})
+}
+
+// TestRetry_OwnStatus: a parent refers to all of its kind, itself among them. Its own status, which is new twice a second, does
+// not shorten the backoff of a child that is rejected. (S64)
+func TestRetry_OwnStatus(t *testing.T) {
+	rig.Orders(t, func(t *testing.T, start rig.Starter) {
+		server := rig.Server()
+		var tries atomic.Int64
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			if req.Type == k8s.ConfigMap && req.Verb == "create" {
+				tries.Add(1)
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "ConfigMap"}, req.Key.Name, nil)
+			}
+			return nil
+		}})
+		cfg := rig.Config()
+		cfg.Related = []config.Related{{Type: sample.ParentType()}}
+		r := start(server, cfg, handler.Funcs{
+			SyncFunc: func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+				return &handler.SyncResponse{
+					Children: []any{rig.Copied("bad", "v")}, Status: map[string]any{"at": time.Now().String()}, Resync: 500 * time.Millisecond,
+				}, nil
+			},
+			RelateFunc: func(*resource.Resource) ([]handler.Ref, error) {
+				return []handler.Ref{{Type: sample.ParentType(), Namespace: "ns", Selector: ""}}, nil
+			},
+		})
+		r.Create("one", "v")
+		rig.Elapse(2 * time.Minute)
+		require.Greater(t, statusUpdates(server), 100)
+		require.Less(t, tries.Load(), int64(20))
 		r.Stop()
 	})
 }

@@ -90,8 +90,12 @@ type matcher struct {
 
 // Match returns those of the objects that one of the queries is for.
 func Match(queries []Query, objects []*resource.Resource) (found []*resource.Resource) {
+	matchers := make([]matcher, 0, len(queries))
+	for _, q := range queries {
+		matchers = append(matchers, newMatcher(q))
+	}
 	for _, res := range objects {
-		if slices.ContainsFunc(queries, func(q Query) bool { return q.Type == res.Type() && newMatcher(q).matches(res, res.Labels()) }) {
+		if slices.ContainsFunc(matchers, func(m matcher) bool { return m.Type == res.Type() && m.matches(res, res.Labels()) }) {
 			found = append(found, res)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Config is what Relations are made of. All of it is required but MostWatches, OwnerOf and Gone.
+// A Config is what Relations are made of. All of it is required but MostWatches, FamilyOf and Doubt.
 type Config struct {
 	Kinds   []*catalog.Kind // the related types, as they are served at first
 	Client  *client.Client  // of these types alone: New has it shorten objects
@@ -30,10 +30,11 @@ type Config struct {
 	// MostWatches is how many queries of one type in one namespace have a watch each. When
 	// there were more, they have one again once they are three quarters of that. 0: 64.
 	MostWatches int
-	// OwnerOf returns the UID of the parent whose child an object is; nil: none has children.
-	OwnerOf func(*resource.Resource) (types.UID, bool)
-	// Changed is called with the parents that are due: what they refer to has changed, or
-	// all of it is known by now. It may be called concurrently.
+	// FamilyOf returns the UID of an object that is a parent, or of the parent whose child it is. What happens to a parent's own
+	// family is nothing new to it. Nil: no object is one.
+	FamilyOf func(*resource.Resource) (types.UID, bool)
+	// Changed is called with the parents that are due: what they refer to has changed, or, as schedule.Backlog,
+	// is known by now. It may be called concurrently.
 	Changed func(store.Change, schedule.Priority, schedule.Trigger)
 	// Doubt is called when the API server has answered that it doesn't serve a type, for as
 	// long as it does, and when it tells of an object in a namespace though the type has none. It may be called concurrently, and
@@ -139,19 +140,20 @@ func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.
 	return newestOfEach(found), true, nil
 }
 
-// Known returns what there is of what a parent refers to, as far as that is known.
-func (r *Relations) Known(parent types.UID) (found []*resource.Resource) {
+// Known returns what a parent refers to, and what there is of it, as far as that is known.
+func (r *Relations) Known(parent types.UID) (queries []Query, found []*resource.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if refs := r.mu.parents[parent]; refs != nil {
-		for _, q := range refs.queries {
+		queries = refs.queries
+		for _, q := range queries {
 			of := r.mu.queries[q]
 			if from := r.serverLocked(of); from != nil {
 				found = append(found, from.matching(of)...)
 			}
 		}
 	}
-	return newestOfEach(found)
+	return queries, newestOfEach(found)
 }
 
 // Waiting returns how many parents wait for what they refer to, and will be named once that

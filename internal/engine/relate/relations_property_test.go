@@ -82,7 +82,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.relations = relate.New(relate.Config{
 		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4),
 		Changed: func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
-			for _, uid := range append(c.Parents, c.Known...) {
+			for _, uid := range c.Parents {
 				w.look(uid)
 			}
 		},

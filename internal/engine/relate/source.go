@@ -1,6 +1,7 @@
 package relate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -209,31 +210,21 @@ func (s *source) overLocked(res *resource.Resource, version string) bool {
 
 // observedLocked takes a state that the watch has delivered, nil for the end of an object.
 //
-// A change of a parent itself, or of its child, is perhaps an own write: the watch of children has told of it.
-func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) (c store.Change) {
+// Of a parent itself and its children its own watches tell.
+func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) store.Change {
 	before := s.objects[key]
 	concerned := s.setLocked(key, res)
 	if s.passed != nil && s.objects[key] == nil {
 		s.passes++
 		s.passed[key] = passed{version, res == nil, s.passes}
 	}
-	for _, parent := range parentsOf(concerned...) {
-		if s.belongs(res, parent) || s.belongs(before, parent) {
-			c.Known = append(c.Known, parent)
-		} else {
-			c.Parents = append(c.Parents, parent)
+	parents := parentsOf(concerned...)
+	if now := cmp.Or(res, before); now != nil && s.FamilyOf != nil {
+		if family, ok := s.FamilyOf(now); ok {
+			parents = slices.DeleteFunc(parents, func(uid types.UID) bool { return uid == family })
 		}
 	}
-	return c
-}
-
-// belongs reports whether an object is the parent with this UID, or its child. The object may be nil.
-func (s *source) belongs(res *resource.Resource, parent types.UID) bool {
-	if res == nil || s.OwnerOf == nil {
-		return false
-	}
-	owner, owned := s.OwnerOf(res)
-	return res.UID() == parent || owned && owner == parent
+	return store.Change{Parents: parents}
 }
 
 // ObserveDeleted is watch.Mirror's.

@@ -57,7 +57,7 @@ func (r *Relations) Run(ctx context.Context) {
 		for _, start := range lookups {
 			wg.Go(start)
 		}
-		r.Changed(known(change), schedule.Fresh, "related objects")
+		r.Changed(change, schedule.Backlog, "related objects")
 	}
 }
 
@@ -174,24 +174,14 @@ func (r *Relations) endLocked(s *source) {
 	delete(r.mu.sources, s.of)
 }
 
-// changed passes on what the watcher tells, unless the source has ended. Who has waited for
-// the first list is as fresh as who is told of a change.
+// changed passes on what the watcher tells, unless the source has ended.
 func (s *source) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
 	s.mu.Lock()
 	over := s.mu.sources[s.of] != s
 	s.mu.Unlock()
-	switch {
-	case over:
-	case p == schedule.Backlog: // the first list
-		s.Changed(known(c), schedule.Fresh, why)
-	default:
-		s.Changed(c, schedule.Fresh, why)
+	if !over {
+		s.Changed(c, p, why)
 	}
-}
-
-// known returns a change for parents that are due because what they refer to has become known.
-func known(c store.Change) store.Change {
-	return store.Change{Known: append(c.Known, c.Parents...)}
 }
 
 // refused notes why the API server serves no watch. The parents fail that refer to what would

@@ -68,23 +68,21 @@ type Change struct {
 	Parents []types.UID // parents that are new or whose status or children changed; one may be named twice
 	Edited  []types.UID // parents that someone has edited, deleted or taken out of the watch; none of Parents
 	Woken   []types.UID // parents that waited for the end of the object: see Await
-	Known   []types.UID // parents that are due though, as far as is known, no other client has changed anything
 }
 
 // Empty reports whether the change concerns no parent.
-func (c Change) Empty() bool { return len(c.Parents)+len(c.Edited)+len(c.Woken)+len(c.Known) == 0 }
+func (c Change) Empty() bool { return len(c.Parents)+len(c.Edited)+len(c.Woken) == 0 }
 
 // without returns the change for the parents other than the one with this UID. It overwrites c.
 func (c Change) without(parent types.UID) Change {
 	is := func(uid types.UID) bool { return uid == parent }
-	return Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is), Known: slices.DeleteFunc(c.Known, is)}
+	return Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is)}
 }
 
 func (c *Change) add(other Change) {
 	c.Parents = append(c.Parents, other.Parents...)
 	c.Edited = append(c.Edited, other.Edited...)
 	c.Woken = append(c.Woken, other.Woken...)
-	c.Known = append(c.Known, other.Known...)
 }
 
 // New returns an empty store for the parents of a type and for their children,
