@@ -147,16 +147,24 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // OnlyRefusals says whether an error is or wraps a *RefusedError. If err joins several
 // errors, every one of them must. OnlyRefusals returns false for nil.
 func OnlyRefusals(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			if !OnlyRefusals(e) {
-				return false
-			}
-		}
-		return true
+	only := err != nil
+	Each(err, func(err error) {
+		_, refused := errors.AsType[*RefusedError](err)
+		only = only && refused
+	})
+	return only
+}
+
+// Each calls do with each error that err joins, or with err itself if it joins none.
+func Each(err error, do func(error)) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		do(err)
+		return
 	}
-	var refused *RefusedError
-	return errors.As(err, &refused)
+	for _, e := range joined.Unwrap() {
+		Each(e, do)
+	}
 }
 
 // ErrNoLease is the error of a write that wasn't sent since the process no longer

@@ -147,7 +147,7 @@ type ParentMemory struct {
 	// waits say, as texts, what the last pass waited for; nil: nothing.
 	waits atomic.Pointer[[]string]
 	// lastError is the text of the last failure; nil: the last pass succeeded.
-	lastError atomic.Pointer[string]
+	lastError atomic.Pointer[failureText]
 	// ends is the parent's resourceVersion when its end was awaited last (empty: it
 	// wasn't), and endAwaited how long the end was awaited then.
 	ends       string

@@ -242,25 +242,26 @@ func (p *ParentMemory) BesideStatus(write func()) {
 // newer parent is what counts.
 func (p *ParentMemory) ForgetRefusal() { p.status.refusal = nil }
 
-// Failed says whether the text of a failure differs from that of the last pass, and
-// remembers the text. The empty text stands for a success.
-func (p *ParentMemory) Failed(text string) (news bool) {
-	news = text != p.LastError()
-	switch {
-	case text != "":
-		kept := text // not the parameter, which would be allocated in each call
-		p.lastError.Store(&kept)
-	case news:
+// A failureText is the text of a failure, and what of it is news: all but its counts.
+type failureText struct{ text, news string }
+
+// Failed remembers the text of a failure, and reports whether what of it is news differs from that of the last reconciliation.
+// Empty texts stand for a success.
+func (p *ParentMemory) Failed(text, news string) bool {
+	last := p.lastError.Load()
+	if text == "" {
 		p.lastError.Store(nil)
+		return last != nil
 	}
-	return news
+	p.lastError.Store(&failureText{text, news})
+	return last == nil || last.news != news
 }
 
 // LastError returns the text of the last failure, "" if the last pass succeeded. It may be
 // called beside all other methods.
 func (p *ParentMemory) LastError() string {
-	if text := p.lastError.Load(); text != nil {
-		return *text
+	if last := p.lastError.Load(); last != nil {
+		return last.text
 	}
 	return ""
 }

@@ -27,7 +27,7 @@ const (
 	// pathName is the field that stands for a child that comes and goes.
 	pathName = "metadata.name"
 	// pathFollowUps stands for what follow-ups do that no client has asked for.
-	pathFollowUps = "(passes)"
+	pathFollowUps = "(reconciliations)"
 )
 
 // A tally counts what the handler desires.
@@ -209,8 +209,8 @@ func (p *pass) countLoop(now time.Time, w conflict.Write) conflict.Verdict {
 }
 
 // prove calls the handler twice more for the same snapshot, if an object got new states though no client has changed
-// anything. Different responses prove that the handler is not deterministic. An error or KeepChildren proves nothing. It
-// is called before anything is written, so the snapshot is not older than any own write.
+// anything. Different responses prove that the handler is not deterministic. An error proves nothing, and KeepChildren nothing of
+// the children. It is called before anything is written, so the snapshot is not older than any own write.
 func (p *pass) prove(ctx context.Context) {
 	unclear := p.loops.Unclear(p.parent.UID())
 	if len(unclear) == 0 || p.Config.DryRun {
@@ -225,32 +225,39 @@ func (p *pass) prove(ctx context.Context) {
 		return
 	}
 	for key := range unclear {
-		if one[key] != other[key] {
-			if found := p.loops.Proved(time.Now(), key); found != nil {
-				p.tellLoop(found)
-			}
+		if kept := key.Type != p.parent.Type() && (one.kept || other.kept); kept || one.states[key] == other.states[key] {
+			continue
+		}
+		if found := p.loops.Proved(time.Now(), key); found != nil {
+			p.tellLoop(found)
 		}
 	}
 }
 
-// callAgain returns the states that the handler desires for the snapshot of the reconciliation.
-func (p *pass) callAgain(ctx context.Context) (map[conflict.Key]jsonvalue.Digest, bool) {
+// A proof is what the handler desires for a snapshot.
+type proof struct {
+	states map[conflict.Key]jsonvalue.Digest
+	kept   bool // the children stay as they are
+}
+
+// callAgain returns what the handler desires for the snapshot of the reconciliation.
+func (p *pass) callAgain(ctx context.Context) (again proof, ok bool) {
 	resp, err := call(dryrun.Mark(ctx), p, observe.MethodSync, "Sync", p.handler.Sync)
-	if err != nil || resp.KeepChildren {
-		return nil, false
+	if err != nil {
+		return proof{}, false
 	}
 	desired, err := plan.Desire(p.Settings, p.req.Parent, resp.Children, &plan.ParentMemory{})
 	if err != nil {
-		return nil, false
+		return proof{}, false
 	}
-	states := map[conflict.Key]jsonvalue.Digest{}
+	again = proof{map[conflict.Key]jsonvalue.Digest{}, resp.KeepChildren}
 	for _, d := range desired {
-		states[p.keyOf(d.Ref())] = d.Hash()
+		again.states[p.keyOf(d.Ref())] = d.Hash()
 	}
 	if status, err := p.desireStatus(resp.Status); err == nil && status != nil {
-		states[p.keyOf(object.RefOf(p.parent))] = plan.StatusState(status.value)
+		again.states[p.keyOf(object.RefOf(p.parent))] = plan.StatusState(status.value)
 	}
-	return states, true
+	return again, true
 }
 
 // throttle returns how the next reconciliation is delayed for a conflict loop. A reconciliation without writes in the middle of a

@@ -80,6 +80,11 @@ func TestConflicts_Cases(t *testing.T) {
 		"Time in the status": {
 			reason: "the proof finds it", found: 6, others: minute, sync: status(func(*handler.SyncRequest) any { return time.Now().String() }),
 		},
+		"Time in the status, KeepChildren": {
+			reason: "the proof finds it", found: 6, others: minute, sync: func(*handler.SyncRequest) *handler.SyncResponse {
+				return &handler.SyncResponse{Status: map[string]any{"v": time.Now().String()}, KeepChildren: true}
+			},
+		},
 		"Time in seconds": {
 			reason: "it comes to an end within the second", others: minute, sync: one(func(*handler.SyncRequest) string { return fmt.Sprint(time.Now().Unix()) }),
 		},

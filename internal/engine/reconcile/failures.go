@@ -84,8 +84,7 @@ func (p *pass) errorsOf(failures []plan.Failure) (errs []error) {
 				if deletes {
 					what = "deleted"
 				}
-				err := fmt.Errorf("%s: %d not %s, since each that is tried is rejected: %w", k.Type.Kind, n, what, batches[b].Failure.Err)
-				errs = append(errs, &apierror.RefusedError{Err: err})
+				errs = append(errs, &apierror.RefusedError{Err: &countedError{k.Type.Kind, what, n, batches[b].Failure.Err}})
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,32 @@ func bounded(err error) error {
 		return errors.New(observe.Shorten(text, maxError))
 	}
 	return err
+}
+
+// A countedError stands for several writes that are rejected for one reason.
+type countedError struct {
+	kind, verb string
+	count      int
+	err        error // of one of them
+}
+
+func (e *countedError) Error() string {
+	return fmt.Sprintf("%s: %d not %s, since each that is tried is rejected: %v", e.kind, e.count, e.verb, e.err)
+}
+
+func (e *countedError) Unwrap() error { return e.err }
+
+// uncounted returns the text of err without the counts of countedErrors, which change as children are written.
+func uncounted(err error) string {
+	text := err.Error()
+	apierror.Each(err, func(err error) {
+		if counted, ok := errors.AsType[*countedError](err); ok {
+			same := *counted
+			same.count = 0
+			text = strings.Replace(text, counted.Error(), same.Error(), 1)
+		}
+	})
+	return text
 }
 
 // A passID tells the log lines and the span of one reconciliation from those of the others. It is
@@ -88,14 +115,14 @@ func (p *pass) summary(d schedule.Due, took time.Duration) []any {
 // such a pass has written is logged each time.
 func (p *pass) logPass(ctx context.Context, d schedule.Due, err error, took time.Duration) {
 	if err == nil {
-		p.memory.Failed("")
+		p.memory.Failed("", "")
 	}
 	switch {
 	case err != nil:
 		p.history.add(p.parent.Key(), err)
 		said := bounded(err)
 		level, args := slog.LevelError, append(p.summary(d, took), "error", said)
-		if p.memory.Failed(said.Error()) {
+		if p.memory.Failed(said.Error(), observe.Shorten(uncounted(err), maxError)) {
 			p.event(p.parent, observe.Warning, reasonOf(err, p.parent.IsDeleting()), said.Error())
 		} else if apierror.OnlyRefusals(err) {
 			if len(p.did) > 0 {

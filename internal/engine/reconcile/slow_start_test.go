@@ -162,6 +162,28 @@ func TestSlowStart_Some(t *testing.T) {
 	}
 }
 
+// TestSlowStart_Count: while a webhook admits one child after the other, one line and one Event tell of the rest, and their count
+// is no news. What is known of the parent has the newest count. (S56)
+func TestSlowStart_Count(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		const all = 40
+		server, b := rig.Server(), &bouncer{admits: func(string) bool { return false }}
+		b.install(server)
+		r := rig.Start(t, server, rig.Config(), b.crowd(all))
+		r.Create("one", "v")
+		for i := range all / 2 {
+			b.set(func(string) bool { return len(server.List(k8s.ConfigMap)) < i })
+			r.Change(sample.ParentType(), "one", func(o map[string]any) { metaOf(o)["annotations"] = map[string]any{"turn": fmt.Sprint(i)} })
+			rig.Elapse(3 * time.Second)
+		}
+		require.Greater(t, len(server.List(k8s.ConfigMap)), 10)
+		require.Equal(t, 1, strings.Count(r.Logs.String(), "level=ERROR"), r.Logs.String())
+		require.Len(t, slicesOf(recorded(r), "SyncFailed"), 1)
+		require.Contains(t, r.Manager.Engine().Known(rig.Key("one")).LastError, fmt.Sprint(all-len(server.List(k8s.ConfigMap)), " not written"))
+		r.Stop()
+	})
+}
+
 // TestSlowStart_Deletes: a quota that holds the creates of a type doesn't hold its deletes, which make room for them.
 func TestSlowStart_Deletes(t *testing.T) {
 	rig.Bubble(t, func(t *testing.T) {

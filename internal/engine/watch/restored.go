@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/roperator/roperator/internal/engine/revision"
 )
 
@@ -17,34 +19,38 @@ const settleTime = time.Second
 // whether etcd was restored (S356). While that fails, it is tried again with backoff. watchers returns those
 // that run. FindRestore may run several times in a process: one of them makes the list. It returns when ctx ends.
 func FindRestore(ctx context.Context, storage *revision.Storage, watchers func() []*Watcher) {
-	for {
+	for delay := settleTime; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-storage.Doubts():
 		}
-		for delay := settleTime; ; delay = min(2*delay, lastRetry) {
-			if !sleep(ctx, delay) {
-				storage.Doubt() // another one may go on
-				return
-			}
-			select {
-			case <-storage.Doubts(): // the same loss, as another watcher has noticed it
-			default:
-			}
-			if compare(ctx, watchers()) {
-				break
-			}
+		if !sleep(ctx, delay) {
+			storage.Doubt() // another one may go on
+			return
 		}
+		select {
+		case <-storage.Doubts(): // the same loss, as another watcher has noticed it
+		default:
+		}
+		if compare(ctx, watchers()) {
+			delay = settleTime
+			continue
+		}
+		delay = min(2*delay, lastRetry)
+		storage.Doubt() // perhaps another one can
 	}
 }
 
-// compare compares the revision of the storage with the type of which the newest version is known, and
-// returns false if the request has failed.
+// compare compares the revision of the storage with the type of which the newest version is known, of those that may be
+// listed. It returns false if that has failed.
 func compare(ctx context.Context, watchers []*Watcher) bool {
-	if len(watchers) == 0 {
-		return false
+	newest := slices.SortedFunc(slices.Values(watchers), func(a, b *Watcher) int { return cmp.Compare(b.known.Newest(), a.known.Newest()) })
+	for _, w := range newest {
+		err := w.Client.Compare(ctx, w.Kind, w.Namespace, w.Fields)
+		if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+			return err == nil
+		}
 	}
-	w := slices.MaxFunc(watchers, func(a, b *Watcher) int { return cmp.Compare(a.known.Newest(), b.known.Newest()) })
-	return w.Client.Compare(ctx, w.Kind, w.Namespace, w.Fields) == nil
+	return false
 }

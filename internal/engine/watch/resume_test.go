@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/roperator/roperator/internal/engine/watch"
 	"github.com/roperator/roperator/internal/testing/fakeapi"
@@ -173,6 +174,42 @@ func TestS356_Restored(t *testing.T) {
 			})
 		})
 	}
+}
+
+// S356: a restore is found though one operator of the process has no watches yet, and a type may not be listed any more.
+func TestS356_AnotherWatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMirror(t)
+		other := m.watcher.Config
+		other.Namespace, other.Selected = "ns", "ns"
+		second := watch.New(other)
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		storage := m.watcher.Client.Storage()
+		running.Go(func() { m.watcher.Run(ctx) })
+		running.Go(func() { second.Run(ctx) })
+		running.Go(func() { watch.FindRestore(ctx, storage, func() []*watch.Watcher { return nil }) })
+		synctest.Wait() // it is the first that waits
+		running.Go(func() {
+			watch.FindRestore(ctx, storage, func() []*watch.Watcher { return []*watch.Watcher{m.watcher, second} })
+		})
+		<-m.watcher.Synced()
+		<-second.Synced()
+		restore := m.server.Backup()
+		m.create(t, "late")
+		synctest.Wait()
+		m.server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			if req.Verb == "list" && req.Key.Namespace == "" {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "parents"}, "", errors.New("no"))
+			}
+			return nil
+		}})
+		restore()
+		<-time.After(10 * time.Second)
+		require.NotEmpty(t, m.restored())
+	})
 }
 
 // S356: a healthy API server is asked for one object once, not by each watcher.
