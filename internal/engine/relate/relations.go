@@ -30,6 +30,9 @@ type Config struct {
 	// MostWatches is how many queries of one type in one namespace have a watch each. When
 	// there were more, they have one again once they are three quarters of that. 0: 64.
 	MostWatches int
+	// Everywhere: a type to which parents in more than MostWatches namespaces refer has one watch for all of them, unless that
+	// is forbidden.
+	Everywhere bool
 	// FamilyOf returns the UID of an object that is a parent, or of the parent whose child it is. What happens to a parent's own
 	// family is nothing new to it. Nil: no object is one.
 	FamilyOf func(*resource.Resource) (types.UID, bool)
@@ -55,6 +58,7 @@ type Relations struct {
 		queries map[Query]*query             // those that a parent refers by
 		broad   map[resource.Type]*selectors // those of queries that aren't for one name
 		sources map[Query]*source            // those that run, by what they watch
+		narrow  map[resource.Type]struct{}   // may not be watched in all namespaces at once
 		count   uint64                       // of the queries that there have been so far
 		transit bool                         // a source is kept until another one has caught up with it
 	}
@@ -96,6 +100,7 @@ func New(c Config) *Relations {
 	r.mu.queries = map[Query]*query{}
 	r.mu.broad = map[resource.Type]*selectors{}
 	r.mu.sources = map[Query]*source{}
+	r.mu.narrow = map[resource.Type]struct{}{}
 	c.Client.Shorten(r.shorten)
 	return r
 }

@@ -45,6 +45,9 @@ type world struct {
 	rng       *rand.Rand
 	server    *fakeapi.Server
 	relations *relate.Relations
+	many      bool   // namespaces, of which all at once may be watched
+	narrow    bool   // no query is for all namespaces
+	confined  string // the verbs that are forbidden for all namespaces at once
 
 	mu      sync.Mutex
 	refs    map[types.UID][]relate.Query
@@ -64,6 +67,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t: t, rng: rand.New(rand.NewPCG(seed, 1)), refs: map[types.UID][]relate.Query{}, told: map[types.UID][]string{},
 		known: map[types.UID]bool{}, record: past.NewRecord(k8s.Secret.Kind),
 	}
+	w.many, w.narrow = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+	if w.narrow {
+		w.confined = w.pick("", "list, watch", "watch")
+	}
 	w.witness = w.record.Witness()
 	w.server = fakeapi.New(fakeapi.Custom(sample.ParentType(), "parents"), fakeapi.Secrets(), fakeapi.ConfigMaps())
 	w.meet(nil)
@@ -80,7 +87,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	w.relations = relate.New(relate.Config{
-		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4),
+		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4), Everywhere: w.many,
 		Changed: func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
 			for _, uid := range c.Parents {
 				w.look(uid)
@@ -99,6 +106,9 @@ func (w *world) note(format string, args ...any) {
 // meet has all requests to come meet something first; nil is nothing.
 func (w *world) meet(before func(fakeapi.Request) error) {
 	w.server.SetHooks(fakeapi.Hooks{Changed: w.record.Note, Before: func(req fakeapi.Request) error {
+		if strings.Contains(w.confined, req.Verb) && req.Key.Namespace == "" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("confined"))
+		}
 		if before == nil {
 			return nil
 		}
@@ -149,7 +159,12 @@ func (w *world) truth(parent types.UID) (want []string) {
 
 func (w *world) pick(of ...string) string { return of[w.rng.IntN(len(of))] }
 
-func (w *world) namespace() string { return w.pick("a", "a", "a", "b") }
+func (w *world) namespace() string {
+	if w.many {
+		return w.pick("a", "b", "c", "d", "e", "f", "g", "h")
+	}
+	return w.pick("a", "a", "a", "b")
+}
 
 func (w *world) name() string {
 	return fmt.Sprint("s", w.rng.IntN(7))
@@ -162,10 +177,15 @@ func (w *world) query() relate.Query {
 	case 0:
 		q.Selector = w.pick("tier=gold", "tier=tin", "tier")
 	case 1:
-		q.Namespace, q.Selector = "", w.pick("tier=gold", "!tier")
+		q.Selector = w.pick("tier=gold", "!tier")
+		if !w.narrow {
+			q.Namespace = ""
+		}
 	case 2:
 		if w.rng.IntN(3) == 0 {
-			q.Namespace = w.pick("a", "")
+			if q.Namespace = "a"; !w.narrow {
+				q.Namespace = w.pick("a", "")
+			}
 			break
 		}
 		fallthrough
@@ -234,7 +254,7 @@ func (w *world) step() {
 		w.note("the watches break, after a compaction")
 		w.server.Compact()
 		w.server.BreakWatches()
-	case dice < 98:
+	default:
 		n, slow, right := 1+w.rng.IntN(4), w.rng.IntN(3) == 0, w.pick("", "", "watch", "list", "get")
 		w.note("%d requests fail or are late (%t), or are forbidden (%s)", n, slow, right)
 		var mu sync.Mutex
@@ -246,8 +266,10 @@ func (w *world) step() {
 			hit := n >= 0
 			mu.Unlock()
 			switch {
-			case hit && right == req.Verb:
+			case hit && right == req.Verb && !slow:
 				return apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("for a moment"))
+			case hit && slow && right == "get":
+				<-time.After(700 * time.Millisecond)
 			case right != "":
 			case hit && slow:
 				<-time.After(700 * time.Millisecond)

@@ -38,17 +38,23 @@ func newStage(t *testing.T) *stage {
 	kinds, err := catalog.Offline(cfg)
 	require.NoError(t, err)
 	log := slog.New(slog.DiscardHandler)
-	link, err := client.Connect(fakeapi.New(fakeapi.Secrets()).RESTConfig(), log)
-	require.NoError(t, err)
-	c, err := client.New(link, link.As("op", nil), "op", nil, log)
-	require.NoError(t, err)
 	m := observe.NewMetrics()
 	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	return &stage{t: t, Relations: New(Config{
-		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 1,
+		Kinds: kinds.Related, Client: clientOf(t, fakeapi.New(fakeapi.Secrets())), Log: log, Metrics: m, MostWatches: 1,
 		Changed: func(store.Change, schedule.Priority, schedule.Trigger) {},
 	})}
+}
+
+func clientOf(t *testing.T, server *fakeapi.Server) *client.Client {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	link, err := client.Connect(server.RESTConfig(), log)
+	require.NoError(t, err)
+	c, err := client.New(link, link.As("op", nil), "op", nil, log)
+	require.NoError(t, err)
+	return c
 }
 
 func everySecret() Query { return Query{Type: k8s.Secret, Namespace: "ns"} }
@@ -328,25 +334,15 @@ func TestSource_TakesOver(t *testing.T) {
 // aren't: which would be?
 func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 	s := newStage(t) // MostWatches is 1
-	watched := func() (queries []string) {
-		s.settle(s.t.Context(), nil)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for q := range s.mu.sources {
-			queries = append(queries, q.String())
-		}
-		slices.Sort(queries)
-		return queries
-	}
 	s.refer("many", []Query{named("a"), named("b"), named("c")})
 	s.refer("few", []Query{named("x")})
-	require.Equal(t, []string{"Secret ns/[]"}, watched())
+	require.Equal(t, []string{"Secret ns/[]"}, s.watched())
 	wide := s.mu.sources[everySecret()]
 	wide.refused(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
 	require.Len(t, s.dirty, 1, "other watches are needed")
 	_, _, err := s.Refer("few", []Query{named("x")})
 	require.Error(t, err)
-	require.Equal(t, []string{"Secret ns/[]", "Secret ns/x"}, watched())
+	require.Equal(t, []string{"Secret ns/[]", "Secret ns/x"}, s.watched())
 	_, known, err := s.Refer("few", []Query{named("x")})
 	require.NoError(t, err, "the answer is on its way")
 	require.False(t, known)
@@ -358,9 +354,55 @@ func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 
 	wide.established()
 	require.Equal(t, []types.UID{"many"}, s.list(wide, 20).Parents)
-	require.Equal(t, []string{"Secret ns/[]"}, watched())
+	require.Equal(t, []string{"Secret ns/[]"}, s.watched())
 	_, known, _ = s.Refer("few", []Query{named("x")})
 	require.True(t, known)
+}
+
+// watched settles, and returns what is watched.
+func (s *stage) watched() (queries []string) {
+	s.settle(s.t.Context(), nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for q := range s.mu.sources {
+		queries = append(queries, q.String())
+	}
+	slices.Sort(queries)
+	return queries
+}
+
+// Parents in more namespaces than have a watch each have one watch together. If that is forbidden, each namespace has its own
+// again, and who was told by the one is due.
+func TestSource_ManyNamespaces(t *testing.T) {
+	s := newStage(t) // MostWatches is 1
+	var due []types.UID
+	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) { due = append(due, c.Parents...) }
+	in := func(namespace string) Query { return Query{Type: k8s.Secret, Namespace: namespace, Name: "x"} }
+	s.refer("p", []Query{in("a")})
+	require.Equal(t, []string{"Secret a/x"}, s.watched())
+	s.refer("q", []Query{in("b")})
+	require.Equal(t, []string{"Secret a/x", "Secret b/x"}, s.watched(), "the operator is confined to namespaces")
+
+	s.Everywhere = true
+	s.list(s.mu.sources[in("a")], 10)
+	require.Equal(t, []string{"Secret []", "Secret a/x"}, s.watched(), "what is known is so until the new watch has caught up")
+	all := s.mu.sources[Query{Type: k8s.Secret}]
+	require.Equal(t, []types.UID{"q"}, s.list(all, 11).Parents)
+	require.Equal(t, []string{"Secret []"}, s.watched())
+	_, known, err := s.Refer("q", []Query{in("b")})
+	require.NoError(t, err)
+	require.True(t, known)
+
+	due = nil
+	all.refused(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
+	slices.Sort(due)
+	require.Equal(t, []types.UID{"p", "q"}, due)
+	require.Equal(t, []string{"Secret a/x", "Secret b/x"}, s.watched())
+	_, known, err = s.Refer("q", []Query{in("b")})
+	require.NoError(t, err, "the answer is on its way")
+	require.False(t, known)
+	s.refer("r", []Query{in("c")})
+	require.Equal(t, []string{"Secret a/x", "Secret b/x", "Secret c/x"}, s.watched(), "it isn't tried again")
 }
 
 // A list has arrived, but the watch that would keep it up to date is refused. The parent fails

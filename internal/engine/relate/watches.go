@@ -22,7 +22,7 @@ const (
 
 	// settleTime is how long Run waits for further references before it starts and ends
 	// watches. Many parents are looked at within it when an operator starts.
-	settleTime = 10 * time.Millisecond
+	settleTime = 5 * time.Millisecond
 
 	// mostLookups is how many lookups run at once.
 	mostLookups = 8
@@ -96,24 +96,30 @@ func (r *Relations) settle(ctx context.Context, slots chan struct{}) (starts []*
 // wantedLocked returns what is to be watched.
 func (r *Relations) wantedLocked() map[Query]struct{} {
 	groups := map[Query][]*query{} // by everything of the type and namespace
+	namespaces := map[Query]int{}  // of how many there are queries, by everything of the type
 	for _, of := range r.mu.queries {
 		if r.unservedLocked(of.Query) {
 			continue
 		}
-		groups[of.Everything()] = append(groups[of.Everything()], of)
+		all := of.Everything()
+		if groups[all] == nil && of.Namespace != "" {
+			namespaces[Query{Type: of.Type}]++
+		}
+		groups[all] = append(groups[all], of)
 	}
 	wide := func(all Query) bool {
 		most := r.MostWatches
 		if r.mu.sources[all] != nil {
 			most = most * 3 / 4
 		}
-		return len(groups[all]) > most || r.mu.queries[all] != nil
+		_, narrow := r.mu.narrow[all.Type]
+		return len(groups[all]) > most || r.mu.queries[all] != nil || r.Everywhere && !narrow && namespaces[all] > most
 	}
 	wanted := map[Query]struct{}{}
 	for all, queries := range groups {
 		served := false
 		for _, broad := range []Query{{Type: all.Type}, all} {
-			if !served && len(groups[broad]) > 0 && wide(broad) {
+			if !served && wide(broad) {
 				wanted[broad] = struct{}{}
 				s := r.mu.sources[broad]
 				served = s == nil || !apierrors.IsForbidden(s.err)
@@ -189,7 +195,15 @@ func (s *source) changed(c store.Change, p schedule.Priority, why schedule.Trigg
 func (s *source) refused(err error) {
 	s.mu.Lock()
 	var c store.Change
-	if s.err == nil && s.mu.sources[s.of] == s {
+	switch {
+	case s.err != nil || s.mu.sources[s.of] != s:
+	case apierrors.IsForbidden(err) && s.of == (Query{Type: s.of.Type}) && !s.anywhereLocked(): // the namespaces get watches of their own
+		s.mu.narrow[s.of.Type], s.stale = struct{}{}, true
+		if s.synced {
+			c.Parents = parentsOf(s.coveredLocked()...)
+		}
+		s.signal()
+	default:
 		s.err = err
 		if s.synced {
 			c.Parents = parentsOf(s.coveredLocked()...)
@@ -200,6 +214,11 @@ func (s *source) refused(err error) {
 	}
 	s.mu.Unlock()
 	s.changed(c, schedule.Fresh, s.trigger())
+}
+
+// anywhereLocked says whether there is a query for objects in all namespaces.
+func (s *source) anywhereLocked() bool {
+	return slices.ContainsFunc(s.coveredLocked(), func(of *query) bool { return of.Namespace == "" })
 }
 
 // interrupted notes that the API server doesn't serve the type (gone). If there has been no
