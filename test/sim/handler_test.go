@@ -176,25 +176,25 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 	if err := o.Sleep(ctx, f.Delay/10); err != nil {
 		return nil, err
 	}
-	o.enter(req.Parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
+	o.enter(ctx, req.Parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
 	outcome := f.Outcome
 	if outcome == "" || outcome == faults.Late {
 		outcome = behavior(req.Parent, "sync")
 	}
 	if outcome == "error" && o.script.is(counted) {
-		return o.respond(req, call), errSimulated
+		return o.respond(ctx, req, call), errSimulated
 	}
 	if done, err := o.end(outcome); done {
 		return nil, err
 	}
-	o.enter(req.Parent.Name(), nil)
+	o.enter(ctx, req.Parent.Name(), nil)
 	if outcome == "keep" {
 		return &handler.SyncResponse{KeepChildren: true, Resync: time.Second}, nil
 	}
 	if !o.script.is(bareHandler) {
 		o.allocate(uid)
 	}
-	resp := o.respond(req, call)
+	resp := o.respond(ctx, req, call)
 	switch outcome {
 	case "permanent":
 		return resp, handler.Permanent(errSimulated)
@@ -210,7 +210,7 @@ func (o *operator) Sync(ctx context.Context, req *handler.SyncRequest) (*handler
 }
 
 // respond returns the usual response to the call of Sync for a parent that has this number.
-func (o *operator) respond(req *handler.SyncRequest, call int) *handler.SyncResponse {
+func (o *operator) respond(ctx context.Context, req *handler.SyncRequest, call int) *handler.SyncResponse {
 	var first types.UID
 	if held, ok := req.Children.OfType(k8s.ConfigMap).Get(req.Parent.Namespace(), req.Parent.Name()+"-0"); ok {
 		first = held.UID()
@@ -231,7 +231,7 @@ func (o *operator) respond(req *handler.SyncRequest, call int) *handler.SyncResp
 		next.wanted = append(next.wanted, strings.ToLower(kind)+"s/"+name)
 	}
 	if !fails(req.Parent) {
-		o.enter(req.Parent.Name(), next)
+		o.enter(ctx, req.Parent.Name(), next)
 	}
 	return &handler.SyncResponse{Status: o.status(req, related, call), Children: o.gated(children)}
 }
@@ -262,7 +262,7 @@ func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*han
 	defer end()
 	f := o.dice.next("finalize "+req.Parent.Name(), 2*o.dice.rates.handler, finalizeOutcomes()...)
 	o.checkSnapshot(req)
-	o.enter(req.Parent.Name(), nil)
+	o.enter(ctx, req.Parent.Name(), nil)
 	if !req.Parent.IsDeleting() {
 		o.Violated("Finalize was called for %s, which isn't being deleted", req.Parent)
 	}
@@ -309,7 +309,10 @@ func (o *operator) Finalize(ctx context.Context, req *handler.SyncRequest) (*han
 
 // enter notes what the handler has answered for a parent, by whose name the
 // writes that follow are known.
-func (o *operator) enter(parent string, next *pass) {
+func (o *operator) enter(ctx context.Context, parent string, next *pass) {
+	if handler.IsPlan(ctx) {
+		return // nothing of it is carried out
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.mu.passes[parent] = next

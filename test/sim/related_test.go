@@ -125,7 +125,7 @@ func (o relating) Relate(parent *resource.Resource) ([]handler.Ref, error) {
 		outcome = "error"
 	}
 	if outcome != "" && outcome != faults.Late {
-		o.enter(parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
+		o.enter(context.Background(), parent.Name(), &pass{none: true, failed: map[string]struct{}{}})
 	}
 	if done, err := o.end(outcome); done {
 		return nil, err
