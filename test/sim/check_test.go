@@ -229,11 +229,17 @@ func (p *process) checkRefused(x *faults.Exchange) {
 // noteFailure notes whether a write of a child has failed.
 func (p *process) noteFailure(x *faults.Exchange, code int) {
 	name := x.Name
-	if strings.HasPrefix(name, "GET ") || strings.Contains(name, "dryRun") {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if strings.Contains(name, "dryRun") {
+		if p.mu.unsure[x.Owner] = struct{}{}; code > 0 && code < 500 {
+			delete(p.mu.unsure, x.Owner)
+		}
+		return
+	}
+	if strings.HasPrefix(name, "GET ") {
+		return
+	}
 	switch pass := p.mu.passes[x.Owner]; {
 	case pass == nil:
 	case strings.HasPrefix(name, "DELETE ") && !slices.Contains(pass.wanted, childOf(name)): // they go together

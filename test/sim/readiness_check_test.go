@@ -88,7 +88,7 @@ func (p *process) checkStep(x *faults.Exchange, was, is *resource.Resource) {
 }
 
 // checkGate sees to it that a child is created after the Part that it needs was ready, unless the
-// process has deleted it to create it anew.
+// process has deleted it to create it anew, or could not find out whether the Part differs: then its readiness decides (S251).
 func (p *process) checkGate(x *faults.Exchange, kind string) {
 	method, name := x.Method, x.Name
 	needed := p.script.needOf(kind, lastOf(name))
@@ -115,7 +115,8 @@ func (p *process) checkGate(x *faults.Exchange, kind string) {
 	p.world.mu.Unlock()
 	_, stepped := pass.stepped[needed]
 	queued := p.script.maxUnavailable() > 0 && !drift && !stepped // its turn comes later
-	if !need.current || !need.atGoal && !queued {
+	_, unsure := p.mu.unsure[x.Owner]
+	if !need.current || !need.atGoal && !queued && !unsure {
 		p.Violated("%s: %s before the Part was ready: %+v", p.Name, name, need)
 	}
 	p.count(sawGate)

@@ -98,7 +98,7 @@ func (w *world) newProcess(name string, stop context.CancelFunc) *process {
 	p.mu.deleting = map[types.UID]struct{}{}
 	p.mu.told, p.mu.deleted, p.mu.syncing = map[string]seen{}, map[types.UID]struct{}{}, map[types.UID]struct{}{}
 	p.mu.watches = map[past.Ref]int{}
-	p.mu.finalized, p.mu.anew = map[types.UID]struct{}{}, map[string]struct{}{}
+	p.mu.finalized, p.mu.anew, p.mu.unsure = map[types.UID]struct{}{}, map[string]struct{}{}, map[string]struct{}{}
 	p.mu.shown, p.mu.lists = map[types.UID]struct{}{}, map[string]int{}
 	return p
 }

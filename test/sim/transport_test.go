@@ -37,6 +37,7 @@ type process struct {
 		shown     map[types.UID]struct{} // parents and children
 		finalized map[types.UID]struct{} // parents that the handler has let go
 		anew      map[string]struct{}    // children that it has deleted, and not created since
+		unsure    map[string]struct{}    // names of parents of which a dry run has failed, until one succeeds
 		lists     map[string]int         // by name
 		passes    map[string]*pass       // the last of each parent, by its name
 		watches   map[past.Ref]int       // of related objects that are open
