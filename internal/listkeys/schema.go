@@ -53,7 +53,9 @@ func (b *Builder) node(schema map[string]any) *Node {
 			return n
 		}
 		own := *n // the property adds something to what it refers to
-		own.Atomic = own.Atomic || isAtomic(schema)
+		if atomic, said := atomicity(schema); said {
+			own.Atomic = atomic
+		}
 		own.RetainKeys = own.RetainKeys || strategy(schema, "retainKeys")
 		return &own
 	}
@@ -72,7 +74,8 @@ func reference(schema map[string]any) (ref string, extended bool) {
 		one, _ := all[0].(map[string]any)
 		ref, _ = one["$ref"].(string)
 	}
-	return ref, isAtomic(schema) || strategy(schema, "retainKeys")
+	_, said := atomicity(schema)
+	return ref, said || strategy(schema, "retainKeys")
 }
 
 // Ref returns the Node of the schema that a reference names.
@@ -109,7 +112,7 @@ func (b *Builder) Ref(ref string) *Node {
 
 // shape fills n in. It returns false if the schema says nothing.
 func (b *Builder) shape(n *Node, schema map[string]any) bool {
-	n.Atomic = isAtomic(schema)
+	n.Atomic, _ = atomicity(schema)
 	n.RetainKeys = strategy(schema, "retainKeys")
 	switch {
 	case isQuantity(schema):
@@ -221,8 +224,15 @@ func whole(value any) any {
 	return value
 }
 
-func isAtomic(schema map[string]any) bool {
-	return schema["x-kubernetes-list-type"] == "atomic" || schema["x-kubernetes-map-type"] == "atomic"
+// atomicity returns whether a list or map is replaced as a whole, and whether the schema itself says so: what a property says
+// counts before what it refers to does, as for the claimRef of a PersistentVolume.
+func atomicity(schema map[string]any) (atomic, said bool) {
+	for _, extension := range []string{"x-kubernetes-list-type", "x-kubernetes-map-type"} {
+		if what, ok := schema[extension].(string); ok {
+			atomic, said = atomic || what == "atomic", true
+		}
+	}
+	return atomic, said
 }
 
 // strategy says whether the patch strategy has the given part.
