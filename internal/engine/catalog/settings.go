@@ -99,6 +99,12 @@ func (s *Settings) Selects(parent *resource.Resource) bool {
 	return s.selector == nil || s.selector.Matches(labels.Set(parent.Labels()))
 }
 
+// IsPaused says whether a parent has the annotation that stops Sync for it.
+func (s *Settings) IsPaused(parent *resource.Resource) bool {
+	paused, _ := parent.Annotation(s.Paused)
+	return paused == "true"
+}
+
 // ChildSelector returns the label selector of the operator's children: its ownership label,
 // and a tracking label of any value.
 func (s *Settings) ChildSelector() string {

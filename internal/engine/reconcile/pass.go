@@ -164,7 +164,7 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 // work is run for a parent that isn't being deleted.
 func (p *pass) work(ctx context.Context) (schedule.Outcome, error) {
 	p.memory.FindEnding(p.Settings, p.children)
-	if paused, _ := p.parent.Annotation(p.Paused); paused == "true" {
+	if p.IsPaused(p.parent) {
 		return p.pause(ctx)
 	}
 	p.memory.Pause(false)

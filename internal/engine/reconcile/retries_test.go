@@ -165,3 +165,52 @@ func TestRetry_OwnStatus(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// TestRetry_StatusOfAnotherLife: while statuses conflict with other clients' annotations, the parent leaves the selector or is
+// paused. No status is written then, and a parent that has left is not shown any more. (S54, S239, S361)
+func TestRetry_StatusOfAnotherLife(t *testing.T) {
+	for name, leave := range map[string]func(o map[string]any){
+		"Leaves": func(o map[string]any) { delete(metaOf(o), "labels") },
+		"Paused": func(o map[string]any) { metaOf(o)["annotations"] = map[string]any{"roperator.com/paused": "true"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server, cfg := rig.Server(), rig.Config()
+				cfg.ParentSelector = "mine=yes"
+				var conflicts, calls, left atomic.Int64
+				server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+					if req.Subresource != "status" {
+						return nil
+					}
+					n := conflicts.Add(1)
+					if n > 3 {
+						return nil
+					}
+					_, err := server.Change(sample.ParentType(), req.Key, func(o map[string]any) {
+						metaOf(o)["annotations"] = map[string]any{"heartbeat": fmt.Sprint(n)}
+						if n == 3 { // the third conflict in a row
+							leave(o)
+							left.Store(calls.Load())
+						}
+					})
+					require.NoError(t, err)
+					return nil
+				}})
+				r := rig.Start(t, server, cfg, handler.SyncFunc(func(ctx context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					calls.Add(1)
+					return rig.Copier(ctx, req)
+				}))
+				_, err := server.Create(map[string]any{
+					"apiVersion": sample.ParentType().APIVersion, "kind": sample.ParentType().Kind, "spec": map[string]any{"value": "v"},
+					"metadata": map[string]any{"namespace": "ns", "name": "one", "labels": map[string]any{"mine": "yes"}},
+				})
+				require.NoError(t, err)
+				rig.Elapse(time.Minute)
+				require.EqualValues(t, 3, conflicts.Load(), "no status is written after that")
+				require.Equal(t, left.Load(), calls.Load())
+				require.Nil(t, statusOf(r))
+				r.Stop()
+			})
+		})
+	}
+}

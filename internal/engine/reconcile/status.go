@@ -193,7 +193,12 @@ func (p *pass) updateStatus(ctx context.Context, want any) (*resource.Resource, 
 // written although the metadata change during each call of a slow handler.
 func (p *pass) renewParent(ctx context.Context, live any) bool {
 	newest, err := p.client.Get(ctx, p.Types.Parent, p.parent.Key())
-	if err != nil || newest.UID() != p.parent.UID() || newest.ResourceVersion() == p.parent.ResourceVersion() || newest.Generation() == 0 || newest.Generation() != p.parent.Generation() || newest.IsDeleting() != p.parent.IsDeleting() {
+	switch {
+	case err != nil, newest.UID() != p.parent.UID(), newest.ResourceVersion() == p.parent.ResourceVersion():
+		return false
+	case newest.Generation() == 0, newest.Generation() != p.parent.Generation(), newest.IsDeleting() != p.parent.IsDeleting():
+		return false
+	case !p.Selects(newest), p.IsPaused(newest): // what follows from that comes first
 		return false
 	}
 	if status, _ := newest.Field("status"); !jsonvalue.Equal(jsonvalue.NullFree(status), live) {

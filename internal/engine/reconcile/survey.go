@@ -195,7 +195,7 @@ func (e *Engine) stateOf(now time.Time, parent *resource.Resource, s schedule.Si
 	if parent.IsDeleting() {
 		return explain.Finalizing, cmp.Or(failure, "it is being deleted")
 	}
-	if paused, _ := parent.Annotation(e.current.Load().Paused); paused == "true" {
+	if e.current.Load().IsPaused(parent) {
 		return explain.Paused, "by the annotation " + e.current.Load().Paused
 	}
 	switch {
