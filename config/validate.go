@@ -211,7 +211,21 @@ func (o *Operator) validateRelated(v *mistakes) {
 		field := fmt.Sprintf("Related[%d]", i)
 		validateType(v, field+".Type", related.Type)
 		kinds.once(v, i, related.Type)
+		o.validateVersion(v, field+".Type", related.Type)
 		eachOnce(v, field+".Fields", related.Fields, "remove it", func(field, text string) { validatePath(v, field, text) })
+	}
+}
+
+// validateVersion adds a mistake if a related type is the kind of the parent or of a child in another version.
+func (o *Operator) validateVersion(v *mistakes, field string, t resource.Type) {
+	differs := func(other resource.Type) bool {
+		return t.Kind != "" && other != t && other.GroupVersionKind().GroupKind() == t.GroupVersionKind().GroupKind()
+	}
+	if differs(o.Parent) {
+		v.add(field, "%s is the kind of the parent in another version; use %s", t, o.Parent)
+	}
+	if i := slices.IndexFunc(o.Children, func(child Child) bool { return differs(child.Type) }); i >= 0 {
+		v.add(field, "%s is the kind of Children[%d] in another version; use %s", t, i, o.Children[i].Type)
 	}
 }
 

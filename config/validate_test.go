@@ -76,6 +76,19 @@ func TestValidateFinds(t *testing.T) {
 			"one type twice", func(o *Operator) { o.Children[1].Type = k8s.Pod },
 			[]string{"Children[1].Type: v1/Pod is Children[0] already; remove one"},
 		},
+		"RelatedTwoVersions": {
+			"a related type in another version than the parent's or a child's", func(o *Operator) {
+				o.Children[0].Type = k8s.HorizontalPodAutoscaler
+				o.Related = []Related{
+					{Type: resource.Type{APIVersion: "autoscaling/v1", Kind: "HorizontalPodAutoscaler"}},
+					{Type: resource.Type{APIVersion: o.Parent.GroupVersionKind().Group + "/v9", Kind: o.Parent.Kind}},
+				}
+			},
+			[]string{
+				"Related[0].Type: autoscaling/v1/HorizontalPodAutoscaler is the kind of Children[0] in another version; use autoscaling/v2/HorizontalPodAutoscaler",
+				"is the kind of the parent in another version; use ",
+			},
+		},
 		"TwoVersions": {
 			"one kind in two versions", func(o *Operator) {
 				o.Children[0].Type = k8s.HorizontalPodAutoscaler

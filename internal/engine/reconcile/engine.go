@@ -152,7 +152,7 @@ func New(c Config) *Engine {
 	if c.RelatedClient != nil {
 		e.related = relate.New(relate.Config{
 			Kinds: c.Settings.Types.Related, Client: c.RelatedClient, Log: c.Log, Metrics: c.Metrics, FamilyOf: e.familyOf, Changed: e.relatedChanged,
-			Doubt: e.doubtServed, Everywhere: len(c.Settings.Config.Namespaces) == 0,
+			Doubt: e.doubtServed, Everywhere: e.mayReadEverywhere,
 		})
 	}
 	return e

@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
+	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/relate"
 	"github.com/roperator/roperator/internal/engine/schedule"
 	"github.com/roperator/roperator/internal/object"
@@ -75,6 +77,11 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 	return true, nil
 }
 
+// mayReadEverywhere reports whether related objects of a type may be read in all namespaces, as far as the operator is configured.
+func (e *Engine) mayReadEverywhere(t resource.Type) bool {
+	return len(e.Config.Namespaces) == 0 || slices.ContainsFunc(e.Config.Related, func(r config.Related) bool { return r.Type == t && r.AnyNamespace })
+}
+
 // familyOf returns the UID of an object that is a parent, or of the parent whose child it is, if the engine's own watches tell
 // of it.
 func (e *Engine) familyOf(res *resource.Resource) (types.UID, bool) {
@@ -82,18 +89,23 @@ func (e *Engine) familyOf(res *resource.Resource) (types.UID, bool) {
 	switch {
 	case res.Type() == e.Config.Parent:
 		return res.UID(), settings.Selects(res)
-	case settings.Types.Of(res.Type()) == nil || !settings.Watched(res):
+	case !mirrors(settings, res.Type()) || !settings.Watched(res):
 		return "", false
 	}
 	return e.store.OwnerOf(res)
 }
 
-// withFamily returns related objects as they are with a parent and its children, which are newer than what the watches of
-// related objects have told of them. So own writes are nothing new there.
+// mirrors reports whether the store holds the operator's objects of a type.
+func mirrors(s *catalog.Settings, t resource.Type) bool {
+	k := s.Types.Of(t)
+	return k != nil && !k.Unserved
+}
+
+// withFamily returns related objects as they are with a parent and its children instead of what the watches of related objects
+// have told of these. So own writes are nothing new there, and of another client's the engine's own watches tell.
 func (e *Engine) withFamily(related []*resource.Resource, parent *resource.Resource, children []*resource.Resource, queries []relate.Query) []*resource.Resource {
 	settings := e.current.Load()
-	ofFamily := func(q relate.Query) bool { return q.Type == parent.Type() || settings.Types.Of(q.Type) != nil }
-	if queries = slices.DeleteFunc(slices.Clone(queries), func(q relate.Query) bool { return !ofFamily(q) }); len(queries) == 0 {
+	if queries = slices.DeleteFunc(slices.Clone(queries), func(q relate.Query) bool { return !mirrors(settings, q.Type) }); len(queries) == 0 {
 		return related
 	}
 	related = slices.DeleteFunc(related, func(res *resource.Resource) bool {

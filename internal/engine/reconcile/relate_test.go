@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -584,5 +585,70 @@ func TestRelated_Family(t *testing.T) {
 	}
 	rig.Orders(t, func(t *testing.T, start rig.Starter) {
 		require.Equal(t, run(t, start, false), run(t, start, true))
+	})
+}
+
+// TestRelated_NoFamily: what only looks like a child is shown and triggers as any related object: one in another namespace than
+// its parent's, and one of a type whose own list is forbidden. (S313, S315)
+func TestRelated_NoFamily(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server, cfg := rig.Server(), rig.Config()
+		cfg.Related = []config.Related{{Type: k8s.ConfigMap, AnyNamespace: true}}
+		var shown []string
+		r := rig.Start(t, server, cfg, handler.Funcs{
+			RelateFunc: func(*resource.Resource) ([]handler.Ref, error) {
+				return []handler.Ref{{Type: k8s.ConfigMap, Namespace: "other", Name: "x"}}, nil
+			},
+			SyncFunc: func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+				shown = nil
+				for res := range req.Related.All() {
+					v, _ := res.Field("data", "value")
+					shown = append(shown, fmt.Sprint(v))
+				}
+				return wants(rig.Copied("a", "v")), nil
+			},
+		})
+		r.Create("p", "1")
+		rig.Elapse(time.Second)
+		like := metaOf(r.Get(k8s.ConfigMap, "a").Unstructured().Object)
+		key := types.NamespacedName{Namespace: "other", Name: "x"}
+		_, err := server.Create(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{
+			"namespace": key.Namespace, "name": key.Name, "finalizers": []any{"example.com/hold"},
+		}})
+		require.NoError(t, err)
+		for _, value := range []string{"1", "2"} {
+			_, err = server.Change(k8s.ConfigMap, key, func(o map[string]any) {
+				metaOf(o)["labels"], metaOf(o)["ownerReferences"], o["data"] = like["labels"], like["ownerReferences"], map[string]any{"value": value}
+			})
+			require.NoError(t, err)
+			rig.Elapse(10 * time.Second)
+			require.Equal(t, []string{value}, shown)
+		}
+		r.Stop()
+	})
+	rig.Bubble(t, func(t *testing.T) {
+		server, h := serverOfWidgets(true), &maker{}
+		cfg := optionalWidgets(true)
+		cfg.Related = []config.Related{{Type: widgetType(), Fields: []string{"spec.value"}, Optional: true}}
+		r := rig.Start(t, server, cfg, h)
+		r.Create("a", "a")
+		rig.Elapse(time.Second)
+		r.Stop()
+		server.Hide(widgetType(), true)
+		server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
+			if r.Type == widgetType() && r.Query.Get("labelSelector") != "" {
+				return apierrors.NewForbidden(schema.GroupResource{Group: "widgets.example.com", Resource: "widgets"}, "", nil)
+			}
+			return nil
+		}})
+		r = rig.Start(t, server, cfg, h)
+		rig.Elapse(time.Second)
+		server.Hide(widgetType(), false)
+		rig.Elapse(30 * time.Second)
+		h.seen()
+		r.Change(widgetType(), "a", func(o map[string]any) { o["spec"] = map[string]any{"value": "other"} })
+		rig.Elapse(30 * time.Second)
+		require.Equal(t, []string{"a: 0 widgets, 1 related"}, h.seen())
+		r.Stop()
 	})
 }

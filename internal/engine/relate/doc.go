@@ -7,7 +7,8 @@
 //
 // Watches come and go with the queries. Up to Config.MostWatches queries of one type in one
 // namespace have a watch each, which delivers nothing else. Beyond that one watch delivers
-// every object of the namespace, and of those that nobody refers to nothing is held. A
+// every object of the namespace, and of those that no parent refers to nothing is held. Beyond as
+// many namespaces of one type one watch delivers those of all, where that is allowed. A
 // query that begins while such a watch runs is looked up by a request of its own, very many
 // by one list.
 //

@@ -2,7 +2,6 @@ package relate
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -90,12 +89,28 @@ type matcher struct {
 
 // Match returns those of the objects that one of the queries is for.
 func Match(queries []Query, objects []*resource.Resource) (found []*resource.Resource) {
-	matchers := make([]matcher, 0, len(queries))
+	named := make(map[Query]struct{}, len(queries))
+	var broad []matcher
 	for _, q := range queries {
-		matchers = append(matchers, newMatcher(q))
+		if q.Name != "" {
+			named[q] = struct{}{}
+		} else if !q.Unserved {
+			broad = append(broad, newMatcher(q))
+		}
 	}
 	for _, res := range objects {
-		if slices.ContainsFunc(matchers, func(m matcher) bool { return m.Type == res.Type() && m.matches(res, res.Labels()) }) {
+		_, is := named[Query{Type: res.Type(), Namespace: res.Namespace(), Name: res.Name()}]
+		var held labels.Set
+		for i := 0; i < len(broad) && !is; i++ {
+			if broad[i].Type != res.Type() {
+				continue
+			}
+			if held == nil {
+				held = res.Labels()
+			}
+			is = broad[i].matches(res, held)
+		}
+		if is {
 			found = append(found, res)
 		}
 	}

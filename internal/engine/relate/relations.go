@@ -21,7 +21,7 @@ import (
 	"github.com/roperator/roperator/resource"
 )
 
-// A Config is what Relations are made of. All of it is required but MostWatches, FamilyOf and Doubt.
+// A Config is what Relations are made of. All of it is required but MostWatches, Everywhere, FamilyOf and Doubt.
 type Config struct {
 	Kinds   []*catalog.Kind // the related types, as they are served at first
 	Client  *client.Client  // of these types alone: New has it shorten objects
@@ -30,9 +30,9 @@ type Config struct {
 	// MostWatches is how many queries of one type in one namespace have a watch each. When
 	// there were more, they have one again once they are three quarters of that. 0: 64.
 	MostWatches int
-	// Everywhere: a type to which parents in more than MostWatches namespaces refer has one watch for all of them, unless that
-	// is forbidden.
-	Everywhere bool
+	// Everywhere reports whether the operator may read a type in all namespaces, as far as it is configured. If parents refer to
+	// such a type in more than MostWatches namespaces, it has one watch for all of them, unless that is forbidden. Nil: none may be.
+	Everywhere func(resource.Type) bool
 	// FamilyOf returns the UID of an object that is a parent, or of the parent whose child it is. What happens to a parent's own
 	// family is nothing new to it. Nil: no object is one.
 	FamilyOf func(*resource.Resource) (types.UID, bool)
@@ -90,6 +90,9 @@ type answer struct {
 func New(c Config) *Relations {
 	if c.MostWatches == 0 {
 		c.MostWatches = mostWatches
+	}
+	if c.Everywhere == nil {
+		c.Everywhere = func(resource.Type) bool { return false }
 	}
 	r := &Relations{Config: c, dirty: make(chan struct{}, 1)}
 	r.mu.kinds = map[resource.Type]*catalog.Kind{}

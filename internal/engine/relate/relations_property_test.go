@@ -87,7 +87,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	_, err = m.Register(prometheus.NewRegistry(), "op", "", []resource.Type{k8s.Secret}, func() observe.Gauges { return observe.Gauges{} })
 	require.NoError(t, err)
 	w.relations = relate.New(relate.Config{
-		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4), Everywhere: w.many,
+		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4), Everywhere: func(resource.Type) bool { return w.many },
 		Changed: func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
 			for _, uid := range c.Parents {
 				w.look(uid)

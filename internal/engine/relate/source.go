@@ -210,7 +210,7 @@ func (s *source) overLocked(res *resource.Resource, version string) bool {
 
 // observedLocked takes a state that the watch has delivered, nil for the end of an object.
 //
-// Of a parent itself and its children its own watches tell.
+// Of a parent itself and its children other watches tell: see Config.FamilyOf.
 func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) store.Change {
 	before := s.objects[key]
 	concerned := s.setLocked(key, res)

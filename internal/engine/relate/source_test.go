@@ -383,7 +383,7 @@ func TestSource_ManyNamespaces(t *testing.T) {
 	s.refer("q", []Query{in("b")})
 	require.Equal(t, []string{"Secret a/x", "Secret b/x"}, s.watched(), "the operator is confined to namespaces")
 
-	s.Everywhere = true
+	s.Everywhere = func(resource.Type) bool { return true }
 	s.list(s.mu.sources[in("a")], 10)
 	require.Equal(t, []string{"Secret []", "Secret a/x"}, s.watched(), "what is known is so until the new watch has caught up")
 	all := s.mu.sources[Query{Type: k8s.Secret}]
@@ -403,6 +403,34 @@ func TestSource_ManyNamespaces(t *testing.T) {
 	require.False(t, known)
 	s.refer("r", []Query{in("c")})
 	require.Equal(t, []string{"Secret a/x", "Secret b/x", "Secret c/x"}, s.watched(), "it isn't tried again")
+}
+
+// What was told before a watch for all namespaces is forbidden changes nothing: that the type isn't served, or that a parent, which
+// has not been reconciled since, refers to it as one that isn't.
+func TestSource_ManyNamespacesOddly(t *testing.T) {
+	for name, before := range map[string]func(s *stage, all func() *source){
+		"Gone": func(_ *stage, all func() *source) { all().interrupted(true) },
+		"Unserved": func(s *stage, _ func() *source) {
+			s.refer("paused", []Query{{Type: k8s.Secret, Name: "x", Unserved: true}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t) // MostWatches is 1
+			s.Everywhere = func(resource.Type) bool { return true }
+			in := func(namespace string) Query { return Query{Type: k8s.Secret, Namespace: namespace, Name: "x"} }
+			s.refer("p", []Query{in("a")})
+			s.refer("q", []Query{in("b")})
+			require.Equal(t, []string{"Secret []"}, s.watched())
+			all := func() *source { return s.mu.sources[Query{Type: k8s.Secret}] }
+			before(s, all)
+			all().refused(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
+			require.Equal(t, []string{"Secret a/x", "Secret b/x"}, s.watched())
+			_, known, err := s.Refer("q", []Query{in("b")})
+			require.NoError(t, err)
+			require.False(t, known)
+			require.NoError(t, s.Broken(k8s.Secret))
+		})
+	}
 }
 
 // A list has arrived, but the watch that would keep it up to date is refused. The parent fails

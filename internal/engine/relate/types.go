@@ -14,6 +14,7 @@ func (r *Relations) Serve(k *catalog.Kind) store.Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.kinds[k.Type] = k
+	delete(r.mu.narrow, k.Type)
 	for q, s := range r.mu.sources {
 		if q.Type == k.Type {
 			s.stale = true

@@ -113,7 +113,7 @@ func (r *Relations) wantedLocked() map[Query]struct{} {
 			most = most * 3 / 4
 		}
 		_, narrow := r.mu.narrow[all.Type]
-		return len(groups[all]) > most || r.mu.queries[all] != nil || r.Everywhere && !narrow && namespaces[all] > most
+		return len(groups[all]) > most || r.mu.queries[all] != nil || namespaces[all] > most && !narrow && r.Everywhere(all.Type)
 	}
 	wanted := map[Query]struct{}{}
 	for all, queries := range groups {
@@ -196,13 +196,14 @@ func (s *source) refused(err error) {
 	s.mu.Lock()
 	var c store.Change
 	switch {
-	case s.err != nil || s.mu.sources[s.of] != s:
+	case s.mu.sources[s.of] != s:
 	case apierrors.IsForbidden(err) && s.of == (Query{Type: s.of.Type}) && !s.anywhereLocked(): // the namespaces get watches of their own
 		s.mu.narrow[s.of.Type], s.stale = struct{}{}, true
 		if s.synced {
 			c.Parents = parentsOf(s.coveredLocked()...)
 		}
 		s.signal()
+	case s.err != nil && (apierrors.IsForbidden(s.err) || !apierrors.IsForbidden(err)):
 	default:
 		s.err = err
 		if s.synced {
@@ -213,12 +214,12 @@ func (s *source) refused(err error) {
 		s.signal()
 	}
 	s.mu.Unlock()
-	s.changed(c, schedule.Fresh, s.trigger())
+	s.Changed(c, schedule.Fresh, s.trigger()) // though it may have ended since
 }
 
 // anywhereLocked says whether there is a query for objects in all namespaces.
 func (s *source) anywhereLocked() bool {
-	return slices.ContainsFunc(s.coveredLocked(), func(of *query) bool { return of.Namespace == "" })
+	return slices.ContainsFunc(s.coveredLocked(), func(of *query) bool { return of.Namespace == "" && !s.unservedLocked(of.Query) })
 }
 
 // interrupted notes that the API server doesn't serve the type (gone). If there has been no

@@ -61,7 +61,16 @@ func (s *Store) unindexLocked(owner types.UID, child *resource.Resource) types.U
 }
 
 // OwnerOf returns the UID of the parent whose child an object is, false if it is no child.
-func (s *Store) OwnerOf(res *resource.Resource) (types.UID, bool) { return s.ownerOf(res) }
+func (s *Store) OwnerOf(res *resource.Resource) (types.UID, bool) {
+	owner, owned := s.ownerOf(res)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	parent, held := s.mu.parents[owner]
+	if !owned || held && parent.Namespace != "" && parent.Namespace != res.Namespace() {
+		return "", false
+	}
+	return owner, true
+}
 
 // ownerOf returns the UID of the parent whose child an object is: the object's
 // tracking label has that UID as its value, and the object's controller is of the parents'
