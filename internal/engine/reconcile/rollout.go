@@ -42,10 +42,10 @@ func (p *pass) learnUndecided(planned *plan.Plan) (again bool) {
 	for i := range p.results {
 		r := &p.results[i]
 		ref := r.Action.Ref
-		if r.Wrote || r.Action.Kind.Child.Roll == nil && len(planned.Gated) == 0 {
+		if r.Wrote || r.Action.Verb != plan.VerbVerify || r.Action.Kind.Child.Roll == nil && len(planned.Gated) == 0 {
 			continue
 		}
-		if r.Action.Verb == plan.VerbVerify && !p.memory.IsUndecided(ref) {
+		if !p.memory.IsUndecided(ref) {
 			p.verified = noted(p.verified, ref)
 		}
 		if !r.Accepted {
