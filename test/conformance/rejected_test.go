@@ -173,6 +173,15 @@ func TestC131_PortThatMoves(t *testing.T) {
 
 func TestC131b_RenamedService(t *testing.T) {
 	scenario(t, "C131b", "a renamed Service takes its nodePort or clusterIP along, without DeleteFirst")
+	t.Run("NodePort with Leave", func(t *testing.T) {
+		t.Parallel()
+		s := newStageWith(t, patient("c131v", childrenBy(config.Replace, k8s.Service)...), testkit.KitOptions{})
+		of := func(name string) any { return handler.Leave(portOf(name, 30050), "spec.externalTrafficPolicy") }
+		s.want(of("old"))
+		s.ask(of("new"))
+		s.Eventually(portOf("new", 30050), 20*time.Second)
+		s.EventuallyGone(portOf("old", 0), patience)
+	})
 	t.Run("NodePort", func(t *testing.T) {
 		t.Parallel()
 		s := newStageWith(t, patient("c131n", childrenBy(config.Replace, k8s.Service)...), testkit.KitOptions{})

@@ -164,7 +164,10 @@ func TestObstacles_Itself(t *testing.T) {
 	other := own
 	other.Ref.Key.Name = "d"
 	secret := other
-	secret.Kind = s.Types.Of(k8s.Secret)
+	secret.Ref.Type = k8s.Secret
+	left := other // of handler.Leave, which gives a child a Kind of its own
+	kind := *left.Kind
+	left.Kind = &kind
 	taken := &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: "data.k", Message: `Invalid value: "1": provided port is already allocated`}}},
@@ -172,7 +175,7 @@ func TestObstacles_Itself(t *testing.T) {
 	for name, tc := range map[string]struct {
 		o    Action
 		want int
-	}{"Itself": {own, 0}, "Another": {other, 1}, "Another type": {secret, 0}} {
+	}{"Itself": {own, 0}, "Another": {other, 1}, "Another type": {secret, 0}, "With Leave": {left, 1}} {
 		found, _ := Obstacles(&own, taken, []Action{tc.o})
 		require.Len(t, found, tc.want, name)
 	}

@@ -23,7 +23,7 @@ import (
 func Obstacles(a *Action, err error, others []Action) (found []Action, fields []string) {
 	if apierror.IsQuotaUsedUp(err) {
 		for _, o := range others {
-			if o.Kind == a.Kind && o.Ref.Key.Namespace == a.Ref.Key.Namespace && o.Verb == VerbDelete {
+			if o.Ref.Type == a.Ref.Type && o.Ref.Key.Namespace == a.Ref.Key.Namespace && o.Verb == VerbDelete {
 				return []Action{o}, nil // its share is as large as that of its successor, as a rule
 			}
 		}
@@ -31,7 +31,7 @@ func Obstacles(a *Action, err error, others []Action) (found []Action, fields []
 	}
 	for _, taken := range apierror.TakenFields(err) {
 		for _, o := range others {
-			if o.Kind != a.Kind || o.Live == nil || o.Ref == a.Ref || !o.letsGoOf(taken) {
+			if o.Ref.Type != a.Ref.Type || o.Live == nil || o.Ref == a.Ref || !o.letsGoOf(taken) {
 				continue
 			}
 			if !slices.ContainsFunc(found, func(f Action) bool { return f.Ref == o.Ref }) {
