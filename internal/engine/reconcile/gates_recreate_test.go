@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +160,62 @@ func TestGate_RecreateRestartRoll(t *testing.T) {
 			require.Len(t, down, 1)
 			setReady(t, server, down[0], true)
 		}
+		r.Stop()
+	})
+}
+
+// TestGates_ConflictIsNoVerification: the writes of a child conflict, and then it is another object, of which it must be found out
+// whether it differs. What waits for it waits for that, too: an update that has come to nothing says nothing of that. (S251)
+func TestGates_ConflictIsNoVerification(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		first, later := rig.Key("first"), rig.Key("later")
+		var armed atomic.Bool
+		var tries int
+		var early []string
+		edit := func(value string) {
+			_, err := server.Change(k8s.ConfigMap, first, func(o map[string]any) { o["data"] = map[string]any{"value": value} })
+			require.NoError(t, err)
+		}
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			switch {
+			case req.DryRun || req.Type != k8s.ConfigMap:
+			case req.Verb == "create" && req.Key == later:
+				if v, _ := server.Get(k8s.ConfigMap, first).Field("data", "value"); v != "v" {
+					early = append(early, fmt.Sprint(v))
+				}
+			case req.Verb == "update" && req.Key == first && armed.Load():
+				if tries++; tries == 1 {
+					require.NoError(t, server.Delete(k8s.ConfigMap, later))
+				}
+				if tries < 4 {
+					edit(fmt.Sprint("edit-", tries)) // so that the update conflicts
+					return nil
+				}
+				armed.Store(false)
+				copied := server.Get(k8s.ConfigMap, first).Unstructured().Object
+				require.NoError(t, server.Delete(k8s.ConfigMap, first))
+				for _, name := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
+					delete(metaOf(copied), name)
+				}
+				_, err := server.Create(copied)
+				require.NoError(t, err)
+			}
+			return nil
+		}})
+		r := rig.Start(t, server, rig.Config(), handler.SyncFunc(func(context.Context, *handler.SyncRequest) (*handler.SyncResponse, error) {
+			a := rig.Copied("first", "v")
+			return wants(a, handler.After(rig.Copied("later", "v"), a)), nil
+		}))
+		r.Create("one", "v")
+		rig.Elapse(time.Second)
+		require.NotNil(t, server.Get(k8s.ConfigMap, later))
+		armed.Store(true)
+		edit("edited")
+		rig.Elapse(time.Minute)
+		require.False(t, armed.Load())
+		require.NotNil(t, server.Get(k8s.ConfigMap, later))
+		require.Empty(t, early)
 		r.Stop()
 	})
 }
