@@ -100,10 +100,10 @@ func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []D
 }
 
 // Covers says, without decoding live, that Compare would find no difference if
-// former is nil. Where Covers returns false, Compare may still find none.
+// former is nil. Where Covers returns false, Compare may still find none. It returns false for a nil desired, of which nothing is known.
 func (c *Comparison) Covers(live *resource.Resource, desired map[string]any) bool {
 	raw, err := live.MarshalJSON()
-	return err == nil && jsonvalue.Covers(string(raw), desired, c.extent())
+	return err == nil && desired != nil && jsonvalue.Covers(string(raw), desired, c.extent())
 }
 
 // Collect returns the same as Compare. Compare is the faster one if there is no

@@ -81,6 +81,7 @@ func TestCovers(t *testing.T) {
 	c := Comparison{Schema: schemaOf(t, k8s.Service)}
 	require.True(t, c.Covers(live, sample.YAML(t, `spec: {selector: {a: b}}`)))
 	require.False(t, c.Covers(live, sample.YAML(t, `spec: {selector: {}}`)), "an atomic map has no other keys")
+	require.False(t, c.Covers(live, nil), "it isn't known what is desired")
 	c.Partial = true
 	require.True(t, c.Covers(live, sample.YAML(t, `spec: {selector: {}}`)))
 	c = Comparison{}

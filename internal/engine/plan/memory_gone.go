@@ -93,13 +93,13 @@ func (p *ParentMemory) FindEnding(s *catalog.Settings, children []*resource.Reso
 	}
 }
 
-// recreates says whether a child was deleted to be created anew.
+// recreates says whether a child was deleted to be created anew. One that the handler keeps as it is says no other state.
 func (p *ParentMemory) recreates(d *Desired) bool {
 	if _, ok := p.recreating[d.ref]; ok {
 		return true
 	}
 	had, ended := p.ending[d.ref]
-	return ended && (mark{hash: had}).gave(d, nil) == givenOther
+	return ended && !d.keep && (mark{hash: had}).gave(d, nil) == givenOther
 }
 
 // Absent remembers that a child behind a gate was sought, and isn't there.

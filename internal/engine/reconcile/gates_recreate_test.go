@@ -219,3 +219,46 @@ func TestGates_ConflictIsNoVerification(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// TestGates_KeptAtRestart: a child that the handler keeps while it ends is not created anew before its gate opens, also if this
+// process has not seen it before. (S251)
+func TestGates_KeptAtRestart(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		rig.Bubble(t, func(t *testing.T) {
+			server, cfg := serverOfDeployments(), deploymentsLater()
+			cfg.Children[0].Strategy = config.Recreate
+			var gated atomic.Bool
+			h := handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+				db, job := deployment("db", "v"), rig.Copied("job", "v")
+				metaOf(job)["finalizers"] = []any{"example.com/hold"}
+				switch live, ok := req.Children.Find(job); {
+				case !gated.Load():
+					return wants(db, job), nil
+				case ok:
+					return wants(db, handler.Keep(live)), nil
+				}
+				return wants(db, handler.After(job, db)), nil
+			})
+			r := rig.Start(t, server, cfg, h)
+			r.Create("one", "v")
+			rig.Elapse(time.Second)
+			gated.Store(true)
+			if restart {
+				r.Stop()
+			}
+			require.NoError(t, server.Delete(k8s.ConfigMap, rig.Key("job")))
+			if restart {
+				r = rig.Start(t, server, cfg, h)
+			}
+			rig.Elapse(time.Second)
+			require.True(t, server.Get(k8s.ConfigMap, rig.Key("job")).IsDeleting())
+			r.Change(k8s.ConfigMap, "job", func(o map[string]any) { delete(metaOf(o), "finalizers") })
+			rig.Elapse(time.Minute)
+			require.Nil(t, server.Get(k8s.ConfigMap, rig.Key("job")), "restart %t: db isn't ready", restart)
+			setReady(t, server, "db", true)
+			rig.Elapse(time.Minute)
+			require.NotNil(t, server.Get(k8s.ConfigMap, rig.Key("job")))
+			r.Stop()
+		})
+	}
+}
