@@ -131,22 +131,6 @@ func TestDeferStatus(t *testing.T) {
 	require.False(t, p.DeferStatus(true, 2), "none was verified")
 }
 
-// TestReadMark_Nameless: a mark that names no operator is this one's only by the label.
-func TestReadMark_Nameless(t *testing.T) {
-	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
-	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
-	require.NoError(t, err)
-	for owner, read := range map[string]bool{s.Config.Name: true, "other": false, "": false} {
-		live := lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
-			meta, _ := o["metadata"].(map[string]any)
-			meta["annotations"] = map[string]any{s.Mark: "v1:" + desired[0].hash.String() + ":data{k}"}
-			meta["labels"] = map[string]any{s.Config.OwnershipLabel: owner}
-		})
-		require.Equal(t, read, readMark(s, live).applied != nil, "owner %q", owner)
-	}
-}
-
 // TestObstacles_Itself: a write that is refused for a value of its own child isn't in its
 // own way. Nor is a child of another type, or one in another namespace by a quota.
 func TestObstacles_Itself(t *testing.T) {

@@ -31,13 +31,8 @@ type mark struct {
 	applied *merge.FieldSet  // the fields of the desired state
 }
 
-const (
-	// markVersion is how a mark begins. Another format will have another version.
-	markVersion = "v2"
-	// namelessVersion is the version of the marks that name no operator, and don't
-	// tell the order of list items. Earlier builds made them.
-	namelessVersion = "v1"
-)
+// markVersion is how a mark begins. Another format will have another version.
+const markVersion = "v2"
 
 // newMark returns the text of the mark that a child is given with d. The mark is the
 // same for all desired states of the child that have the same markHash.
@@ -77,22 +72,14 @@ func markedName(ref object.Ref) string {
 
 // readMark reads the mark of a live child. It returns the zero mark, by which no
 // field is removed, if the mark is missing, can't be read, or isn't one that this
-// operator has made for this child. A mark that names no operator is this one's if
-// the ownership label is.
+// operator has made for this child.
 func readMark(s *catalog.Settings, live *resource.Resource) mark {
 	text, ok := live.Annotation(s.Mark)
 	if !ok {
 		return mark{}
 	}
 	m, ok := parseMark(text)
-	switch {
-	case !ok:
-		return mark{}
-	case m.nameless:
-		if owner, _ := live.Label(s.Config.OwnershipLabel); owner != s.Config.Name {
-			return mark{}
-		}
-	case m.maker != s.Config.Name || m.name != markedName(object.RefOf(live)):
+	if !ok || m.maker != s.Config.Name || m.name != markedName(object.RefOf(live)) {
 		return mark{}
 	}
 	applied, err := s.FieldSets.Parse(m.paths)
@@ -104,11 +91,10 @@ func readMark(s *catalog.Settings, live *resource.Resource) mark {
 
 // A markText is the text of a mark, taken apart.
 type markText struct {
-	maker    string // the operator that made the mark
-	name     string // of the object that the mark was made for: see markedName
-	nameless bool   // the mark is of an earlier build: maker and name are empty
-	hash     jsonvalue.Digest
-	paths    string
+	maker string // the operator that made the mark
+	name  string // of the object that the mark was made for: see markedName
+	hash  jsonvalue.Digest
+	paths string
 }
 
 // parseMark takes the text of a mark apart. It returns false if the text isn't that
@@ -117,24 +103,15 @@ func parseMark(text string) (markText, bool) {
 	if len(text) > 2*maxMark {
 		return markText{}, false
 	}
-	var m markText
-	version, rest, _ := strings.Cut(text, ":")
-	switch version {
-	case markVersion:
-		m.maker, rest, _ = strings.Cut(rest, ":")
-		m.name, rest, _ = strings.Cut(rest, ":")
-	case namelessVersion:
-		m.nameless = true
-	default:
+	parts := strings.SplitN(text, ":", 5)
+	if len(parts) < 5 || parts[0] != markVersion {
 		return markText{}, false
 	}
-	hash, paths, ok := strings.Cut(rest, ":")
-	sum, err := hex.DecodeString(hash)
-	if !ok || err != nil || len(sum) != len(jsonvalue.Digest{}) {
+	sum, err := hex.DecodeString(parts[3])
+	if err != nil || len(sum) != len(jsonvalue.Digest{}) {
 		return markText{}, false
 	}
-	m.hash, m.paths = jsonvalue.Digest(sum), paths
-	return m, true
+	return markText{maker: parts[1], name: parts[2], hash: jsonvalue.Digest(sum), paths: parts[4]}, true
 }
 
 // Gave says whether this operator has given an object a desired state, by the annotation.
@@ -150,26 +127,13 @@ func Marked(s *catalog.Settings, live *resource.Resource) bool {
 
 // ForeignMark says whether an object carries a mark that this operator hasn't made.
 // Marks of operators with another Domain count as well. maker is the operator that
-// made the mark, as far as that is known. A mark that names no operator is that of
-// the operator in the ownership label of the same Domain.
+// made the mark.
 func ForeignMark(s *catalog.Settings, live *resource.Resource) (maker string, foreign bool) {
 	for name, text := range live.Annotations() {
-		domain, ok := strings.CutSuffix(name, "/applied")
-		if !ok {
+		if !strings.HasSuffix(name, "/applied") {
 			continue
 		}
-		m, ok := parseMark(text)
-		if !ok {
-			continue
-		}
-		if m.nameless {
-			label := domain + "/operator"
-			if name == s.Mark {
-				label = s.Config.OwnershipLabel
-			}
-			m.maker, _ = live.Label(label)
-		}
-		if m.maker != s.Config.Name {
+		if m, ok := parseMark(text); ok && m.maker != s.Config.Name {
 			return m.maker, true
 		}
 	}

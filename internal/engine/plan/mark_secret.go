@@ -73,10 +73,10 @@ const (
 // of the child; nil: nothing is.
 func (m mark) gave(d *Desired, known *childMemory) given {
 	switch {
-	case m.hash == d.hash: // if it is a Secret, an earlier build has made the mark
-		return givenThis
-	case !d.kind.Secret() || m.hash != d.markHash():
+	case m.hash != d.markHash():
 		return givenOther
+	case !d.kind.Secret():
+		return givenThis
 	case known == nil:
 		return givenNames
 	case known.hash == d.hash:

@@ -61,8 +61,7 @@ func TestMarkOfASecret(t *testing.T) {
 	require.NotEqual(t, trialName(first), trialName(desiredOf(t, s, other, secretOf(nil))), "two parents don't try under one name")
 }
 
-// TestDecide_Secret: what becomes of a Secret whose mark doesn't tell the values, and of
-// one that an earlier build has marked.
+// TestDecide_Secret: what becomes of a Secret whose mark doesn't tell the values.
 func TestDecide_Secret(t *testing.T) {
 	data := func(value string) map[string]any {
 		return secretOf(map[string]any{"data": map[string]any{"k": value}})
@@ -71,20 +70,15 @@ func TestDecide_Secret(t *testing.T) {
 		reason      string
 		given, live string // the value that the mark was made for, and the live one
 		want        string
-		earlier     bool   // an earlier build made the mark
 		former      string // the value that this process last gave; empty: nothing is known
 		answers     map[config.UpdateStrategy]secretAnswer
 	}{
-		"As desired":        {"the live Secret tells", "a", "a", "a", false, "", each(VerbNone)},
-		"Another's mark":    {"the live Secret is as desired, however it came to be", "b", "a", "a", false, "", each(VerbNone)},
-		"Changed meanwhile": {"nobody knows who has changed it, or what was desired", "a", "a", "b", false, "", verified(true)},
-		"Known":             {"somebody else has changed it", "a", "b", "a", false, "a", written()},
-		"Another wish":      {"the handler wants something else", "a", "a", "b", false, "a", written()},
-		"Fulfilled":         {"somebody else was faster", "a", "b", "b", false, "a", each(VerbNone)},
-		"Earlier build":     {"the hash of the values goes", "a", "a", "a", true, "", each(VerbMark)},
-		"Earlier, changed":  {"the desired state is another one", "a", "a", "b", true, "", written()},
-		"Earlier, drifted":  {"the hash tells that the desired state is the same", "a", "b", "a", true, "", verified(false)},
-		"Earlier, known":    {"however the Secret came to be as desired", "a", "a", "a", true, "a", each(VerbMark)},
+		"As desired":        {"the live Secret tells", "a", "a", "a", "", each(VerbNone)},
+		"Another's mark":    {"the live Secret is as desired, however it came to be", "b", "a", "a", "", each(VerbNone)},
+		"Changed meanwhile": {"nobody knows who has changed it, or what was desired", "a", "a", "b", "", verified(true)},
+		"Known":             {"somebody else has changed it", "a", "b", "a", "a", written()},
+		"Another wish":      {"the handler wants something else", "a", "a", "b", "a", written()},
+		"Fulfilled":         {"somebody else was faster", "a", "b", "b", "a", each(VerbNone)},
 	} {
 		for strategy, want := range tc.answers {
 			t.Run(name+"/"+string(strategy), func(t *testing.T) {
@@ -93,12 +87,6 @@ func TestDecide_Secret(t *testing.T) {
 				text := func(value string) string { return value + "A==" } // in base64
 				live := lived(t, s, parent, data(text(tc.given)), func(o map[string]any) {
 					o["data"] = map[string]any{"k": text(tc.live)}
-					if !tc.earlier {
-						return
-					}
-					d := desiredOf(t, s, parent, data(text(tc.given)))
-					annotations := objectAt(objectAt(o, "metadata"), "annotations")
-					annotations[s.Mark] = "v2:" + s.Config.Name + ":" + markedName(d.ref) + ":" + d.hash.String() + ":" + d.said().Encode(maxMark)
 				})
 				var known *childMemory
 				if tc.former != "" {

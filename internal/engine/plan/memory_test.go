@@ -106,6 +106,7 @@ func TestMark(t *testing.T) {
 	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
 	require.NoError(t, err)
 	good, hash := newMark(s, desired[0]), desired[0].hash.String()
+	head, _, _ := strings.Cut(good, hash)
 	for name, tc := range map[string]struct {
 		reason, text string
 		hash         jsonvalue.Digest
@@ -113,13 +114,12 @@ func TestMark(t *testing.T) {
 		"as written":   {"read back", good, desired[0].hash},
 		"none":         {"a mark of nothing", "", jsonvalue.Digest{}},
 		"another kind": {"of a later version, perhaps", "v9:" + hash + ":data{k}", jsonvalue.Digest{}},
-		"no paths":     {"cut short", "v1:" + hash, jsonvalue.Digest{}},
-		"no hash":      {"cut short", "v1", jsonvalue.Digest{}},
-		"half a hash":  {"cut short", "v1:" + hash[:16] + ":data{k}", jsonvalue.Digest{}},
-		"broken hash":  {"tampered with", "v1:" + hash[1:] + "x:data{k}", jsonvalue.Digest{}},
-		"broken paths": {"tampered with", "v1:" + hash + ":{{{{", jsonvalue.Digest{}},
-		"too long":     {"tampered with", "v1:" + hash + ":" + strings.Repeat("x", 3*maxMark), jsonvalue.Digest{}},
-		"nameless":     {"of an earlier build, by the ownership label", "v1:" + hash + ":data{k}", desired[0].hash},
+		"no paths":     {"cut short", head + hash, jsonvalue.Digest{}},
+		"no hash":      {"cut short", "v2", jsonvalue.Digest{}},
+		"half a hash":  {"cut short", head + hash[:16] + ":data{k}", jsonvalue.Digest{}},
+		"broken hash":  {"tampered with", head + hash[1:] + "x:data{k}", jsonvalue.Digest{}},
+		"broken paths": {"tampered with", head + hash + ":{{{{", jsonvalue.Digest{}},
+		"too long":     {"tampered with", head + hash + ":" + strings.Repeat("x", 3*maxMark), jsonvalue.Digest{}},
 		"foreign":      {"another operator's", strings.Replace(good, s.Config.Name, "other", 1), jsonvalue.Digest{}},
 		"copied": {
 			"made for another child of this operator", strings.Replace(good, markedName(desired[0].ref), "1234", 1), jsonvalue.Digest{},
@@ -150,7 +150,6 @@ func TestForeignMark(t *testing.T) {
 	ours, hash := newMark(s, desired[0]), desired[0].hash.String()
 	for name, tc := range map[string]struct {
 		reason, annotation, text string
-		labels                   map[string]any
 		maker                    string
 		foreign, marked          bool
 	}{
@@ -160,21 +159,12 @@ func TestForeignMark(t *testing.T) {
 		"another's":         {reason: "the mark names another operator", annotation: s.Mark, text: "v2:other:0:" + hash + ":", maker: "other", foreign: true},
 		"elsewhere":         {reason: "an operator with another domain made it", annotation: "example.com/applied", text: "v2:other:0:" + hash + ":", maker: "other", foreign: true},
 		"our former domain": {reason: "the mark names this operator", annotation: "example.com/applied", text: "v2:" + s.Config.Name + ":0:" + hash + ":"},
-		"nameless":          {reason: "nobody knows whose it is", annotation: s.Mark, text: "v1:" + hash + ":", foreign: true},
-		"nameless, ours": {
-			reason: "the label tells", annotation: s.Mark, text: "v1:" + hash + ":",
-			labels: map[string]any{s.Config.OwnershipLabel: s.Config.Name},
-		},
-		"nameless, elsewhere": {
-			reason: "the label tells", annotation: "example.com/applied", text: "v1:" + hash + ":",
-			labels: map[string]any{"example.com/operator": "other"}, maker: "other", foreign: true,
-		},
-		"no mark": {reason: "an annotation of that name says something else", annotation: "example.com/applied", text: "yes"},
+		"no mark":           {reason: "an annotation of that name says something else", annotation: "example.com/applied", text: "yes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
 				meta, _ := o["metadata"].(map[string]any)
-				meta["annotations"], meta["labels"] = map[string]any{tc.annotation: tc.text}, tc.labels
+				meta["annotations"] = map[string]any{tc.annotation: tc.text}
 			})
 			maker, foreign := ForeignMark(s, live)
 			require.Equal(t, tc.foreign, foreign, tc.reason)

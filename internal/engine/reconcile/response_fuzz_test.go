@@ -33,7 +33,7 @@ var (
 	responseLabels     = []string{"app", "roperator.com/parent-uid", "roperator.com/operator", "a b", ""}
 	responseTexts      = []any{"v", "uid-of-parent", "hello", "uid-of-another", "", nil, int64(3), map[string]any{}, "not a label!"}
 	responseFields     = []string{"spec", "data", "template", "containers", "env", "name", "resources", "limits", "cpu", "ports", "value", "status", "replicas"}
-	responseMarks      = []any{nil, "", "*", "data*", "v1:0:spec{containers[name:a{env}]}", strings.Repeat("(", 2000), "a{b"}
+	responseMarks      = []any{nil, "", "*", "data*", "v2:op:0:" + strings.Repeat("0", 32) + ":spec{containers[name:a{env}]}", strings.Repeat("(", 2000), "a{b"}
 )
 
 // A responseSource makes responses of bytes.
