@@ -194,8 +194,8 @@ func (f *family) desired(d *plan.Desired) {
 	case differs:
 		c.State, c.Reason = WaitsFor, "its strategy is OnDelete: it is created anew once something has deleted it"
 		c.Fields = f.fields(&outdated)
-	case d.Kind().SchemaPending():
-		c.State, c.Reason = LeftAlone, "some of it isn't compared before the schema of "+d.Ref().Type.String()+" is known"
+	case slices.Contains(f.Planned.Pending, d.Ref()):
+		c.State, c.Reason = WaitsFor, "it isn't updated before the schema of "+d.Ref().Type.String()+" is read"
 	default:
 		c.State = AsDesired
 	}

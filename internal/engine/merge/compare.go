@@ -59,10 +59,8 @@ type Comparison struct {
 	// EmptyLists means that an empty desired list wants a list, as an empty desired object
 	// wants an object.
 	EmptyLists bool
-	// Pending means that there is a schema, which isn't known yet. Then a list is
-	// changed only where nothing of others can be lost, whatever the schema may
-	// turn out to say of the list. Any other list is left as it is, and is a
-	// Difference that Awaits the schema.
+	// Pending means that there is a schema, which isn't known yet. It is of use for Record alone: see there. Nothing is to be
+	// merged meanwhile.
 	Pending bool
 }
 
@@ -80,8 +78,6 @@ type Difference struct {
 	// earlier desired object may or may not have set it. It may be a default of the
 	// API server, which will come back.
 	Removed bool
-	// Awaits means that Merge leaves the field as it is: see Comparison.Pending.
-	Awaits bool
 }
 
 // Compare returns every field in which live doesn't satisfy desired, and every
@@ -93,7 +89,7 @@ type Difference struct {
 // same, so that nothing is removed.
 func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []Difference {
 	quick := merging{emptyLists: c.EmptyLists}
-	if _, changed := quick.object(live, desired, c.root(former)); !changed && !quick.awaits {
+	if _, changed := quick.object(live, desired, c.root(former)); !changed {
 		return nil
 	}
 	return c.Collect(live, desired, former)
@@ -160,5 +156,5 @@ func (c *Comparison) Without(paths []string) *Comparison {
 
 // root returns the place of whole objects.
 func (c *Comparison) root(former *FieldSet) place {
-	return place{schema: c.Schema, former: former, ignore: c.Ignore, part: partRoot, formerKnown: former != nil, partial: c.Partial, pending: c.Pending}
+	return place{schema: c.Schema, former: former, ignore: c.Ignore, part: partRoot, formerKnown: former != nil, partial: c.Partial}
 }

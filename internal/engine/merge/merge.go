@@ -17,7 +17,6 @@ type merging struct {
 	collect     bool // also collect the differences
 	differences []Difference
 	trail       []trailStep // the path that the walk is at, if collect
-	awaits      bool        // a list was left as it is: see Comparison.Pending
 	emptyLists  bool        // as in Comparison
 }
 
@@ -237,10 +236,7 @@ func (m *merging) removeFormer(live any, at place) (any, bool) {
 // removeItems removes the items in former from a list. It removes all items if
 // former doesn't tell items apart, though not if the schema does.
 func (m *merging) removeItems(live []any, at place) ([]any, bool) {
-	if !at.tellsOwnItems(live) {
-		if at.awaitsSchema() {
-			m.await(live, nil)
-		}
+	if !at.tellsOwnItems() {
 		return live, false
 	}
 	switch at.former.kind {

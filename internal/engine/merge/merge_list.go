@@ -8,9 +8,6 @@ import (
 
 // list merges a desired list into a live one. live is nil if there is none.
 func (m *merging) list(live, desired []any, at place) ([]any, bool) {
-	if at.awaitsSchema() {
-		return m.pendingList(live, desired, at)
-	}
 	if len(desired) == 0 && at.part != partMetadataField {
 		return m.empty(live, at)
 	}

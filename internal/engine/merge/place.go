@@ -24,8 +24,6 @@ type place struct {
 	owned bool
 	// partial is as in Comparison.
 	partial bool
-	// pending is Comparison.Pending.
-	pending bool
 }
 
 // An objectPart names the parts that all Kubernetes objects have.
@@ -82,7 +80,7 @@ func (p objectPart) child(schema *listkeys.Node, key string) (objectPart, *listk
 
 // child returns the place of the value of a key.
 func (p place) child(key string) place {
-	below := place{field: key, ignore: p.ignore.field(key), inWhole: p.inWhole, formerKnown: p.formerKnown, owned: p.owned, partial: p.partial, pending: p.pending}
+	below := place{field: key, ignore: p.ignore.field(key), inWhole: p.inWhole, formerKnown: p.formerKnown, owned: p.owned, partial: p.partial}
 	below.part, below.schema = p.part.child(p.schema, key)
 	if below.part != partMetadata || !p.former.ownsWhole() {
 		below.former = p.former.field(key)
@@ -104,7 +102,6 @@ func (p place) item(item any, index int) place {
 		uncertain:   p.uncertain || p.former.ownsWhole(),
 		owned:       p.owned,
 		partial:     p.partial,
-		pending:     p.pending,
 	}
 }
 

@@ -45,7 +45,6 @@ type Action struct {
 	Diffs    []merge.Difference // the fields for which the child is to be written
 	Unknown  bool               // nothing is remembered of the child
 	Restores bool               // the desired state was accepted before, so somebody else has changed the child
-	Awaits   bool               // more fields are to be written once the schema of the type is known
 	Repeated bool               // the same write came to nothing in the last pass: it was refused, or a newer state was awaited
 	Sought   bool               // of VerbCreate: a gate is closed, so the child is taken if it has lost its labels, and isn't created
 

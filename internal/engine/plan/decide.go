@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/roperator/roperator/config"
@@ -75,8 +74,8 @@ func (Immutable) isFinding()  {}
 //
 // VerbNone means that the child was compared and is as desired. Next returns
 // false if the child is to be left alone without that being known: the child is
-// being deleted, was compared before in this state, differs only in lists that
-// await the schema of the type, or differs and has the strategy OnDelete.
+// being deleted, was compared before in this state, or differs and has the strategy OnDelete. It returns
+// false with a verb if the child seems to differ, and is not updated before the schema of its type is read.
 //
 // Next is a pure function. It leaves a and f unchanged. An action to begin with
 // needs no more than Live and Want.
@@ -159,7 +158,7 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	switch {
 	case len(a.Doubtful) > 0:
 		a.Verb = VerbVerify
-	case len(a.Diffs) == 0 && (a.Awaits || was == givenOther && d.kind.SchemaPending()):
+	case len(a.Diffs) == 0 && was == givenOther && d.kind.SchemaPending():
 		return Action{}, false // the mark, too, depends on the schema
 	case len(a.Diffs) == 0 && mark.hash == d.markHash() && !outdatedMark(s, d, live):
 		a.Verb = VerbNone
@@ -170,7 +169,7 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	default:
 		a.Verb = writeVerb(d.kind)
 	}
-	return a, true
+	return a, a.Verb == VerbNone || !d.kind.SchemaPending()
 }
 
 // compare fills in the reasons for an action that decide is making: the fields
@@ -189,13 +188,11 @@ func (a *Action) compare(mark mark, was given, known *childMemory, before compar
 		a.compared = comparison{live: a.Live, want: a.Want, former: other, object: object, diffs: a.Kind.Comparison.Collect(object, a.Want.object, a.former)}
 	}
 	diffs := a.compared.diffs
-	ready := withoutAwaiting(diffs)
-	a.Awaits = len(ready) < len(diffs)
 	if known == nil && was != givenOther && a.Kind.Child.Strategy != config.OnDelete {
-		a.Diffs, a.Doubtful, a.unsure = ready, ready, was == givenNames && len(ready) > 0
+		a.Diffs, a.Doubtful, a.unsure = diffs, diffs, was == givenNames && len(diffs) > 0
 		return
 	}
-	a.explained, a.Diffs = known.split(ready)
+	a.explained, a.Diffs = known.split(diffs)
 	if len(a.explained) > 0 {
 		a.confirmed = known.exceptions.confirmed
 		a.doubt(was, known)
@@ -214,15 +211,6 @@ func saysMore(d *Desired, former *merge.FieldSet) bool {
 		return former != nil && !d.said().EqualExcept(former, "metadata") && !d.kind.Comparison.Record(d.object).EqualExcept(former, "metadata")
 	}
 	return false
-}
-
-// withoutAwaiting returns the differences that don't await a schema.
-func withoutAwaiting(diffs []merge.Difference) []merge.Difference {
-	awaits := func(d merge.Difference) bool { return d.Awaits }
-	if !slices.ContainsFunc(diffs, awaits) {
-		return diffs
-	}
-	return slices.DeleteFunc(slices.Clone(diffs), awaits)
 }
 
 // leftAlone says whether a live child needs nothing, whatever a comparison would

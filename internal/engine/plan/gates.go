@@ -278,6 +278,9 @@ func (p *Plan) unsettled(in Input, writes *writesByType) map[object.Ref]struct{}
 	for _, r := range p.Refused {
 		open[r.Ref] = struct{}{}
 	}
+	for _, ref := range p.Pending {
+		open[ref] = struct{}{}
+	}
 	return open
 }
 

@@ -37,7 +37,7 @@ type childMemory struct {
 // UID is remembered, since live may be another state of the child.
 func accepting(d *Desired, live *resource.Resource, rest []merge.Difference) *childMemory {
 	c := &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.hash}
-	if rest = withoutAwaiting(rest); len(rest) > 0 {
+	if len(rest) > 0 {
 		c.exceptions = newExceptions(rest, wordsOf(live))
 	}
 	return c

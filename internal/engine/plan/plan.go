@@ -39,6 +39,8 @@ type Plan struct {
 	// Unserved are the desired children whose type the API server doesn't serve. Those of
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
+	// Pending are the desired children that seem to differ, and are not updated before the schema of their type is read.
+	Pending []object.Ref
 
 	// Queued are the outdated children that are updated once others of their type are Current. Of a
 	// Teardown they are those that go later.
@@ -154,6 +156,9 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 	a, ok := Next(s, Action{Live: live, Want: d}, memorized{known})
 	switch {
 	case !ok:
+		if a.Verb != "" {
+			p.Pending = append(p.Pending, d.ref)
+		}
 		return Action{}, false
 	case a.Verb == VerbNone:
 		p.Settled = append(p.Settled, a)

@@ -38,7 +38,7 @@ func TrialBody(s *catalog.Settings, d *Desired, parent *resource.Resource) any {
 // the object has changed. Fields at the paths in ignore keep the live values, and
 // so do those that the API server normalizes.
 func UpdateBody(s *catalog.Settings, a *Action, parent *resource.Resource, ignore ...string) map[string]any {
-	wanted := fullUpdate(s, a, parent)
+	wanted := full(s, a.Want, parent)
 	return withOurs(s, wanted, a, a.Kind.Comparison.Without(append(a.settledPaths(), ignore...)).Merge(a.LiveObject(), wanted, a.former))
 }
 
@@ -49,7 +49,7 @@ func UpdateBody(s *catalog.Settings, a *Action, parent *resource.Resource, ignor
 // of the same name, and is refused, as a conflict, if the object has changed. merged
 // is the UpdateBody of a.
 func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource, merged map[string]any) *merge.Application {
-	compared, wanted := a.Kind.Comparison.Without(a.settledPaths()), fullUpdate(s, a, parent)
+	compared, wanted := a.Kind.Comparison.Without(a.settledPaths()), full(s, a.Want, parent)
 	out := compared.Applied(a.LiveObject(), applied(a.Want, wanted), merged, a.former)
 	if out == nil {
 		return nil
@@ -67,7 +67,7 @@ func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource, merged
 // live object's managedFields say. An entry that is added has the time now.
 func OwningBody(s *catalog.Settings, a *Action, parent *resource.Resource, body map[string]any, owned *merge.Ownership, now metav1.Time) (map[string]any, error) {
 	live := a.LiveObject()
-	entries, err := owned.Applied(live, applied(a.Want, fullUpdate(s, a, parent)), a.Want.kind.Comparison.Ignore, now)
+	entries, err := owned.Applied(live, applied(a.Want, full(s, a.Want, parent)), a.Want.kind.Comparison.Ignore, now)
 	if err != nil {
 		return nil, err
 	}
@@ -162,23 +162,6 @@ func full(s *catalog.Settings, d *Desired, parent *resource.Resource) map[string
 	cloneObject(meta, "annotations")[s.Mark] = newMark(s, d)
 	others, _ := meta["ownerReferences"].([]any)
 	meta["ownerReferences"] = append(slices.Clip(others), s.OwnerReference(parent))
-	return out
-}
-
-// fullUpdate returns the desired state of a as it is written to a child that
-// exists. If the write leaves out fields that await a schema, the child keeps the
-// mark that it has, so that the fields are written when the schema is known.
-func fullUpdate(s *catalog.Settings, a *Action, parent *resource.Resource) map[string]any {
-	out := full(s, a.Want, parent)
-	if !a.Awaits {
-		return out
-	}
-	meta, _ := out["metadata"].(map[string]any)
-	annotations := cloneObject(meta, "annotations")
-	delete(annotations, s.Mark)
-	if text, ok := a.Live.Annotation(s.Mark); ok {
-		annotations[s.Mark] = text
-	}
 	return out
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/object"
+	"github.com/roperator/roperator/resource"
 )
 
 // What a pass couldn't write is told by log and Event, shown to the handler's next
@@ -174,12 +175,17 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 	}
 	var others []string
 	for _, k := range p.Types.Children {
-		if names := p.unserved(planned, k); len(names) > 0 && k.Child.Optional {
+		if names := p.namesOf(planned.Unserved, k.Type); len(names) > 0 && k.Child.Optional {
 			text := fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names))
 			if len(k.Similar) > 0 {
 				text += "; it serves " + catalog.TypeList(k.Similar)
 			}
 			others = append(others, text)
+		}
+	}
+	for _, k := range p.Types.Children {
+		if names := p.namesOf(planned.Pending, k.Type); len(names) > 0 {
+			others = append(others, fmt.Sprintf("not updating %s before the schema of %s is read", joinNames(names), k.Type))
 		}
 	}
 	others = append(others, p.gateTexts(planned)...)
@@ -209,10 +215,10 @@ func awaitText(names []string) string {
 	return "waiting for the end or a newer state of what has the name of " + joinNames(names)
 }
 
-// unserved returns the names of the desired children of a type that isn't served.
-func (p *pass) unserved(planned *plan.Plan, k *catalog.Kind) (names []string) {
-	for _, ref := range planned.Unserved {
-		if ref.Type == k.Type {
+// namesOf returns the names of those children that are of a type.
+func (p *pass) namesOf(children []object.Ref, t resource.Type) (names []string) {
+	for _, ref := range children {
+		if ref.Type == t {
 			names = append(names, p.nameOf(ref))
 		}
 	}
