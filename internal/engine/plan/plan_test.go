@@ -12,6 +12,7 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/internal/testing/settings"
 	"github.com/roperator/roperator/resource"
@@ -138,6 +139,38 @@ func TestPlan(t *testing.T) {
 
 	p = Build(s, Input{Desired: desire(handler.Keep(live)), Children: []*resource.Resource{live}, Memory: NewMemory().Of("p")})
 	require.Equal(t, Plan{}, p, "it is to stay exactly as it is")
+}
+
+// TestBuild_PendingSchema: while the schema of a type isn't read, its children are created and deleted, and not updated; what
+// depends on one that seems to differ waits. (S154)
+func TestBuild_PendingSchema(t *testing.T) {
+	app := resource.Type{APIVersion: "example.com/v1", Kind: "App"}
+	s := settings.For(config.Child{Type: app, Strategy: config.Replace}, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
+	s = catalog.NewSettings(s.Config, handler.SyncFunc(nil), s.Types.WithSchemas(nil, app))
+	require.True(t, s.Types.Of(app).SchemaPending())
+	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
+	of := func(size int64) map[string]any {
+		return map[string]any{"apiVersion": app.APIVersion, "kind": app.Kind, "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"size": size}}
+	}
+	memory := NewMemory().Of("p")
+	build := func(live []*resource.Resource, children ...any) Plan {
+		desired, err := Desire(s, parent, children, memory)
+		require.NoError(t, err)
+		require.NoError(t, FindNeeds(s, parent, desired, children, Needed{}))
+		return Build(s, Input{Parent: parent, Desired: desired, Children: live, Memory: memory})
+	}
+	require.Len(t, build(nil, of(1)).Writes, 1, "it is created")
+	live := []*resource.Resource{lived(t, s, parent, of(1), nil)}
+	require.Len(t, build(live).Deletes, 1, "it is deleted")
+
+	p := build(live, of(1), handler.After(testConfigMap("v"), of(1)))
+	require.Empty(t, p.Pending)
+	require.Equal(t, []string{"ConfigMap ns/c"}, refsOf(p.Writes), "it is as desired")
+
+	p = build(live, of(2), handler.After(testConfigMap("v"), of(2)))
+	require.Equal(t, []object.Ref{object.RefOf(live[0])}, p.Pending)
+	require.Empty(t, p.Writes)
+	require.Len(t, p.Gated, 1)
 }
 
 // A settled child isn't even compared, and one that was compared and found to
