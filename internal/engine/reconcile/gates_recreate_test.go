@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/handler"
@@ -259,6 +260,43 @@ func TestGates_KeptAtRestart(t *testing.T) {
 			rig.Elapse(time.Minute)
 			require.NotNil(t, server.Get(k8s.ConfigMap, rig.Key("job")))
 			r.Stop()
+		})
+	}
+}
+
+// TestGates_LostResponse: the response to the delete of a recreation is lost, though the child is gone. It is created anew at once,
+// as it would be after a response: what it depends on was ready once. (S255)
+func TestGates_LostResponse(t *testing.T) {
+	for name, lost := range map[string]error{"Connection": errors.New("connection reset"), "Timeout": apierrors.NewTimeoutError("no response", 0)} {
+		t.Run(name, func(t *testing.T) {
+			rig.Orders(t, func(t *testing.T, start rig.Starter) {
+				server, cfg := serverOfDeployments(), deploymentsLater()
+				cfg.Children[0].Strategy = config.Recreate
+				var once atomic.Bool
+				server.SetHooks(fakeapi.Hooks{After: func(req fakeapi.Request) error {
+					if req.Verb == "delete" && req.Type == k8s.ConfigMap && once.CompareAndSwap(false, true) {
+						return lost
+					}
+					return nil
+				}})
+				r := start(server, cfg, handler.SyncFunc(func(_ context.Context, req *handler.SyncRequest) (*handler.SyncResponse, error) {
+					db := deployment("db", "v")
+					return wants(db, handler.After(rig.Copied("job", specValue(req)), db)), nil
+				}))
+				r.Create("one", "v1")
+				rig.Elapse(time.Second)
+				setReady(t, server, "db", true)
+				rig.Elapse(time.Second)
+				require.NotNil(t, server.Get(k8s.ConfigMap, rig.Key("job")))
+				setReady(t, server, "db", false)
+				rig.Elapse(time.Second)
+				r.SetSpec("one", "v2")
+				rig.Elapse(10 * time.Second)
+				require.True(t, once.Load())
+				value, _ := r.Get(k8s.ConfigMap, "job").Field("data", "value")
+				require.Equal(t, "v2", value)
+				r.Stop()
+			})
 		})
 	}
 }

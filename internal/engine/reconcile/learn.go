@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/plan"
 	"github.com/roperator/roperator/internal/engine/schedule"
@@ -146,6 +147,8 @@ func (p *pass) remember(r *apply.Result) {
 		return
 	case r.Err == nil && r.Wrote && a.Verb == plan.VerbRelease:
 		return
+	case a.Verb == plan.VerbRecreate && r.Err != nil && !apierror.OnlyRefusals(r.Err): // its delete may have been carried out
+		p.memory.Recreate(a.Want)
 	case r.Err != nil, !r.Accepted, r.Live == nil:
 		return
 	case r.Wrote:
