@@ -249,7 +249,7 @@ func TestC181_SchemasAtAStart(t *testing.T) {
 	}
 	g.mu.Unlock()
 	s.rebuild(s.config, nil, thing(t, groups[0], `{byID: [{id: 1}]}`))
-	for _, said := range []string{`msg="waiting for schemas" controller=c170 types=[`, `nothing of others can be lost" controller=c170 types=[`} {
+	for _, said := range []string{`msg="waiting for schemas" controller=c170 types=[`, `created and not updated" controller=c170 types=[`} {
 		require.Contains(t, log.String(), said+groups[1]+`/v1/Thing]`)
 	}
 }

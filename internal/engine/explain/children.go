@@ -174,6 +174,11 @@ func (f *family) planned() {
 		c := f.of(q.Ref)
 		c.State, c.Reason, c.WaitsFor = WaitsFor, "the rollout updates it once these are Current", objectsOf(q.For)
 	}
+	for i := range p.Pending {
+		c := f.of(p.Pending[i].Ref)
+		c.State, c.Reason = WaitsFor, "it isn't updated before the schema of "+p.Pending[i].Ref.Type.String()+" is read"
+		c.Fields = f.fields(&p.Pending[i])
+	}
 	for _, ref := range p.Unserved {
 		c := f.of(ref)
 		c.State, c.Reason = NotServed, "the API server doesn't serve "+ref.Type.String()
@@ -194,8 +199,6 @@ func (f *family) desired(d *plan.Desired) {
 	case differs:
 		c.State, c.Reason = WaitsFor, "its strategy is OnDelete: it is created anew once something has deleted it"
 		c.Fields = f.fields(&outdated)
-	case slices.Contains(f.Planned.Pending, d.Ref()):
-		c.State, c.Reason = WaitsFor, "it isn't updated before the schema of "+d.Ref().Type.String()+" is read"
 	default:
 		c.State = AsDesired
 	}

@@ -118,8 +118,7 @@ func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []D
 // a list that is compared whole, if anything in the object differs.
 //
 // Merge returns live itself if Compare finds no difference. Compare never finds
-// a difference between the result and desired, but for those that Await the
-// schema.
+// a difference between the result and desired.
 func (c *Comparison) Merge(live, desired map[string]any, former *FieldSet) map[string]any {
 	m := merging{emptyLists: c.EmptyLists}
 	merged, _ := m.object(live, desired, c.root(former))

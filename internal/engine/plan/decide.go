@@ -74,8 +74,9 @@ func (Immutable) isFinding()  {}
 //
 // VerbNone means that the child was compared and is as desired. Next returns
 // false if the child is to be left alone without that being known: the child is
-// being deleted, was compared before in this state, or differs and has the strategy OnDelete. It returns
-// false with a verb if the child seems to differ, and is not updated before the schema of its type is read.
+// being deleted, was compared before in this state, or differs and has the strategy OnDelete. While the schema of
+// its type isn't read, a child is not updated: Next returns false, with a verb if the child seems to differ, without one
+// if only the mark does.
 //
 // Next is a pure function. It leaves a and f unchanged. An action to begin with
 // needs no more than Live and Want.

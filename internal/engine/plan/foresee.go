@@ -49,6 +49,14 @@ func (a *Action) foreseeable() []merge.Difference {
 	return rest
 }
 
+// ForeseePending returns what is to become of a child of Plan.Pending, as far as that is known without the schema of its type.
+func ForeseePending(a *Action) (verb string, fields []FieldChange) {
+	if writeVerb(a.Kind) == VerbRecreate {
+		return string(VerbRecreate), FieldsOf(a)
+	}
+	return string(VerbUpdate), FieldsOf(a)
+}
+
 // Foresee returns an action as a plan without an API server shows it. It returns
 // false for an action that changes nothing a user would see. VerbMark changes the
 // engine's own mark alone, and so does an update that only says more. VerbMend

@@ -278,8 +278,8 @@ func (p *Plan) unsettled(in Input, writes *writesByType) map[object.Ref]struct{}
 	for _, r := range p.Refused {
 		open[r.Ref] = struct{}{}
 	}
-	for _, ref := range p.Pending {
-		open[ref] = struct{}{}
+	for i := range p.Pending {
+		open[p.Pending[i].Ref] = struct{}{}
 	}
 	return open
 }

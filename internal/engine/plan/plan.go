@@ -39,8 +39,7 @@ type Plan struct {
 	// Unserved are the desired children whose type the API server doesn't serve. Those of
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
-	// Pending are the desired children that seem to differ, and are not updated before the schema of their type is read.
-	Pending []object.Ref
+	Pending  []Action // of desired children that seem to differ, and are not updated before the schema of their type is read
 
 	// Queued are the outdated children that are updated once others of their type are Current. Of a
 	// Teardown they are those that go later.
@@ -157,7 +156,7 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 	switch {
 	case !ok:
 		if a.Verb != "" {
-			p.Pending = append(p.Pending, d.ref)
+			p.Pending = append(p.Pending, a)
 		}
 		return Action{}, false
 	case a.Verb == VerbNone:

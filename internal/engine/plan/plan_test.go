@@ -12,7 +12,6 @@ import (
 	"github.com/roperator/roperator/handler"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
-	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/internal/testing/settings"
 	"github.com/roperator/roperator/resource"
@@ -168,7 +167,7 @@ func TestBuild_PendingSchema(t *testing.T) {
 	require.Equal(t, []string{"ConfigMap ns/c"}, refsOf(p.Writes), "it is as desired")
 
 	p = build(live, of(2), handler.After(testConfigMap("v"), of(2)))
-	require.Equal(t, []object.Ref{object.RefOf(live[0])}, p.Pending)
+	require.Equal(t, []string{"App ns/a"}, refsOf(p.Pending))
 	require.Empty(t, p.Writes)
 	require.Len(t, p.Gated, 1)
 }

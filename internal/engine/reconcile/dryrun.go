@@ -38,7 +38,8 @@ func (p *pass) queuedErrors() error {
 	return apierror.Join(errs)
 }
 
-// foreseeWaiting notes the children that would be created or updated once others are ready.
+// foreseeWaiting notes the children that would be created or updated once others are ready, or once the schema of their type
+// is read.
 func (p *pass) foreseeWaiting(planned *plan.Plan) {
 	creation := func(want *plan.Desired, ref object.Ref, waits string, unsure bool) {
 		p.foreseen = append(p.foreseen, plan.Change{
@@ -58,6 +59,13 @@ func (p *pass) foreseeWaiting(planned *plan.Plan) {
 		if waitsFor, ok := namespaces[r.Action.Ref.Key.Namespace]; ok && r.HeldBack && r.Action.Verb == plan.VerbCreate && !r.Action.Sought {
 			creation(r.Action.Want, r.Action.Ref, "waits for "+waitsFor.String(), false)
 		}
+	}
+	for i := range planned.Pending {
+		a := &planned.Pending[i]
+		verb, fields := plan.ForeseePending(a)
+		p.foreseen = append(p.foreseen, plan.Change{
+			Parent: p.parent.Key(), Object: a.Ref.Key, Type: a.Ref.Type, Verb: verb, Fields: fields, Waits: "waits for the schema of " + a.Ref.Type.String(), Unsure: true,
+		})
 	}
 	for i := range p.queued {
 		r, q := &p.queued[i], &planned.Queued[i]

@@ -174,6 +174,10 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 		}
 	}
 	var others []string
+	pending := make([]object.Ref, 0, len(planned.Pending))
+	for i := range planned.Pending {
+		pending = append(pending, planned.Pending[i].Ref)
+	}
 	for _, k := range p.Types.Children {
 		if names := p.namesOf(planned.Unserved, k.Type); len(names) > 0 && k.Child.Optional {
 			text := fmt.Sprintf("waiting until the API server serves %s, the type of %s", k.Type, joinNames(names))
@@ -182,9 +186,7 @@ func (p *pass) waitTexts(planned *plan.Plan) (texts, waits []string) {
 			}
 			others = append(others, text)
 		}
-	}
-	for _, k := range p.Types.Children {
-		if names := p.namesOf(planned.Pending, k.Type); len(names) > 0 {
+		if names := p.namesOf(pending, k.Type); len(names) > 0 {
 			others = append(others, fmt.Sprintf("not updating %s before the schema of %s is read", joinNames(names), k.Type))
 		}
 	}

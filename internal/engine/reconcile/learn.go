@@ -84,6 +84,9 @@ func (p *pass) judged(planned *plan.Plan) []*resource.Resource {
 	for i := range planned.Queued {
 		open[planned.Queued[i].Ref] = struct{}{}
 	}
+	for i := range planned.Pending {
+		open[planned.Pending[i].Ref] = struct{}{}
+	}
 	if len(open) == 0 {
 		return p.children
 	}

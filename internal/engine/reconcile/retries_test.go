@@ -214,3 +214,33 @@ func TestRetry_StatusOfAnotherLife(t *testing.T) {
 		})
 	}
 }
+
+// TestRetry_StatusOfPaused: the pause of a parent does not concern its deletion, so the status that Finalize returns is written
+// although other clients annotate the parent during each call. (S54, S361)
+func TestRetry_StatusOfPaused(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		var beats atomic.Int64
+		annotate := func() {
+			_, err := server.Change(sample.ParentType(), rig.Key("one"), func(o map[string]any) {
+				metaOf(o)["annotations"] = map[string]any{"roperator.com/paused": "true", "heartbeat": fmt.Sprint(beats.Add(1))}
+			})
+			require.NoError(t, err)
+		}
+		r := rig.Start(t, server, rig.Config(), handler.Funcs{
+			SyncFunc: rig.Copier,
+			FinalizeFunc: func(context.Context, *handler.SyncRequest) (*handler.FinalizeResponse, error) {
+				annotate()
+				return &handler.FinalizeResponse{Status: map[string]any{"phase": "going"}}, nil
+			},
+		})
+		r.Create("one", "v")
+		rig.Elapse(time.Minute)
+		annotate()
+		require.NoError(t, server.Delete(sample.ParentType(), rig.Key("one")))
+		rig.Elapse(2 * time.Minute)
+		status, _ := statusOf(r).(map[string]any)
+		require.Equal(t, "going", status["phase"])
+		r.Stop()
+	})
+}

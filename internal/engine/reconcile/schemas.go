@@ -279,7 +279,7 @@ func (e *Engine) replaceTypesLocked(found map[resource.Type]catalog.Schema, pend
 func (e *Engine) sayMissing(ctx context.Context, errs []*catalog.SchemaError) {
 	switch {
 	case len(errs) > 0 && !e.keeper.failing:
-		e.log.WarnContext(ctx, "schemas can't be read, retrying; until then lists of these types are changed only where nothing of others can be lost",
+		e.log.WarnContext(ctx, "schemas can't be read, retrying; until then children of these types are created and not updated",
 			"types", typeNames(typesOf(errs)), "error", errs[0])
 	case len(errs) == 0 && e.keeper.failing:
 		e.log.InfoContext(ctx, "schemas are read")

@@ -198,7 +198,7 @@ func (p *pass) renewParent(ctx context.Context, live any) bool {
 		return false
 	case newest.Generation() == 0, newest.Generation() != p.parent.Generation(), newest.IsDeleting() != p.parent.IsDeleting():
 		return false
-	case !p.Selects(newest), p.IsPaused(newest): // what follows from that comes first
+	case !p.Selects(newest), p.IsPaused(newest) != p.IsPaused(p.parent): // what follows from that comes first
 		return false
 	}
 	if status, _ := newest.Field("status"); !jsonvalue.Equal(jsonvalue.NullFree(status), live) {
