@@ -132,7 +132,8 @@ func New() *Detector {
 }
 
 // Forgive forgets the states of a parent's objects before a reconciliation, if another client has edited the parent, or has
-// changed related objects. An edit also ends the throttle until the next write.
+// changed related objects. A status that follows from these is excused, so the rate of the others stays. An edit also ends the
+// throttle until the next write.
 func (d *Detector) Forgive(uid types.UID, edited, related bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -144,7 +145,9 @@ func (d *Detector) Forgive(uid types.UID, edited, related bool) {
 		h.forgive(edited)
 	}
 	for _, r := range p.rates {
-		r.calm = buckets{}
+		if edited || r.factor != statusFactor {
+			r.calm = buckets{}
+		}
 	}
 }
 

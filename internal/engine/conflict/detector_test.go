@@ -314,3 +314,24 @@ func TestBuckets(t *testing.T) {
 	require.Zero(t, b.sum(epoch.Add(110*time.Second)))
 	require.Equal(t, 1, b.add(epoch.Add(time.Hour)))
 }
+
+// TestForgive_Related: of a status that follows from itself, the rate is found among changes of related objects, too. Children may
+// follow these in several steps.
+func TestForgive_Related(t *testing.T) {
+	for kind, found := range map[Kind]bool{Status: true, Update: false} {
+		d, now, loops := New(), epoch, 0
+		for i := range 100 {
+			now = now.Add(500 * time.Millisecond)
+			d.Forgive("p", false, true)
+			w := update(fmt.Sprint(i))
+			w.Kind = kind
+			if d.Wrote(now, w).Loop != nil {
+				loops++
+			}
+		}
+		require.Equal(t, found, loops > 0)
+		if found {
+			require.Equal(t, Pace, d.Throttle(now, "p"))
+		}
+	}
+}

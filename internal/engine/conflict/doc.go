@@ -11,7 +11,8 @@
 //  2. Flip-flop: a write gives it one of its last four states, but not the last. Five are a loop. If another
 //     client or Resync set the reconciliation off, three count as one.
 //  3. An edit of the parent, or a change of what it refers to, forgets the states and the writes of the rate, but
-//     not the repeats so far. An edit ends the throttle.
+//     not the repeats so far. Of a status, only an edit forgets the rate: what follows from related objects has them for
+//     its cause, and does not count. An edit ends the throttle.
 //  4. Proof: an object that gets three new states asks for a proof, at most once a minute per parent. The caller
 //     calls the handler twice for the same snapshot. Different responses are a loop.
 //  5. Rate: the children of one type get more than 30 writes, and three for each desired child. Updates that another
