@@ -284,6 +284,9 @@ func (e *Engine) relatedChanged(c store.Change, p schedule.Priority, why schedul
 	for _, uid := range c.Parents {
 		e.add(uid, schedule.Fresh, why, cause)
 	}
+	for _, uid := range c.Own { // of another client's delete the watch of children tells
+		e.add(uid, schedule.Backlog, why, 0)
+	}
 }
 
 // add makes a parent due. In a standby it does nothing.

@@ -101,19 +101,23 @@ func mirrors(s *catalog.Settings, t resource.Type) bool {
 	return k != nil && !k.Unserved
 }
 
-// withFamily returns related objects as they are with a parent and its children instead of what the watches of related objects
-// have told of these. So own writes are nothing new there, and of another client's the engine's own watches tell.
+// withFamily returns related objects, but a parent and its children in the states in which these are held. So an own write of them is
+// nothing new there, unless it has deleted one, and of another client's the engine's own watches tell.
 func (e *Engine) withFamily(related []*resource.Resource, parent *resource.Resource, children []*resource.Resource, queries []relate.Query) []*resource.Resource {
 	settings := e.current.Load()
 	if queries = slices.DeleteFunc(slices.Clone(queries), func(q relate.Query) bool { return !mirrors(settings, q.Type) }); len(queries) == 0 {
 		return related
 	}
+	family := append([]*resource.Resource{parent}, children...)
+	held := make(map[object.Ref]struct{}, len(family))
+	for _, res := range family {
+		held[object.RefOf(res)] = struct{}{}
+	}
 	related = slices.DeleteFunc(related, func(res *resource.Resource) bool {
-		family, ok := e.familyOf(res)
-		return ok && family == parent.UID()
+		_, ok := held[object.RefOf(res)]
+		return ok
 	})
-	related = append(related, relate.Match(queries, []*resource.Resource{parent})...)
-	return append(related, relate.Match(queries, children)...)
+	return append(related, relate.Match(queries, family)...)
 }
 
 // servedSince says whether a type is served by now to which queries refer as one that isn't.

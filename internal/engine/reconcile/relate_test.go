@@ -515,7 +515,7 @@ func TestRelated_ChangesAllTheTime(t *testing.T) {
 
 // TestRelated_Family: a parent refers to ConfigMaps, by a label that its own children have as well, and to its own kind. Its
 // family is among the related objects as the handler is shown it otherwise, whatever the other watches have told, and own
-// writes trigger nothing more than without references. (S1, S61, S313)
+// writes trigger nothing more than without references, but for deletes. (S1, S61, S67, S313)
 func TestRelated_Family(t *testing.T) {
 	labelled := func(name, value string) map[string]any {
 		cm := rig.Copied(name, value)
@@ -540,10 +540,6 @@ func TestRelated_Family(t *testing.T) {
 						require.True(t, ok, child.Name())
 						require.Same(t, child, got)
 					}
-				}
-				for res := range maps.All() {
-					_, ok := req.Children.OfType(k8s.ConfigMap).Get("ns", res.Name())
-					require.True(t, ok, "%s is gone", res.Name())
 				}
 				self, ok := req.Related.OfType(sample.ParentType()).Get("ns", "one")
 				require.True(t, ok)
@@ -584,7 +580,9 @@ func TestRelated_Family(t *testing.T) {
 		return count.len()
 	}
 	rig.Orders(t, func(t *testing.T, start rig.Starter) {
-		require.Equal(t, run(t, start, false), run(t, start, true))
+		alone := run(t, start, false)
+		both := run(t, start, true)
+		require.LessOrEqual(t, both, alone+2, "one more for each child that has ended")
 	})
 }
 

@@ -33,7 +33,7 @@ type Config struct {
 	// Everywhere reports whether the operator may read a type in all namespaces, as far as it is configured. If parents refer to
 	// such a type in more than MostWatches namespaces, it has one watch for all of them, unless that is forbidden. Nil: none may be.
 	Everywhere func(resource.Type) bool
-	// FamilyOf returns the UID of an object that is a parent, or of the parent whose child it is. What happens to a parent's own
+	// FamilyOf returns the UID of an object that is a parent, or of the parent whose child it is. A new state of a parent's own
 	// family is nothing new to it. Nil: no object is one.
 	FamilyOf func(*resource.Resource) (types.UID, bool)
 	// Changed is called with the parents that are due: what they refer to has changed, or, as schedule.Backlog,

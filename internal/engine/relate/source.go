@@ -210,7 +210,7 @@ func (s *source) overLocked(res *resource.Resource, version string) bool {
 
 // observedLocked takes a state that the watch has delivered, nil for the end of an object.
 //
-// Of a parent itself and its children other watches tell: see Config.FamilyOf.
+// Of a parent itself and its children other watches tell, but that one has ended here: see Config.FamilyOf.
 func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource, version string) store.Change {
 	before := s.objects[key]
 	concerned := s.setLocked(key, res)
@@ -218,13 +218,19 @@ func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource
 		s.passes++
 		s.passed[key] = passed{version, res == nil, s.passes}
 	}
-	parents := parentsOf(concerned...)
-	if now := cmp.Or(res, before); now != nil && s.FamilyOf != nil {
-		if family, ok := s.FamilyOf(now); ok {
-			parents = slices.DeleteFunc(parents, func(uid types.UID) bool { return uid == family })
+	c := store.Change{Parents: parentsOf(concerned...)}
+	now := cmp.Or(res, before)
+	if now == nil || s.FamilyOf == nil {
+		return c
+	}
+	family, ok := s.FamilyOf(now)
+	if at := slices.Index(c.Parents, family); ok && at >= 0 {
+		c.Parents = slices.Delete(c.Parents, at, at+1)
+		if res == nil {
+			c.Own = []types.UID{family}
 		}
 	}
-	return store.Change{Parents: parents}
+	return c
 }
 
 // ObserveDeleted is watch.Mirror's.

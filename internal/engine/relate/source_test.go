@@ -439,7 +439,7 @@ func TestSource_WatchIsRefusedForAWhile(t *testing.T) {
 	s := newStage(t)
 	var due []types.UID
 	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
-		due = append(due, c.Parents...)
+		due = append(due, append(c.Parents, c.Own...)...)
 	}
 	s.refer("p", []Query{named("x")})
 	from := s.source(named("x"))

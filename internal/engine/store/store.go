@@ -68,21 +68,23 @@ type Change struct {
 	Parents []types.UID // parents that are new or whose status or children changed; one may be named twice
 	Edited  []types.UID // parents that someone has edited, deleted or taken out of the watch; none of Parents
 	Woken   []types.UID // parents that waited for the end of the object: see Await
+	Own     []types.UID // parents of which a related object has ended that was their child, perhaps by an own write
 }
 
 // Empty reports whether the change concerns no parent.
-func (c Change) Empty() bool { return len(c.Parents)+len(c.Edited)+len(c.Woken) == 0 }
+func (c Change) Empty() bool { return len(c.Parents)+len(c.Edited)+len(c.Woken)+len(c.Own) == 0 }
 
 // without returns the change for the parents other than the one with this UID. It overwrites c.
 func (c Change) without(parent types.UID) Change {
 	is := func(uid types.UID) bool { return uid == parent }
-	return Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is)}
+	return Change{Parents: slices.DeleteFunc(c.Parents, is), Edited: slices.DeleteFunc(c.Edited, is), Woken: slices.DeleteFunc(c.Woken, is), Own: slices.DeleteFunc(c.Own, is)}
 }
 
 func (c *Change) add(other Change) {
 	c.Parents = append(c.Parents, other.Parents...)
 	c.Edited = append(c.Edited, other.Edited...)
 	c.Woken = append(c.Woken, other.Woken...)
+	c.Own = append(c.Own, other.Own...)
 }
 
 // New returns an empty store for the parents of a type and for their children,
