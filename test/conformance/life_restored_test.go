@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -74,9 +76,9 @@ type restartable struct {
 // ready says why the process isn't ready, nil if it is.
 func (o *remoteOperator) ready() error { return o.process.Load().runner.Ready() }
 
-// config returns the way from the operator to the API server of a plane.
-func (o *remoteOperator) config(p *ownPlane) *rest.Config {
-	cfg := p.config()
+// config returns the way from the operator to an API server.
+func (o *remoteOperator) config(to *rest.Config) *rest.Config {
+	cfg := rest.CopyConfig(to)
 	cfg.Dial = o.dial
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(req *http.Request) (*http.Response, error) {
@@ -96,20 +98,21 @@ func (o *remoteOperator) config(p *ownPlane) *rest.Config {
 }
 
 // startRemote runs an operator that copies, and finalizes, until the test ends.
-func startRemote(t *testing.T, p *ownPlane, name string) *remoteOperator {
+func startRemote(t *testing.T, to *rest.Config, namespace, name string) *remoteOperator {
 	t.Helper()
 	o := &remoteOperator{w: newWitness()}
-	o.start(t, operator(name, configMapChild()), finalizing(func(*handler.SyncRequest) (*handler.FinalizeResponse, error) {
+	cfg := operator(name, configMapChild())
+	cfg.Namespaces = []string{namespace}
+	o.start(t, cfg, finalizing(func(*handler.SyncRequest) (*handler.FinalizeResponse, error) {
 		o.calls.Add(1)
 		return &handler.FinalizeResponse{Finalized: true}, nil
-	}), o.config(p))
+	}), o.config(to))
 	return o
 }
 
-// start runs an operator in the namespace "default" until the test ends.
+// start runs an operator until the test ends.
 func (o *remoteOperator) start(t *testing.T, cfg config.Operator, h handler.Handler, way *rest.Config) {
 	t.Helper()
-	cfg.Namespaces = []string{"default"}
 	log := slog.New(slog.NewTextHandler(o.w, nil))
 	ctx, cancel := context.WithCancel(context.Background())
 	begin := func() (start func() error) {
@@ -156,7 +159,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 // A restoredWorld is what people do around a restore of etcd from a backup.
 type restoredWorld struct {
 	t       *testing.T
-	plane   *ownPlane
+	plane   *ownPlane // nil: the one of all scenarios
+	space   string    // the namespace
 	typed   *kubernetes.Clientset
 	parents dynamic.ResourceInterface
 }
@@ -164,11 +168,18 @@ type restoredWorld struct {
 func newRestoredWorld(t *testing.T) *restoredWorld {
 	t.Helper()
 	p := newPlane(t)
-	typed, err := kubernetes.NewForConfig(p.config())
+	w := worldOn(t, p.config(), "default")
+	w.plane = p
+	return w
+}
+
+func worldOn(t *testing.T, cfg *rest.Config, namespace string) *restoredWorld {
+	t.Helper()
+	typed, err := kubernetes.NewForConfig(cfg)
 	require.NoError(t, err)
-	untyped, err := dynamic.NewForConfig(p.config())
+	untyped, err := dynamic.NewForConfig(cfg)
 	require.NoError(t, err)
-	return &restoredWorld{t: t, plane: p, typed: typed, parents: untyped.Resource(parents).Namespace("default")}
+	return &restoredWorld{t: t, space: namespace, typed: typed, parents: untyped.Resource(parents).Namespace(namespace)}
 }
 
 func (w *restoredWorld) create(name, value string) {
@@ -192,12 +203,12 @@ func (w *restoredWorld) remove(names ...string) {
 
 func (w *restoredWorld) removeChild(name string) {
 	w.t.Helper()
-	require.NoError(w.t, w.typed.CoreV1().ConfigMaps("default").Delete(w.t.Context(), name, metav1.DeleteOptions{}))
+	require.NoError(w.t, w.typed.CoreV1().ConfigMaps(w.space).Delete(w.t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // value returns what a child says, empty if it isn't there.
 func (w *restoredWorld) value(name string) string {
-	cm, err := w.typed.CoreV1().ConfigMaps("default").Get(w.t.Context(), name, metav1.GetOptions{})
+	cm, err := w.typed.CoreV1().ConfigMaps(w.space).Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		return ""
 	}
@@ -270,7 +281,7 @@ func TestC173_RestoredFromABackup(t *testing.T) {
 	} {
 		t.Run(round.name, func(t *testing.T) {
 			w.t, w.plane.t = t, t
-			o := startRemote(t, w.plane, "c173") // whose watches haven't been refused yet: they try less and less often
+			o := startRemote(t, w.plane.config(), w.space, "c173") // whose watches haven't been refused yet: they try less and less often
 			w.round(o, strings.ToLower(round.name), round.after, round.ends)
 		})
 	}
@@ -349,8 +360,12 @@ func (w *restoredWorld) round(o *remoteOperator, prefix string, after func(versi
 // watch cache that is younger than the last event, and answers 410.
 func TestC173b_LostConnections(t *testing.T) {
 	scenario(t, "C173b", "all connections to the API server break, and new ones are refused for a while: the watches resume, and nothing is listed anew")
-	w := newRestoredWorld(t)
-	o := startRemote(t, w.plane, "c173b")
+	namespace := "c173b-" + rand.String(8)
+	admin, _ := clients(t, "somebody")
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	w := worldOn(t, cluster.RESTConfig(), namespace)
+	o := startRemote(t, cluster.RESTConfig(), namespace, "c173b")
 	w.create("one", "v0")
 	w.says(map[string]string{"one": "v0"})
 	lists := o.lists.Load()

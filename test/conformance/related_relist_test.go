@@ -37,9 +37,11 @@ func (w *relatedWorld) start(t *testing.T, name string) {
 		}
 		return nil
 	}}
-	way := w.o.config(w.plane)
+	way := w.o.config(w.plane.config())
 	w.way.wrap(way)
-	w.o.start(t, relating(name, secretsByName()), w.m.handler(), way)
+	cfg := relating(name, secretsByName())
+	cfg.Namespaces = []string{"default"}
+	w.o.start(t, cfg, w.m.handler(), way)
 }
 
 // parent creates a parent.
