@@ -69,8 +69,8 @@ func newStage(t *testing.T) *stage {
 	s := &stage{Kit: testkit.New(t, cluster, operator, catSets), t: t}
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	require.NoError(t, err)
-	for range 4 {
-		addVolume(t, client)
+	for i := range 4 {
+		addVolume(t, client, corev1.ObjectReference{Namespace: s.Namespace, Name: fmt.Sprint("bowl-cats-", i)})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w, err := client.CoreV1().Pods(s.Namespace).Watch(ctx, metav1.ListOptions{})
@@ -92,14 +92,15 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// addVolume creates a volume that a claim can have. It stays with the cluster.
-func addVolume(t *testing.T, client kubernetes.Interface) {
+// addVolume creates a volume that one claim can have, and none of other tests on the cluster. It stays with the cluster.
+func addVolume(t *testing.T, client kubernetes.Interface, claim corev1.ObjectReference) {
 	t.Helper()
 	_, err := client.CoreV1().PersistentVolumes().Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "bowl-"},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:               corev1.ResourceList{corev1.ResourceStorage: quantity.MustParse("1Gi")},
+			ClaimRef:               &claim,
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/none"}},
 		},
 	}, metav1.CreateOptions{})
