@@ -42,7 +42,11 @@ func (p *pass) settleFinalizers(ctx context.Context) error {
 
 // maxPatches bounds how often finalizers are patched in a reconciliation, for a parent that changes each time. The next
 // reconciliation goes on, after its backoff: an admission webhook that rejects the patch responds as a changed parent does.
-const maxPatches = 2
+// If the finalizers have changed, it was no webhook, and maxConflicts is the bound.
+const (
+	maxPatches   = 2
+	maxConflicts = 10
+)
 
 // setFinalizers changes the parent's finalizers to what change returns for them.
 // It returns the newest state of the parent, which is parent itself if nothing
@@ -53,7 +57,7 @@ const maxPatches = 2
 // parent, and the next pass decide.
 func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, change func([]string) []string) (*resource.Resource, error) {
 	selected := e.Selects(parent)
-	for tries := 1; ; tries++ {
+	for tries, conflicts := 1, 0; ; {
 		held := parent.Finalizers()
 		want := change(slices.Clone(held))
 		if slices.Equal(held, want) {
@@ -72,12 +76,18 @@ func (e *Engine) setFinalizers(ctx context.Context, parent *resource.Resource, c
 		// A failed test of the patch is a 422 without details. It says nothing of
 		// whether the parent has changed.
 		live, getErr := e.client.Get(ctx, e.Types.Parent, parent.Key())
-		switch {
-		case getErr != nil:
+		if getErr != nil {
 			return nil, getErr
+		}
+		if slices.Equal(live.Finalizers(), held) {
+			tries++
+		} else {
+			conflicts++
+		}
+		switch {
 		case live.UID() != parent.UID(), e.Selects(live) != selected:
 			return nil, apierrors.NewNotFound(e.Types.Parent.GVR.GroupResource(), parent.Name())
-		case live.ResourceVersion() == parent.ResourceVersion(), tries == maxPatches:
+		case live.ResourceVersion() == parent.ResourceVersion(), tries > maxPatches, conflicts > maxConflicts:
 			return nil, err
 		}
 		if selected {

@@ -244,3 +244,28 @@ func TestRetry_StatusOfPaused(t *testing.T) {
 		r.Stop()
 	})
 }
+
+// TestRetry_FinalizersOfOthers: other clients change the finalizers while the operator patches its own, several times. Each is
+// another try, and none an error. (S233)
+func TestRetry_FinalizersOfOthers(t *testing.T) {
+	rig.Bubble(t, func(t *testing.T) {
+		server := rig.Server()
+		var changes atomic.Int64
+		server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+			if req.Type == sample.ParentType() && req.Verb == "patch" && changes.Add(1) <= 5 {
+				_, err := server.Change(sample.ParentType(), req.Key, func(o map[string]any) {
+					metaOf(o)["finalizers"] = []any{fmt.Sprint("example.com/f", changes.Load())}
+				})
+				require.NoError(t, err)
+			}
+			return nil
+		}})
+		r := rig.Start(t, server, rig.Config(), counting{&callLog{}})
+		r.Create("one", "v")
+		rig.Elapse(time.Second)
+		require.EqualValues(t, 6, changes.Load())
+		require.Contains(t, r.Get(sample.ParentType(), "one").Finalizers(), "example.com/f5")
+		require.Empty(t, r.Errors("one"))
+		r.Stop()
+	})
+}
