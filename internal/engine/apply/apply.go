@@ -194,10 +194,10 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 			return taking.with(x.conclude(ctx, a, Result{}))
 		}
 		following, ok := plan.Next(x.Settings, *a, found)
-		if !ok && following.Verb != "" { // it awaits the schema of its type
+		switch {
+		case !ok && following.Verb != "": // it awaits the schema of its type
 			return taking.with(x.conclude(ctx, a, Result{}))
-		}
-		if !ok || following.Verb == plan.VerbNone {
+		case !ok, following.Verb == plan.VerbNone:
 			return taking.with(x.conclude(ctx, a, Result{Live: a.Live, Accepted: true, Confirmed: following.Confirms()}))
 		}
 		a = &following

@@ -39,7 +39,8 @@ type Plan struct {
 	// Unserved are the desired children whose type the API server doesn't serve. Those of
 	// types that aren't optional are among Refused too.
 	Unserved []object.Ref
-	Pending  []Action // of desired children that seem to differ, and are not updated before the schema of their type is read
+	// Pending are the updates that are left out because the schema of their type isn't known yet.
+	Pending []Action
 
 	// Queued are the outdated children that are updated once others of their type are Current. Of a
 	// Teardown they are those that go later.

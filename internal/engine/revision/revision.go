@@ -11,7 +11,7 @@ import (
 // methods may be called concurrently. A nil Storage knows nothing and finds nothing.
 type Storage struct {
 	restored func(error)
-	doubts   chan struct{} // has room for one: see Doubt
+	losses   chan struct{} // has room for one: see ConnectionLost
 	mu       sync.Mutex
 	types    map[[2]string]*Type // by API version and kind
 }
@@ -22,7 +22,7 @@ func New(restored func(error)) *Storage {
 	if restored == nil {
 		restored = func(error) {}
 	}
-	return &Storage{restored: restored, doubts: make(chan struct{}, 1), types: map[[2]string]*Type{}}
+	return &Storage{restored: restored, losses: make(chan struct{}, 1), types: map[[2]string]*Type{}}
 }
 
 // Of returns what is known of the type with this API version and kind. It is the same for each call.
@@ -39,24 +39,24 @@ func (s *Storage) Of(apiVersion, kind string) *Type {
 	return s.types[key]
 }
 
-// Doubt notes that the connection to the API server was lost. etcd may have been restored
+// ConnectionLost notes that the connection to the API server was lost. etcd may have been restored
 // meanwhile, until a consistent read that begins afterwards has shown the contrary.
-func (s *Storage) Doubt() {
+func (s *Storage) ConnectionLost() {
 	if s == nil {
 		return
 	}
 	select {
-	case s.doubts <- struct{}{}:
+	case s.losses <- struct{}{}:
 	default: // there is one already
 	}
 }
 
-// Doubts returns a channel that has a value if Doubt was called since the last value was received.
-func (s *Storage) Doubts() <-chan struct{} {
+// Losses returns a channel that has a value if ConnectionLost was called since the last value was received.
+func (s *Storage) Losses() <-chan struct{} {
 	if s == nil {
 		return nil
 	}
-	return s.doubts
+	return s.losses
 }
 
 // A Type is the newest resourceVersion that the API server has told of a type of objects.

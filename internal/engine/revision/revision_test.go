@@ -61,23 +61,23 @@ func TestS356_CompareWrite(t *testing.T) {
 	require.EqualValues(t, 101, pods.Newest())
 }
 
-// However often a connection is lost, there is one doubt, which one caller receives.
-func TestStorage_Doubts(t *testing.T) {
+// However often a connection is lost, there is one value, which one caller receives.
+func TestStorage_Losses(t *testing.T) {
 	s := revision.New(nil)
-	require.Empty(t, s.Doubts())
-	s.Doubt()
-	s.Doubt()
-	require.Len(t, s.Doubts(), 1)
-	<-s.Doubts()
-	s.Doubt()
-	require.Len(t, s.Doubts(), 1)
+	require.Empty(t, s.Losses())
+	s.ConnectionLost()
+	s.ConnectionLost()
+	require.Len(t, s.Losses(), 1)
+	<-s.Losses()
+	s.ConnectionLost()
+	require.Len(t, s.Losses(), 1)
 }
 
 // A process that isn't to end, such as a plan, has no Storage.
 func TestStorage_None(t *testing.T) {
 	var s *revision.Storage
-	s.Doubt()
-	require.Nil(t, s.Doubts())
+	s.ConnectionLost()
+	require.Nil(t, s.Losses())
 	pods := s.Of("v1", "Pod")
 	pods.See("100")
 	require.Zero(t, pods.Newest())

@@ -120,11 +120,13 @@ func (w *Write) between(live *resource.Resource) Change {
 	case isEdit(before, live):
 		return Change{Edited: []types.UID{w.Parent}}
 	}
-	was, _ := before.Field("status")
-	if is, _ := live.Field("status"); jsonvalue.Equal(was, is) {
-		return Change{}
+	for _, path := range [][]string{{"status"}, {"metadata", "ownerReferences"}} { // else, labels, annotations and the generation tell
+		was, _ := before.Field(path...)
+		if is, _ := live.Field(path...); !jsonvalue.Equal(was, is) {
+			return Change{Parents: []types.UID{w.Parent}}
+		}
 	}
-	return Change{Parents: []types.UID{w.Parent}}
+	return Change{}
 }
 
 // exceptFinalizers returns an object without what each change of its finalizers changes.

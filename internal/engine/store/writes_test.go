@@ -150,6 +150,11 @@ func TestWrite(t *testing.T) {
 			"another client has written the status: it is no edit", finalizers, nil, Change{},
 			&Response{Live: changed(t, withStatus(parentObject("p", 12), "x"), "finalizers", []any{"f"})}, Change{Parents: []types.UID{p}}, nil,
 		},
+		"Finalizer, owner in the response": {
+			"another client has made the parent someone's child, which its handler may see", finalizers, nil, Change{},
+			&Response{Live: parent(12, "finalizers", []any{"f", "g"}, "ownerReferences", []any{map[string]any{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "o"}})},
+			Change{Parents: []types.UID{p}}, nil,
+		},
 		"Deselected": {
 			"another client has taken the parent out of the selector: it has to be released", finalizers,
 			func(s *Store) Change { return s.ObserveDeleted(parents, parent(11)) }, Change{},

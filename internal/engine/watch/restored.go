@@ -23,14 +23,14 @@ func FindRestore(ctx context.Context, storage *revision.Storage, watchers func()
 		select {
 		case <-ctx.Done():
 			return
-		case <-storage.Doubts():
+		case <-storage.Losses():
 		}
 		if !sleep(ctx, delay) {
-			storage.Doubt() // another one may go on
+			storage.ConnectionLost() // another one may go on
 			return
 		}
 		select {
-		case <-storage.Doubts(): // the same loss, as another watcher has noticed it
+		case <-storage.Losses(): // the same loss, as another watcher has noticed it
 		default:
 		}
 		if compare(ctx, watchers()) {
@@ -38,7 +38,7 @@ func FindRestore(ctx context.Context, storage *revision.Storage, watchers func()
 			continue
 		}
 		delay = min(2*delay, lastRetry)
-		storage.Doubt() // perhaps another one can
+		storage.ConnectionLost() // perhaps another one can
 	}
 }
 

@@ -110,7 +110,7 @@ func (w *Watcher) noteEnd() (short bool) {
 	if !early {
 		return false
 	}
-	w.Client.Storage().Doubt()
+	w.Client.Storage().ConnectionLost()
 	if w.Interrupted != nil {
 		w.Interrupted(false)
 	}

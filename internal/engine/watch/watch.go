@@ -188,7 +188,7 @@ func (w *Watcher) failed(ctx context.Context, verb string, err error) error {
 	w.mu.broken, w.mu.lacking = told, w.mu.lacking || lacks
 	w.mu.Unlock()
 	if !lacks && !apierrors.IsNotFound(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsTooManyRequests(err) {
-		w.Client.Storage().Doubt() // an API server that says no has lost no connection
+		w.Client.Storage().ConnectionLost() // an API server that says no has lost no connection
 	}
 	switch {
 	case lacks && !established:
