@@ -131,14 +131,14 @@ func New() *Detector {
 	return d
 }
 
-// Forgive forgets the states of a parent's objects before a reconciliation, if another client has edited the parent, or has
+// Forgive forgets the states of a parent's objects, because another client has edited the parent or, if it is not edited, has
 // changed related objects. A status that follows from these is excused, so the rate of the others stays. An edit also ends the
 // throttle until the next write.
-func (d *Detector) Forgive(uid types.UID, edited, related bool) {
+func (d *Detector) Forgive(uid types.UID, edited bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.mu.parents[uid]
-	if p == nil || !edited && !related {
+	if p == nil {
 		return
 	}
 	for _, h := range p.objects {

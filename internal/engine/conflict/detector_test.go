@@ -96,7 +96,7 @@ func TestRules(t *testing.T) {
 			for i, s := range tc.life {
 				now = now.Add(s.after)
 				if s.edit || s.ready {
-					d.Forgive("p", s.edit, s.ready)
+					d.Forgive("p", s.edit)
 				}
 				if s.write != nil {
 					if v := d.Wrote(now, *s.write); v.Loop != nil && found == 0 {
@@ -259,7 +259,7 @@ func TestEnd(t *testing.T) {
 		d.Wrote(now, update("a"))
 	}
 	require.Equal(t, Backoff, d.Throttle(now, "p"))
-	d.Forgive("p", true, false)
+	d.Forgive("p", true)
 	require.Equal(t, None, d.Throttle(now, "p"))
 	require.True(t, d.Lasts(now, "p"))
 	now = now.Add(50 * time.Second)
@@ -322,7 +322,7 @@ func TestForgive_Related(t *testing.T) {
 		d, now, loops := New(), epoch, 0
 		for i := range 100 {
 			now = now.Add(500 * time.Millisecond)
-			d.Forgive("p", false, true)
+			d.Forgive("p", false)
 			w := update(fmt.Sprint(i))
 			w.Kind = kind
 			if d.Wrote(now, w).Loop != nil {

@@ -1,7 +1,7 @@
 // Package conflict finds conflict loops: writes that keep restoring or alternating, and that never end.
 //
 //	d := conflict.New()
-//	d.Forgive(parent, edited, related)       // what has changed since the last reconciliation
+//	d.Forgive(parent, edited)                // the parent was edited, or what it refers to has changed
 //	v := d.Wrote(now, conflict.Write{ ... }) // after each write of a child or a status
 //	throttle := d.Throttle(now, parent)      // at the end of the reconciliation
 //

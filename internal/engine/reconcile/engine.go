@@ -274,15 +274,11 @@ func (e *Engine) changed(c store.Change, p schedule.Priority, why schedule.Trigg
 	}
 }
 
-// relatedChanged makes the parents due that refer to objects that another client has changed, or that have become known: then
-// the priority is Backlog, though the parents may have waited for that.
-func (e *Engine) relatedChanged(c store.Change, p schedule.Priority, why schedule.Trigger) {
-	cause := schedule.RelatedChanged
-	if p == schedule.Backlog {
-		cause = 0
-	}
+// relatedChanged makes the parents due that refer to objects that another client has changed, or that have become known. Which
+// it is, the reconciliation is told by Refer.
+func (e *Engine) relatedChanged(c store.Change, why schedule.Trigger) {
 	for _, uid := range c.Parents {
-		e.add(uid, schedule.Fresh, why, cause)
+		e.add(uid, schedule.Fresh, why, 0)
 	}
 	for _, uid := range c.Own { // of another client's delete the watch of children tells
 		e.add(uid, schedule.Backlog, why, 0)

@@ -147,7 +147,9 @@ func (p *pass) run(ctx context.Context) (out schedule.Outcome, err error) {
 			p.logPanic(ctx, "pass panicked", panicked)
 		}
 	}()
-	p.loops.Forgive(p.parent.UID(), p.due.Cause&schedule.Edited != 0, p.due.Cause&schedule.RelatedChanged != 0)
+	if p.due.Cause&schedule.Edited != 0 {
+		p.loops.Forgive(p.parent.UID(), true)
+	}
 	if p.parent.IsDeleting() {
 		out, err = p.finalize(ctx)
 		return p.tellStanding(ctx, out, err)

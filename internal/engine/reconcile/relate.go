@@ -56,11 +56,12 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 		return err == nil, err
 	}
 	var found []*resource.Resource
+	var changed bool
 	if p.once {
 		found, err = p.related.ReferNow(ctx, p.parent.UID(), queries)
 		known = err == nil
 	} else {
-		found, known, err = p.related.Refer(p.parent.UID(), queries)
+		found, known, changed, err = p.related.Refer(p.parent.UID(), queries)
 	}
 	switch {
 	case err != nil:
@@ -71,6 +72,11 @@ func (p *pass) refer(ctx context.Context) (known bool, err error) {
 	case !known:
 		p.Logger().DebugContext(ctx, "waiting for related objects")
 		return false, nil
+	}
+	if changed {
+		p.due.Cause |= schedule.Changed
+		p.memory.Stir()
+		p.loops.Forgive(p.parent.UID(), false)
 	}
 	found = p.withFamily(found, p.parent, p.children, queries)
 	p.show(func(req *handler.SyncRequest) { req.Related = handler.NewObjects(found...) })

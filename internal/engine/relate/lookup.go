@@ -132,7 +132,7 @@ func (s *source) lookUp(ctx context.Context, slots chan struct{}, q Query, l *lo
 		found, version, err := s.list(ctx, q) // a name, too: a 404 doesn't say as of when
 		<-slots
 		change, over := s.found(q, l, found, version, err)
-		s.Changed(change, schedule.Backlog, schedule.Trigger("lookup of "+q.Type.Kind))
+		s.Changed(change, schedule.Trigger("lookup of "+q.Type.Kind))
 		if over || ctx.Err() != nil {
 			return
 		}

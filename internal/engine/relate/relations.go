@@ -36,9 +36,9 @@ type Config struct {
 	// FamilyOf returns the UID of an object that is a parent, or of the parent whose child it is. A new state of a parent's own
 	// family is nothing new to it. Nil: no object is one.
 	FamilyOf func(*resource.Resource) (types.UID, bool)
-	// Changed is called with the parents that are due: what they refer to has changed, or, as schedule.Backlog,
-	// is known by now. It may be called concurrently.
-	Changed func(store.Change, schedule.Priority, schedule.Trigger)
+	// Changed is called with the parents that are due: what they refer to has changed, or is known by now. Refer tells which. It
+	// may be called concurrently.
+	Changed func(store.Change, schedule.Trigger)
 	// Doubt is called when the API server has answered that it doesn't serve a type, for as
 	// long as it does, and when it tells of an object in a namespace though the type has none. It may be called concurrently, and
 	// with a lock held: it must return at once, and call nothing of Relations. Nil: nobody wants to know.
@@ -68,6 +68,7 @@ type Relations struct {
 type references struct {
 	queries []Query // sorted
 	waits   bool    // the parent is to be named once all of them are known
+	changed bool    // another client has changed what there is for them since Refer last returned it
 }
 
 // A query is a Query that parents refer by.
@@ -111,9 +112,10 @@ func New(c Config) *Relations {
 // Refer notes what a parent refers to, in place of what it has referred to before, and
 // returns what there is of it, sorted by type, namespace and name. queries are sorted, and
 // of configured types. If not all of it is known yet, Refer returns false, and Changed will
-// name the parent when it is. The error says why it may never be: the API server refuses
-// to tell. Refer makes no request.
-func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.Resource, known bool, err error) {
+// name the parent when it is. changed reports whether another client has changed any of it since Refer last returned it: the
+// event that says so may come after a reconciliation that has seen the change. The error says why it may never be known: the API
+// server refuses to tell. Refer makes no request.
+func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.Resource, known, changed bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.referLocked(parent, queries) {
@@ -121,7 +123,7 @@ func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.
 	}
 	refs := r.mu.parents[parent]
 	if refs == nil {
-		return nil, true, nil
+		return nil, true, false, nil
 	}
 	var errs []error
 	known = true
@@ -143,9 +145,10 @@ func (r *Relations) Refer(parent types.UID, queries []Query) (found []*resource.
 	}
 	refs.waits = !known
 	if !known {
-		return nil, false, errors.Join(errs...)
+		return nil, false, false, errors.Join(errs...)
 	}
-	return newestOfEach(found), true, nil
+	changed, refs.changed = refs.changed, false
+	return newestOfEach(found), true, changed, nil
 }
 
 // Known returns what a parent refers to, and what there is of it, as far as that is known.
@@ -296,6 +299,13 @@ func (r *Relations) whyNotLocked(of *query) error {
 		}
 	}
 	return why
+}
+
+// changedLocked notes that another client has changed what parents refer to.
+func (r *Relations) changedLocked(parents []types.UID) {
+	for _, uid := range parents {
+		r.mu.parents[uid].changed = true
+	}
 }
 
 // matchingLocked returns the queries that are for an object.

@@ -88,7 +88,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	require.NoError(t, err)
 	w.relations = relate.New(relate.Config{
 		Kinds: kinds.Related, Client: c, Log: log, Metrics: m, MostWatches: 2 + w.rng.IntN(4), Everywhere: func(resource.Type) bool { return w.many },
-		Changed: func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
+		Changed: func(c store.Change, _ schedule.Trigger) {
 			for _, uid := range c.Parents {
 				w.look(uid)
 			}
@@ -133,7 +133,7 @@ func (w *world) look(parent types.UID) {
 		return
 	}
 	w.witness.Refers(parent, refsOf(queries))
-	found, known, err := w.relations.Refer(parent, queries)
+	found, known, _, err := w.relations.Refer(parent, queries)
 	w.known[parent] = known && err == nil
 	if !w.known[parent] {
 		return

@@ -219,17 +219,16 @@ func (s *source) observedLocked(key types.NamespacedName, res *resource.Resource
 		s.passed[key] = passed{version, res == nil, s.passes}
 	}
 	c := store.Change{Parents: parentsOf(concerned...)}
-	now := cmp.Or(res, before)
-	if now == nil || s.FamilyOf == nil {
-		return c
-	}
-	family, ok := s.FamilyOf(now)
-	if at := slices.Index(c.Parents, family); ok && at >= 0 {
-		c.Parents = slices.Delete(c.Parents, at, at+1)
-		if res == nil {
-			c.Own = []types.UID{family}
+	if now := cmp.Or(res, before); now != nil && s.FamilyOf != nil {
+		family, ok := s.FamilyOf(now)
+		if at := slices.Index(c.Parents, family); ok && at >= 0 {
+			c.Parents = slices.Delete(c.Parents, at, at+1)
+			if res == nil {
+				c.Own = []types.UID{family}
+			}
 		}
 	}
+	s.changedLocked(c.Parents)
 	return c
 }
 
@@ -280,6 +279,7 @@ func (s *source) Replace(_ store.Stream, list []*resource.Resource, version stri
 		return c
 	}
 	c.Parents = parentsOf(concerned...)
+	s.changedLocked(c.Parents)
 	c.Parents = append(c.Parents, s.wokenLocked(s.coveredLocked()...)...)
 	slices.Sort(c.Parents)
 	c.Parents = slices.Compact(c.Parents)

@@ -43,7 +43,7 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, err)
 	return &stage{t: t, Relations: New(Config{
 		Kinds: kinds.Related, Client: clientOf(t, fakeapi.New(fakeapi.Secrets())), Log: log, Metrics: m, MostWatches: 1,
-		Changed: func(store.Change, schedule.Priority, schedule.Trigger) {},
+		Changed: func(store.Change, schedule.Trigger) {},
 	})}
 }
 
@@ -73,7 +73,7 @@ func (s *stage) secret(name string, version int, tier string) *resource.Resource
 
 // refer is Refer of what a parent refers to, whatever there is of it.
 func (s *stage) refer(parent types.UID, queries []Query) {
-	_, _, err := s.Refer(parent, queries)
+	_, _, _, err := s.Refer(parent, queries)
 	require.NoError(s.t, err)
 }
 
@@ -117,7 +117,7 @@ func (s *stage) lookup(by *source, q Query) *lookup {
 // wide returns a watch of everything that was listed at version 10, before anybody referred
 // to b.
 func (s *stage) wide(objects ...*resource.Resource) *source {
-	_, known, err := s.Refer("p", []Query{everySecretButTyped(), named("a")})
+	_, known, _, err := s.Refer("p", []Query{everySecretButTyped(), named("a")})
 	require.False(s.t, known)
 	require.NoError(s.t, err)
 	from := s.source(everySecret())
@@ -175,7 +175,7 @@ func TestSource_ShortEvent(t *testing.T) {
 	l := s.lookup(wide, named("b"))
 	wide.found(named("b"), l, []*resource.Resource{s.secret("b", 11, "")}, "11", nil)
 	require.Equal(t, "11", s.held(wide, "b"))
-	found, known, err := s.Refer("q", []Query{named("b")})
+	found, known, _, err := s.Refer("q", []Query{named("b")})
 	require.NoError(t, err)
 	require.True(t, known)
 	require.Len(t, found, 1)
@@ -215,10 +215,10 @@ func TestSource_NotUsedAgain(t *testing.T) {
 	s := newStage(t)
 	s.refer("p", []Query{named("a")})
 	s.list(s.source(named("a")), 10, s.secret("a", 5, ""))
-	_, known, _ := s.Refer("p", []Query{named("a")})
+	_, known, _, _ := s.Refer("p", []Query{named("a")})
 	require.True(t, known)
 	s.refer("p", nil)
-	_, known, _ = s.Refer("p", []Query{named("a")})
+	_, known, _, _ = s.Refer("p", []Query{named("a")})
 	require.False(t, known)
 }
 
@@ -320,11 +320,11 @@ func TestSource_TakesOver(t *testing.T) {
 		return s.mu.sources[named("a")] == nil
 	}
 	require.False(t, ends(), "the other one has come further")
-	found, _, _ := s.Refer("p", []Query{named("a")})
+	found, _, _, _ := s.Refer("p", []Query{named("a")})
 	require.Equal(t, "20", found[0].ResourceVersion())
 	wide.Observe(store.Stream{}, s.secret("a", 20, ""))
 	require.True(t, ends())
-	found, known, _ := s.Refer("p", []Query{named("a")})
+	found, known, _, _ := s.Refer("p", []Query{named("a")})
 	require.True(t, known)
 	require.Equal(t, "20", found[0].ResourceVersion())
 }
@@ -340,22 +340,22 @@ func TestSource_WatchOfEverythingIsForbidden(t *testing.T) {
 	wide := s.mu.sources[everySecret()]
 	wide.refused(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
 	require.Len(t, s.dirty, 1, "other watches are needed")
-	_, _, err := s.Refer("few", []Query{named("x")})
+	_, _, _, err := s.Refer("few", []Query{named("x")})
 	require.Error(t, err)
 	require.Equal(t, []string{"Secret ns/[]", "Secret ns/x"}, s.watched())
-	_, known, err := s.Refer("few", []Query{named("x")})
+	_, known, _, err := s.Refer("few", []Query{named("x")})
 	require.NoError(t, err, "the answer is on its way")
 	require.False(t, known)
 	require.Equal(t, []types.UID{"few"}, s.list(s.mu.sources[named("x")], 10).Parents)
-	_, known, _ = s.Refer("few", []Query{named("x")})
+	_, known, _, _ = s.Refer("few", []Query{named("x")})
 	require.True(t, known)
-	_, _, err = s.Refer("many", []Query{named("a"), named("b"), named("c")})
+	_, _, _, err = s.Refer("many", []Query{named("a"), named("b"), named("c")})
 	require.ErrorContains(t, err, "Secret ns/a: secrets is forbidden")
 
 	wide.established()
 	require.Equal(t, []types.UID{"many"}, s.list(wide, 20).Parents)
 	require.Equal(t, []string{"Secret ns/[]"}, s.watched())
-	_, known, _ = s.Refer("few", []Query{named("x")})
+	_, known, _, _ = s.Refer("few", []Query{named("x")})
 	require.True(t, known)
 }
 
@@ -376,7 +376,7 @@ func (s *stage) watched() (queries []string) {
 func TestSource_ManyNamespaces(t *testing.T) {
 	s := newStage(t) // MostWatches is 1
 	var due []types.UID
-	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) { due = append(due, c.Parents...) }
+	s.Changed = func(c store.Change, _ schedule.Trigger) { due = append(due, c.Parents...) }
 	in := func(namespace string) Query { return Query{Type: k8s.Secret, Namespace: namespace, Name: "x"} }
 	s.refer("p", []Query{in("a")})
 	require.Equal(t, []string{"Secret a/x"}, s.watched())
@@ -389,7 +389,7 @@ func TestSource_ManyNamespaces(t *testing.T) {
 	all := s.mu.sources[Query{Type: k8s.Secret}]
 	require.Equal(t, []types.UID{"q"}, s.list(all, 11).Parents)
 	require.Equal(t, []string{"Secret []"}, s.watched())
-	_, known, err := s.Refer("q", []Query{in("b")})
+	_, known, _, err := s.Refer("q", []Query{in("b")})
 	require.NoError(t, err)
 	require.True(t, known)
 
@@ -398,7 +398,7 @@ func TestSource_ManyNamespaces(t *testing.T) {
 	slices.Sort(due)
 	require.Equal(t, []types.UID{"p", "q"}, due)
 	require.Equal(t, []string{"Secret a/x", "Secret b/x"}, s.watched())
-	_, known, err = s.Refer("q", []Query{in("b")})
+	_, known, _, err = s.Refer("q", []Query{in("b")})
 	require.NoError(t, err, "the answer is on its way")
 	require.False(t, known)
 	s.refer("r", []Query{in("c")})
@@ -425,7 +425,7 @@ func TestSource_ManyNamespacesOddly(t *testing.T) {
 			before(s, all)
 			all().refused(apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "", errors.New("no")))
 			require.Equal(t, []string{"Secret a/x", "Secret b/x"}, s.watched())
-			_, known, err := s.Refer("q", []Query{in("b")})
+			_, known, _, err := s.Refer("q", []Query{in("b")})
 			require.NoError(t, err)
 			require.False(t, known)
 			require.NoError(t, s.Broken(k8s.Secret))
@@ -438,25 +438,25 @@ func TestSource_ManyNamespacesOddly(t *testing.T) {
 func TestSource_WatchIsRefusedForAWhile(t *testing.T) {
 	s := newStage(t)
 	var due []types.UID
-	s.Changed = func(c store.Change, _ schedule.Priority, _ schedule.Trigger) {
+	s.Changed = func(c store.Change, _ schedule.Trigger) {
 		due = append(due, append(c.Parents, c.Own...)...)
 	}
 	s.refer("p", []Query{named("x")})
 	from := s.source(named("x"))
 	require.Equal(t, []types.UID{"p"}, s.list(from, 10, s.secret("x", 9, "")).Parents)
-	_, known, err := s.Refer("p", []Query{named("x")})
+	_, known, _, err := s.Refer("p", []Query{named("x")})
 	require.NoError(t, err)
 	require.True(t, known)
 
 	from.refused(errors.New("no watch"))
 	require.Equal(t, []types.UID{"p"}, due, "what it was told is kept up to date no more")
-	_, _, err = s.Refer("p", []Query{named("x")})
+	_, _, _, err = s.Refer("p", []Query{named("x")})
 	require.ErrorContains(t, err, "no watch")
 
 	due = nil
 	from.established()
 	require.Equal(t, []types.UID{"p"}, due)
-	found, known, err := s.Refer("p", []Query{named("x")})
+	found, known, _, err := s.Refer("p", []Query{named("x")})
 	require.NoError(t, err)
 	require.True(t, known)
 	require.Len(t, found, 1)
@@ -476,11 +476,53 @@ func TestSource_ManyLookups(t *testing.T) {
 	c, over := wide.found(everySecret(), l, []*resource.Resource{s.secret("b", 11, ""), s.shorten(s.secret("e", 11, ""))}, "11", nil)
 	require.True(t, over)
 	require.Contains(t, c.Parents, types.UID("q"))
-	found, known, err := s.Refer("q", []Query{named("b"), named("c")})
+	found, known, _, err := s.Refer("q", []Query{named("b"), named("c")})
 	require.NoError(t, err)
 	require.True(t, known)
 	require.Len(t, found, 1)
 	require.Empty(t, s.held(wide, "e"))
-	_, known, _ = s.Refer("r", []Query{named("d")})
+	_, known, _, _ = s.Refer("r", []Query{named("d")})
 	require.False(t, known)
+}
+
+// TestRefer_Changed: what another client has changed is told with the objects themselves, and once, since the event may make the
+// parent due only after a reconciliation has seen them.
+func TestRefer_Changed(t *testing.T) {
+	family := types.UID("")
+	s := newStage(t)
+	s.FamilyOf = func(*resource.Resource) (types.UID, bool) { return family, family != "" }
+	from := s.source(everySecret())
+	queries := []Query{named("a")}
+	changed := func() bool {
+		t.Helper()
+		_, known, changed, err := s.Refer("p", queries)
+		require.NoError(t, err)
+		require.True(t, known)
+		return changed
+	}
+	_, known, news, err := s.Refer("p", queries)
+	require.NoError(t, err)
+	require.False(t, known || news)
+	s.list(from, 10, s.secret("a", 5, ""))
+	require.False(t, changed(), "it was not known before")
+	from.Observe(store.Stream{}, s.secret("a", 11, ""))
+	require.True(t, changed())
+	require.False(t, changed())
+	s.list(from, 20, s.secret("a", 15, ""))
+	require.True(t, changed(), "a list shows what a watch has missed")
+	from.ObserveDeleted(store.Stream{}, s.secret("a", 21, ""))
+	require.True(t, changed())
+	from.Observe(store.Stream{}, s.secret("b", 22, ""))
+	require.False(t, changed(), "it refers to another one")
+	family = "p"
+	from.Observe(store.Stream{}, s.secret("a", 23, ""))
+	require.False(t, changed(), "a child of its own, of which the watch of children tells")
+	family = ""
+	from.Observe(store.Stream{}, s.secret("a", 24, ""))
+	queries = []Query{named("a"), named("c")}
+	_, known, news, err = s.Refer("p", queries)
+	require.NoError(t, err)
+	require.False(t, known || news)
+	s.list(from, 30, s.secret("a", 24, ""))
+	require.True(t, changed(), "it stays until it is shown")
 }

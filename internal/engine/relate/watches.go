@@ -57,7 +57,7 @@ func (r *Relations) Run(ctx context.Context) {
 		for _, start := range lookups {
 			wg.Go(start)
 		}
-		r.Changed(change, schedule.Backlog, "related objects")
+		r.Changed(change, "related objects")
 	}
 }
 
@@ -181,12 +181,12 @@ func (r *Relations) endLocked(s *source) {
 }
 
 // changed passes on what the watcher tells, unless the source has ended.
-func (s *source) changed(c store.Change, p schedule.Priority, why schedule.Trigger) {
+func (s *source) changed(c store.Change, _ schedule.Priority, why schedule.Trigger) {
 	s.mu.Lock()
 	over := s.mu.sources[s.of] != s
 	s.mu.Unlock()
 	if !over {
-		s.Changed(c, p, why)
+		s.Changed(c, why)
 	}
 }
 
@@ -214,7 +214,7 @@ func (s *source) refused(err error) {
 		s.signal()
 	}
 	s.mu.Unlock()
-	s.Changed(c, schedule.Fresh, s.trigger()) // though it may have ended since
+	s.Changed(c, s.trigger()) // though it may have ended since
 }
 
 // anywhereLocked says whether there is a query for objects in all namespaces.

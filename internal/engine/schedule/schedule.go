@@ -45,14 +45,13 @@ const TriggerResync Trigger = "resync"
 const TriggerThrottled Trigger = "throttle ended"
 
 // A Cause says what another client has done that makes a parent due, as a set. The zero Cause is that none has done
-// anything: the parent was listed for the first time, or what it refers to has become known.
+// anything, as far as the scheduler is told: of a related object, the reconciliation finds that out.
 type Cause uint8
 
 // The causes.
 const (
-	Changed        Cause = 1 << iota // it has changed the parent's status or a child, or has ended an object that was waited for
-	RelatedChanged                   // it has changed a related object
-	Edited                           // it has edited or deleted the parent
+	Changed Cause = 1 << iota // it has changed the parent's status or a child, or has ended an object that was waited for
+	Edited                    // it has edited or deleted the parent
 )
 
 // A Due is a parent whose pass starts now.
