@@ -222,7 +222,12 @@ func (w *relatedWorld) during(of outage, prefix string) {
 			require.Empty(w.t, now, "nothing has changed for it")
 			continue
 		}
-		require.Equal(w.t, []string{text}, slices.Compact(now), name)
+		distinct := slices.Compact(now)
+		if !of.gone { // a watch that resumes delivers both changes of an object, and the handler may see the first one
+			require.LessOrEqual(w.t, len(distinct), 2, name)
+			distinct = distinct[max(0, len(distinct)-1):]
+		}
+		require.Equal(w.t, []string{text}, distinct, name)
 	}
 	require.Equal(w.t, others+seen, w.m.total(), "no other parent was synced")
 
