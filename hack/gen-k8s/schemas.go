@@ -42,6 +42,7 @@ func writeSchemas(server *rest.Config, path string) error {
 			return fmt.Errorf("%s: no schema", s.Type)
 		}
 		kinds[s.Type] = strings.TrimPrefix(name, "io.k8s.")
+		noteZeros(named[kinds[s.Type]], s.Type)
 	}
 	table, err := listkeys.EncodeTable(kinds, named)
 	if err != nil {

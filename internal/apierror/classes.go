@@ -41,6 +41,15 @@ func IsNo(err error) bool {
 	}
 }
 
+// IsRejection reports whether an API error is the API server's no (IsNo) to the object in the request: by validation, by an
+// admission webhook or a policy, or for a quota. A missing right is none, nor is a missing object.
+func IsRejection(err error) bool {
+	if _, lacks := errors.AsType[*ForbiddenError](err); lacks || !IsNo(err) {
+		return false
+	}
+	return !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) && !apierrors.IsUnsupportedMediaType(err) && !IsNamespaceTerminating(err)
+}
+
 // IsMissing says whether an API error is the API server's answer that there is no object
 // of this name. A 404 that doesn't name the object is none: it may come from a proxy, or
 // mean that the type isn't served at the moment. IsMissing returns false for nil.
@@ -106,6 +115,17 @@ func ImmutableFields(err error) []string {
 			strings.Contains(cause.Message, "can not be changed") || strings.Contains(cause.Message, "cannot be changed") ||
 			strings.Contains(cause.Message, "cannot change")
 		if immutable && cause.Field != "" && !slices.Contains(fields, cause.Field) {
+			fields = append(fields, cause.Field)
+		}
+	}
+	return fields
+}
+
+// Fields returns the paths of the fields that a 422 names, each once. It returns none for any other error, and for nil.
+func Fields(err error) []string {
+	var fields []string
+	for _, cause := range causes(err) {
+		if cause.Field != "" && !slices.Contains(fields, cause.Field) {
 			fields = append(fields, cause.Field)
 		}
 	}

@@ -6,6 +6,8 @@
 // server's OpenAPI; for others from the schema of their CRD.
 package listkeys
 
+import "slices"
+
 // A Kind is what a value is.
 type Kind uint8
 
@@ -46,6 +48,10 @@ type Node struct {
 	Kind Kind
 	// Fields are the fields of a Struct.
 	Fields map[string]*Node
+	// Zeros are the fields of a Struct of a built-in kind whose zero value equals none: its Go type drops it. They are sorted.
+	Zeros []string
+	// Closed is true for a Struct of a custom resource whose other fields the API server prunes.
+	Closed bool
 	// Elem is the schema of the items of a List or the values of a Map.
 	Elem *Node
 	// Keys identify the items of a List of objects: x-kubernetes-list-map-keys,
@@ -91,4 +97,22 @@ func (n *Node) Field(name string) *Node {
 		return n.Elem
 	}
 	return nil
+}
+
+// Prunes reports whether the API server drops a field, whatever its value is. It may be called on nil.
+func (n *Node) Prunes(name string) bool {
+	if n == nil || !n.Closed {
+		return false
+	}
+	_, ok := n.Fields[name]
+	return !ok
+}
+
+// DropsZero reports whether a zero value of a field equals none. It may be called on nil.
+func (n *Node) DropsZero(name string) bool {
+	if n == nil {
+		return false
+	}
+	_, ok := slices.BinarySearch(n.Zeros, name)
+	return ok
 }

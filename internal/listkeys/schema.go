@@ -32,6 +32,9 @@ type Builder struct {
 // Root returns the Node of an object with apiVersion, kind and metadata.
 func (b *Builder) Root(schema map[string]any) *Node {
 	n := b.node(schema)
+	if n != nil {
+		n.Closed = false // apiVersion and kind need not be said
+	}
 	b.embed(n)
 	return n
 }
@@ -151,9 +154,12 @@ func (b *Builder) object(n *Node, schema, properties map[string]any) {
 		}
 	}
 	noteKnown(n.Fields)
-	if embedded, _ := schema["x-kubernetes-embedded-resource"].(bool); embedded {
+	embedded, _ := schema["x-kubernetes-embedded-resource"].(bool)
+	if embedded {
 		b.embed(n)
 	}
+	preserves, _ := schema["x-kubernetes-preserve-unknown-fields"].(bool)
+	n.Closed = b.ObjectMeta != nil && !embedded && !preserves
 }
 
 func (b *Builder) mapping(n *Node, schema map[string]any) bool {

@@ -24,6 +24,8 @@ func TestFromSchema(t *testing.T) {
 		"Nothing":  {"an empty schema says nothing", `{"description":"any JSON"}`, nil},
 		"Object":   {"what is in a bare object is unknown", `{"type":"object"}`, nil},
 		"Preserve": {"unknown fields may be anything", `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, nil},
+		"Closed":   {"other fields are pruned", `{"type":"object","properties":{"a":{"type":"string"}}}`, &Node{Kind: Struct, Closed: true, Fields: map[string]*Node{"a": scalar}}},
+		"Open":     {"other fields are kept", `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string"}}}`, &Node{Kind: Struct, Fields: map[string]*Node{"a": scalar}}},
 		"Scalar":   {"a scalar", `{"type":"integer","format":"int32"}`, scalar},
 		"IntOrString": {
 			"as CRDs spell it", `{"anyOf":[{"type":"integer"},{"type":"string"}],"x-kubernetes-int-or-string":true}`,
@@ -42,7 +44,7 @@ func TestFromSchema(t *testing.T) {
 		"AtomicMap": {
 			"a struct that is replaced whole",
 			`{"type":"object","x-kubernetes-map-type":"atomic","properties":{"a":{"type":"string"}}}`,
-			&Node{Kind: Struct, Atomic: true, Fields: map[string]*Node{"a": scalar}},
+			&Node{Kind: Struct, Closed: true, Atomic: true, Fields: map[string]*Node{"a": scalar}},
 		},
 		"AtomicBareMap": {
 			"what is in it is unknown, but not that it is atomic", `{"type":"object","x-kubernetes-map-type":"atomic"}`,
@@ -72,7 +74,7 @@ func TestFromSchema(t *testing.T) {
 				`"c":{"type":"string","default":""},"d":{"type":"string"}}}}`,
 			&Node{
 				Kind: List, Keys: []string{"a", "b", "c", "d"}, KeyDefaults: map[string]any{"b": int64(7), "c": ""},
-				Elem: &Node{Kind: Struct, Fields: map[string]*Node{"a": scalar, "b": scalar, "c": scalar, "d": scalar}},
+				Elem: &Node{Kind: Struct, Closed: true, Fields: map[string]*Node{"a": scalar, "b": scalar, "c": scalar, "d": scalar}},
 			},
 		},
 		"PatchMergeKey": {
@@ -81,7 +83,7 @@ func TestFromSchema(t *testing.T) {
 				`"items":{"type":"object","properties":{"name":{"type":"string"}}}}`,
 			&Node{
 				Kind: List, Keys: []string{"name"}, PatchKey: "name", RetainKeys: true,
-				Elem: &Node{Kind: Struct, Fields: map[string]*Node{"name": scalar}},
+				Elem: &Node{Kind: Struct, Closed: true, Fields: map[string]*Node{"name": scalar}},
 			},
 		},
 	}

@@ -38,6 +38,7 @@ type tableNode struct {
 	Set         bool                       `json:"set,omitempty"`
 	Atomic      bool                       `json:"a,omitempty"`
 	RetainKeys  bool                       `json:"r,omitempty"`
+	Zeros       []string                   `json:"z,omitempty"` // of a Struct
 }
 
 // For returns the Node of a built-in kind, nil if t is not one. Each call reads
@@ -128,7 +129,7 @@ func (d *decoder) fill(n *Node, raw json.RawMessage) (err error) {
 		return err
 	}
 	n.Keys, n.PatchKey, n.KeyDefaults = t.Keys, t.PatchKey, t.KeyDefaults
-	n.Set, n.Atomic, n.RetainKeys = t.Set, t.Atomic, t.RetainKeys
+	n.Set, n.Atomic, n.RetainKeys, n.Zeros = t.Set, t.Atomic, t.RetainKeys, t.Zeros
 	for key, value := range n.KeyDefaults {
 		n.KeyDefaults[key] = whole(value)
 	}
@@ -248,5 +249,6 @@ func (e *encoder) inline(n *Node) any {
 	set("set", true, n.Set)
 	set("a", true, n.Atomic)
 	set("r", true, n.RetainKeys)
+	set("z", n.Zeros, len(n.Zeros) > 0)
 	return out
 }

@@ -87,12 +87,12 @@ func TestFor(t *testing.T) {
 		"LabelSelector": {
 			reason: "an atomic struct",
 			kind:   k8s.Deployment, path: []string{"spec", "selector"},
-			want: Node{Kind: Struct, Atomic: true},
+			want: Node{Kind: Struct, Atomic: true, Zeros: []string{"matchExpressions", "matchLabels"}},
 		},
 		"Strategy": {
 			reason: "changing the type drops what belongs to the other one",
 			kind:   k8s.Deployment, path: []string{"spec", "strategy"},
-			want: Node{Kind: Struct, RetainKeys: true},
+			want: Node{Kind: Struct, RetainKeys: true, Zeros: []string{"type"}},
 		},
 		"Volumes": {
 			reason: "keyed, and each a union",

@@ -59,7 +59,7 @@ func (w *webhook) serve(t *testing.T, namespace string) {
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: operations,
 				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"configmaps", "pods", "deployments"},
+					APIGroups: []string{"", "apps"}, APIVersions: []string{"v1"}, Resources: []string{"configmaps", "pods", "deployments", "secrets"},
 				},
 			}},
 		}},

@@ -198,7 +198,9 @@ func (x *Executor) carryOut(ctx context.Context, a *plan.Action) Result {
 		case !ok && following.Verb != "": // it awaits the schema of its type
 			return taking.with(x.conclude(ctx, a, Result{}))
 		case !ok, following.Verb == plan.VerbNone:
-			return taking.with(x.conclude(ctx, a, Result{Live: a.Live, Accepted: true, Confirmed: following.Confirms()}))
+			settled := *a
+			settled.Rejection = following.Rejection
+			return taking.with(x.conclude(ctx, &settled, Result{Live: a.Live, Accepted: true}))
 		}
 		a = &following
 	}

@@ -19,6 +19,12 @@ import (
 
 // rehearse is request for a dry run: nothing is persisted.
 func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	switch {
+	case a.Ask() == plan.AskFields:
+		return x.lookAtOwner(ctx, a)
+	case a.Ask() == plan.AskChoice:
+		return x.tryChosen(ctx, a)
+	}
 	switch a.Verb {
 	case plan.VerbCreate:
 		return x.rehearseCreate(ctx, a)
@@ -26,12 +32,10 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 		return x.takeIfParentLives(ctx, a, a.Live)
 	case plan.VerbMend:
 		return x.rehearseMend(ctx, a)
-	case plan.VerbVerify:
-		return x.verify(ctx, a)
 	case plan.VerbRecreate:
 		return x.recreate(ctx, a)
 	case plan.VerbUpdate, plan.VerbApply:
-		return x.unlessCreatedSo(ctx, a, x.rehearseUpdate(ctx, a))
+		return x.afterRejection(ctx, a, x.rehearseUpdate(ctx, a))
 	case plan.VerbRetain:
 		return x.rehearseRetain(ctx, a), nil
 	}
@@ -223,7 +227,7 @@ func (c *rehearsedClaim) with(r Result) Result {
 	if !r.Skipped || r.Would == plan.VerbMark {
 		r.Would = plan.VerbUpdate
 	}
-	r.Skipped, r.Accepted, r.Confirmed, r.Untold = true, false, false, r.Untold || c.untold
+	r.Skipped, r.Accepted, r.Untold = true, false, r.Untold || c.untold
 	r.Fields = plan.SortedFields(slices.Concat(c.fields, r.Fields))
 	return r
 }

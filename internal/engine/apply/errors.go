@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/roperator/roperator/config"
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -51,29 +53,45 @@ func describeImmutable(a *plan.Action, err error, fields []string) error {
 		a.Ref, a.Verb, a.Kind.Child.Strategy, strings.Join(fields, ", "), err, more)
 }
 
-// immutableFields returns the fields for which the API server refuses by err to change a
-// child, though it would create the child so. It returns none for any other refusal:
-// another strategy wouldn't help. Words alone don't tell the two apart, since the
-// API server also calls a field forbidden that no object may have. So a dry run asks
-// whether the child could be created anew, unless that is known (creatable). If it can't
-// be asked, the words count.
+// immutableFields returns the fields for which the API server rejects by err to change a child, though it would create the child so.
+// It returns none for any other rejection: another strategy wouldn't help. Words alone don't tell the two apart, since the API server
+// also calls a field forbidden that no object may have, or that may not stand beside another client's. So each field has to be one that
+// the action changes, and a dry run asks whether the child could be created anew, unless that is known (creatable). If it can't be
+// asked, the words count. Of rules in other words, as in a CRD, see isFixed.
 func (x *Executor) immutableFields(ctx context.Context, a *plan.Action, err error, creatable bool) []string {
-	fields := apierror.ImmutableFields(err)
-	if len(fields) == 0 || a.Live == nil || a.Want == nil || a.Verb == plan.VerbAdopt || a.Kind.Child.Strategy == config.Recreate {
+	fields := apierror.Fields(err)
+	if len(fields) == 0 || a.Live == nil || a.Want == nil || a.Verb == plan.VerbAdopt || a.Kind.Child.Strategy == config.Recreate || !a.Changes(fields) {
 		return nil
 	}
-	if creatable {
+	said := apierror.ImmutableFields(err)
+	if len(said) == 0 && !x.isFixed(ctx, a) {
+		return nil
+	}
+	if !creatable {
+		untried, err := x.tryAnew(ctx, a, nil)
+		var kept *keptError
+		if errors.As(err, &kept) || len(said) == 0 && (err != nil || untried != nil) {
+			return nil
+		}
+	}
+	if len(said) == 0 {
 		return fields
 	}
-	var kept *keptError
-	if _, err := x.tryAnew(ctx, a, nil); errors.As(err, &kept) {
-		return nil
+	return said
+}
+
+// isFixed reports whether the API server rejects the desired state of a child that is recreated for immutable fields, beside none of
+// another client's fields. Then these are not the reason.
+func (x *Executor) isFixed(ctx context.Context, a *plan.Action) bool {
+	if !a.Kind.Child.RecreateImmutable {
+		return false
 	}
-	return fields
+	_, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.AloneBody(x.Settings, a, x.Parent), true)
+	return apierrors.IsInvalid(err) && !apierror.IsDenial(err)
 }
 
 // recreatesImmutable says whether the write of a child was refused for an immutable field, and
-// the child is to be recreated for that. What a webhook refuses in such words is its own
+// the child is to be recreated for that. Drift recreates no child. What a webhook refuses in such words is its own
 // affair: nobody knows whether it would let the new child be.
 func (x *Executor) recreatesImmutable(ctx context.Context, a *plan.Action, r Result) bool {
 	switch a.Verb {
@@ -81,5 +99,5 @@ func (x *Executor) recreatesImmutable(ctx context.Context, a *plan.Action, r Res
 	default:
 		return false
 	}
-	return a.Kind.Child.RecreateImmutable && r.Err != nil && !apierror.IsDenial(r.Err) && len(x.immutableFields(ctx, a, r.Err, r.creatable)) > 0
+	return a.Kind.Child.RecreateImmutable && r.Err != nil && !a.Drifted() && !apierror.IsDenial(r.Err) && len(x.immutableFields(ctx, a, r.Err, r.creatable)) > 0
 }

@@ -29,8 +29,7 @@ func TestFindings(t *testing.T) {
 	cannot := func(reason string) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", errors.New(reason))
 	}
-	frozen, lacks := cannot("frozen"), cannot(`User "op" cannot update resource "configmaps" in API group "" in the namespace "ns"`)
-	broken := apierrors.NewInternalError(errors.New("failed calling webhook"))
+	_ = cannot
 	const trial = "dry create ConfigMap ns/roperator-dry-run" // what a creation would make of the child
 	for name, tc := range map[string]struct {
 		reason   string
@@ -47,80 +46,6 @@ func TestFindings(t *testing.T) {
 		verb     plan.Verb    // of the last action
 		failed   string       // what its error says; empty: there is none
 	}{
-		"verify/normalized": {
-			reason: "the dry run comes back unchanged, so there is nothing to write", strategy: config.Replace,
-			given: map[string]any{"k": "1000m"}, now: "1", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
-			want: apply.Result{Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
-		},
-		"verify/drifted": {
-			reason: "the server makes something else of the desired state, so somebody has changed the child", strategy: config.Replace,
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", trial, "update ConfigMap ns/c"}, verb: plan.VerbUpdate,
-			want: apply.Result{Wrote: true, Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
-		},
-		"verify/drifted, in a dry run": {
-			reason: "the update is tried, and no more", strategy: config.Replace, dryRun: true,
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", trial, "dry update ConfigMap ns/c"}, verb: plan.VerbUpdate,
-			want: apply.Result{Skipped: true, Would: plan.VerbUpdate, Fields: []plan.FieldChange{{Path: "data.k", Live: "2", Desired: "1"}}},
-		},
-		"verify/ours": {
-			reason: "nobody else has changed the field", strategy: config.Replace,
-			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:k":{}}}`, planned: plan.VerbVerify,
-			verb: plan.VerbVerify,
-			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
-		},
-		"verify/not ours any more": {
-			reason: "somebody else has changed the field, so a creation needn't be asked for", strategy: config.Replace,
-			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", "update ConfigMap ns/c"}, verb: plan.VerbUpdate,
-			want: apply.Result{Wrote: true, Accepted: true, Confirmed: true, Rest: []merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}},
-		},
-		"verify/denied": {
-			reason: "an error of a verification is none of the child", strategy: config.Replace, denied: frozen,
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
-			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
-		},
-		"verify/denied, not ours any more": {
-			reason: "the next pass asks again", strategy: config.Replace, denied: frozen,
-			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
-		},
-		"verify/outage": {
-			reason: "the parent is tried again", strategy: config.Replace, denied: apierrors.NewServiceUnavailable("busy"),
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify, failed: "busy",
-		},
-		"verify/no right": {
-			reason: "nobody else has changed the child for all that is known", strategy: config.Replace, denied: lacks,
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
-			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
-		},
-		"verify/no right, not ours any more": {
-			reason: "somebody has to grant it", strategy: config.Replace, denied: lacks,
-			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify, failed: `verbs: ["update"]`,
-		},
-		"verify/broken webhook": {
-			reason: "the child is as it was made, for all that is known", strategy: config.Replace, denied: broken,
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify,
-			want: apply.Result{Accepted: true, Rest: []merge.Difference{{Path: "data.k", Live: "2", Desired: "1000m"}}},
-		},
-		"verify/broken webhook, not ours any more": {
-			reason: "the parent is tried again", strategy: config.Replace, denied: broken,
-			given: map[string]any{"k": "1000m"}, now: "2", held: `{"f:data":{"f:x":{}}}`, planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c"}, verb: plan.VerbVerify, failed: "failed calling webhook",
-		},
-		"verify/to be recreated": {
-			reason: "the strategy says how a differing child is changed", strategy: config.Recreate,
-			given: map[string]any{"k": "1000m"}, now: "2", planned: plan.VerbVerify,
-			asked: []string{"dry update ConfigMap ns/c", trial, "dry update ConfigMap ns/c", trial, "dry create ConfigMap ns/c", "delete ConfigMap ns/c"}, verb: plan.VerbRecreate,
-			want: apply.Result{Wrote: true},
-		},
 		"recreate/spelled otherwise": {
 			reason: "the update would change the mark alone, so the child stays", strategy: config.Recreate,
 			given: map[string]any{"k": "1"}, now: "1", planned: plan.VerbRecreate,

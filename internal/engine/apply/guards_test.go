@@ -97,40 +97,6 @@ func TestJudge_AProxysNotFound(t *testing.T) {
 	require.False(t, r.Await)
 }
 
-// A verification that the API server doesn't answer says nothing about the child: it is
-// neither written nor taken for as desired.
-func TestVerify_Unanswered(t *testing.T) {
-	things := schema.GroupResource{Resource: "configmaps"}
-	for name, tc := range map[string]struct {
-		reason string
-		err    error
-		await  bool
-	}{
-		"Conflict":  {"somebody has changed it; the newer state is on its way", apierrors.NewConflict(things, "c", errors.New("changed")), true},
-		"Not found": {"somebody has deleted it", apierrors.NewNotFound(things, "c"), true},
-		"Cut off":   {"the next request may be answered", errors.New("connection refused"), false},
-		"Timeout":   {"nor is that an answer", apierrors.NewTimeoutError("slow", 0), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t, "ns", false, config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-			live := f.given(configMap(map[string]any{"k": "new"}), saying("drifted"))
-			p := f.plan([]*resource.Resource{live}, configMap(map[string]any{"k": "new"}))
-			require.Equal(t, plan.VerbVerify, p.Writes[0].Verb)
-			f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
-				if r.Verb == "update" {
-					return tc.err
-				}
-				return nil
-			}})
-			r := f.run(t.Context(), p).Results[0]
-			require.False(t, r.Accepted, tc.reason)
-			require.False(t, r.Wrote)
-			require.Equal(t, tc.await, r.Await, tc.reason)
-			require.Equal(t, tc.await, r.Err == nil, "%v", r.Err)
-		})
-	}
-}
-
 // The last finalizer that the operator takes off a child takes the child along. The
 // answer shows the child as it was, and isn't its newest state.
 func TestRelease_OfTheLastFinalizer(t *testing.T) {

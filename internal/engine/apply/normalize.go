@@ -11,20 +11,55 @@ import (
 // Where nothing is remembered of a child, dry runs tell which differences are no
 // more than the API server's way of writing the desired state (normalization).
 
-// unlessCreatedSo returns r, the result of a write, unless r is the refusal to
-// change an immutable field of a child of which nothing is remembered. Such a field
-// may differ only by what admission made of it when the child was created. Then
-// unlessCreatedSo returns what a creation would make of the desired state now. If that
-// can't be tried, for a quota that is used up say, the mark and managedFields may tell.
-func (x *Executor) unlessCreatedSo(ctx context.Context, a *plan.Action, r Result) (Result, plan.Finding) {
-	if !a.Unknown || len(apierror.ImmutableFields(r.Err)) == 0 {
+// lookAtOwner returns the finding which fields of a child the operator owns.
+func (x *Executor) lookAtOwner(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	all, err := x.readFields(ctx, a.Kind, a.Live)
+	if err != nil {
+		return Result{Err: err}, nil
+	}
+	var theirs []string
+	for _, entry := range all {
+		if entry.Manager != x.Config.Name && entry.Subresource != "status" && entry.FieldsV1 != nil {
+			theirs = append(theirs, entry.FieldsV1.GetRawString())
+		}
+	}
+	return Result{}, plan.Owned{Entries: merge.FieldsOf(all, x.Config.Name), Theirs: theirs}
+}
+
+// tryChosen returns the finding which values the API server, or a webhook, chooses for the new desired
+// state of a child. If it can't be tried, they are those of before.
+func (x *Executor) tryChosen(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	made, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.ChoiceBody(x.Settings, a, x.Parent))
+	if err != nil {
+		return Result{}, plan.Normalized{Rest: a.Chosen(nil)}
+	}
+	chosen, _ := plan.Explained(a.Chosen(nil), a.Kind.Comparison.Compare(made, a.Want.Object(), nil))
+	return Result{}, plan.Normalized{Rest: chosen}
+}
+
+// afterRejection returns r, the result of a write, unless the write was rejected and something else may be done:
+//
+//   - It corrects drift: the fields that the API server names keep their live values. If nothing tells whose doing these are, they
+//     count as chosen by the API server.
+//   - It changes an immutable field of a child of which nothing is remembered. Such a field may differ only by what admission made
+//     of it when the child was created. A dry run tells what a creation would make of the desired state now.
+func (x *Executor) afterRejection(ctx context.Context, a *plan.Action, r Result) (Result, plan.Finding) {
+	fields := apierror.ImmutableFields(r.Err)
+	switch {
+	case a.Drifted() && apierror.IsRejection(r.Err):
+		rejected := a.Reject(apierror.Fields(r.Err), r.Err)
+		if a.Untraced() {
+			return Result{}, plan.Normalized{Rest: a.Chosen(rejected.Diffs)}
+		}
+		if !a.Repeated && a.Rejection == nil {
+			rejected.Entries, _ = x.readFields(ctx, a.Kind, a.Live) // the report does without
+		}
+		return Result{}, rejected
+	case !a.Unknown || len(fields) == 0:
 		return r, nil
 	}
 	made, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.TrialBody(x.Settings, a.Want, x.Parent))
 	if err != nil {
-		if found, known, _ := x.asGiven(ctx, a); known {
-			return Result{}, found
-		}
 		return r, nil
 	}
 	rest := a.Kind.Comparison.Compare(made, a.Want.Object(), nil)
@@ -33,20 +68,4 @@ func (x *Executor) unlessCreatedSo(ctx context.Context, a *plan.Action, r Result
 		return r, nil
 	}
 	return Result{}, plan.Normalized{Rest: rest}
-}
-
-// asGiven returns the finding that a child differs only by what the API server, or a
-// webhook, made of what the child was given: see plan.Given. It returns false if that
-// isn't known.
-func (x *Executor) asGiven(ctx context.Context, a *plan.Action) (plan.Finding, bool, error) {
-	given, ok := plan.GivenTo(x.Settings, a)
-	if !ok {
-		return nil, false, nil
-	}
-	entries, err := x.readFields(ctx, a.Kind, a.Live)
-	if err != nil {
-		return nil, false, err
-	}
-	found, ok := given.Held(merge.FieldsOf(entries, x.Config.Name))
-	return found, ok, nil
 }

@@ -52,11 +52,6 @@ func (x *Executor) recreate(ctx context.Context, a *plan.Action) (Result, plan.F
 	if apierror.ShareCause(updateErr, trialErr) { // which neither the name nor the old child plays a part in
 		return Result{Err: &keptError{updateErr}}, nil
 	}
-	if trialErr != nil {
-		if found, known, err := x.asGiven(ctx, a); known || err != nil {
-			return Result{Err: err}, found
-		}
-	}
 	untried, err := x.tryAnew(ctx, a, trialErr)
 	if err != nil {
 		return Result{Err: err}, nil

@@ -1,7 +1,9 @@
 package apply_test
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,7 @@ func TestRecreateImmutable(t *testing.T) {
 	}
 	immutable := metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "data", Message: "field is immutable"}
 	fixed := refusal(`ConfigMap "c" is invalid: data`, immutable)
+	short := refusal("", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "data", Message: "must be short"})
 	quota := apierrors.NewForbidden(schema.GroupResource{Resource: "configmaps"}, "c", fmt.Errorf("exceeded quota: q, requested: a=1, used: a=1, limited: a=1"))
 	for name, tc := range map[string]struct {
 		reason string
@@ -41,8 +44,11 @@ func TestRecreateImmutable(t *testing.T) {
 		"dry run":    {"nothing is deleted", false, true, map[string]error{"update": fixed}, plan.VerbRecreate, false, false},
 		"invalid": {
 			"no object may be so", false, false,
-			map[string]error{"update": refusal("", metav1.StatusCause{Type: metav1.CauseTypeFieldValueInvalid, Field: "data", Message: "must be short"})}, plan.VerbUpdate, false, true,
+			map[string]error{"update": short, "create": short}, plan.VerbUpdate, false, true,
 		},
+		"rule":          {"a rule of a CRD has words of its own, and a new object may be so", false, false, map[string]error{"update": short}, plan.VerbRecreate, true, false},
+		"rule, foreign": {"another client's field is the reason", false, false, map[string]error{"theirs": short}, plan.VerbUpdate, false, true},
+		"other field":   {"the action does not change it", false, false, map[string]error{"update": refusal("", metav1.StatusCause{Type: metav1.CauseTypeForbidden, Field: "binaryData", Message: "may only be used otherwise"})}, plan.VerbUpdate, false, true},
 		"webhook": {
 			"it speaks of immutability, and may say no to the new one as well", false, false,
 			map[string]error{"update": refusal(`admission webhook "w" denied the request: no`, immutable)}, plan.VerbUpdate, false, true,
@@ -55,10 +61,14 @@ func TestRecreateImmutable(t *testing.T) {
 		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
 			t.Run(name+" "+string(strategy), func(t *testing.T) {
 				f := newFixture(t, "ns", tc.dryRun, config.Child{Type: k8s.ConfigMap, Strategy: strategy, RecreateImmutable: !tc.off})
-				live := f.given(child(k8s.ConfigMap, "c", map[string]any{"k": "v"}), func(map[string]any) {})
+				live := f.given(child(k8s.ConfigMap, "c", map[string]any{"k": "v"}), func(o map[string]any) { o["immutable"] = false })
 				f.server.SetHooks(fakeapi.Hooks{Before: func(r fakeapi.Request) error {
-					if r.Verb == "patch" {
-						r.Verb = "update" // a server-side apply
+					if r.Verb == "patch" || r.Verb == "apply" {
+						r.Verb = "update" // a server-side apply, beside others' fields
+						return cmp.Or(tc.denied["theirs"], tc.denied["update"])
+					}
+					if r.Verb == "update" && strings.Contains(string(r.Body), "immutable") {
+						return cmp.Or(tc.denied["theirs"], tc.denied["update"])
 					}
 					return tc.denied[r.Verb]
 				}})

@@ -16,7 +16,12 @@ import (
 // request makes the requests of one action. It returns either a result (and nil),
 // or a finding from which another action follows (and an empty result).
 func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
-	if a.HandsOver() {
+	switch {
+	case a.Ask() == plan.AskFields:
+		return x.lookAtOwner(ctx, a)
+	case a.Ask() == plan.AskChoice:
+		return x.tryChosen(ctx, a)
+	case a.HandsOver():
 		return x.disown(ctx, a)
 	}
 	switch a.Verb {
@@ -25,9 +30,12 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	case plan.VerbAdopt:
 		return x.takeIfParentLives(ctx, a, a.Live)
 	case plan.VerbUpdate:
-		return x.unlessCreatedSo(ctx, a, x.update(ctx, a))
+		if a.Ask() == plan.AskUpdate {
+			return x.askUpdate(ctx, a)
+		}
+		return x.afterRejection(ctx, a, x.update(ctx, a))
 	case plan.VerbApply:
-		return x.unlessCreatedSo(ctx, a, x.apply(ctx, a))
+		return x.afterRejection(ctx, a, x.apply(ctx, a))
 	case plan.VerbMark:
 		return x.mark(ctx, a), nil
 	case plan.VerbMend:
@@ -36,8 +44,6 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 		return x.recreate(ctx, a)
 	case plan.VerbDelete:
 		return x.delete(ctx, a), nil
-	case plan.VerbVerify:
-		return x.verify(ctx, a)
 	case plan.VerbRelease:
 		return x.release(ctx, a), nil
 	case plan.VerbRetain:
@@ -61,7 +67,7 @@ func (x *Executor) written(a *plan.Action, live *resource.Resource, err error) R
 		return Result{Err: err}
 	}
 	changed := a.Live == nil || a.Live.ResourceVersion() != live.ResourceVersion()
-	return Result{Live: live, Wrote: changed, Redundant: !changed, Accepted: true, Confirmed: a.Confirms()}
+	return Result{Live: live, Wrote: changed, Redundant: !changed, Accepted: true}
 }
 
 // create creates a child. If an object of that name exists, claim goes on.
@@ -92,6 +98,20 @@ func (x *Executor) update(ctx context.Context, a *plan.Action) Result {
 	}
 	live, err := x.sendRemake(ctx, a, body, false)
 	return x.written(a, live, err)
+}
+
+// askUpdate makes a dry run of an update, and returns the finding whether it would change anything.
+func (x *Executor) askUpdate(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent), true)
+	switch {
+	case apierror.RefusesDryRun(err):
+		return Result{}, plan.Changing{}
+	case err != nil:
+		return x.afterRejection(ctx, a, Result{Err: err})
+	case plan.ChangesNothing(x.Settings, a.Live, answer):
+		return Result{}, plan.Unchanged{}
+	}
+	return Result{}, plan.Changing{}
 }
 
 // mark brings the mark of a child up to date.

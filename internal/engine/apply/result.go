@@ -23,7 +23,6 @@ type Result struct {
 	ShownNext bool // of a creation: the child was there, and the next pass shows it to the handler for the first time
 	Accepted  bool // Live is what the API server makes of the desired state
 	Await     bool // somebody else was faster, and the newer state will arrive by watch
-	Confirmed bool // of Accepted: an update with all the desired values leads to Live
 	Held      bool // of Err: nothing was sent, since others of its batch are rejected
 	HeldBack  bool // nothing was done, since the child's namespace is a desired child too and isn't the parent's
 	Parked    bool // of Await: the change that ends the wait wakes the parent, without a timer

@@ -217,7 +217,7 @@ func (f *family) note(a *plan.Action) {
 		f.created(c, a)
 	case plan.VerbAdopt:
 		c.State, c.Reason = Differs, "it is nobody's, and becomes a child"
-	case plan.VerbUpdate, plan.VerbApply, plan.VerbVerify:
+	case plan.VerbUpdate, plan.VerbApply:
 		c.State, c.Verb, c.Fields = Differs, string(plan.VerbUpdate), f.fields(a)
 		if len(c.Fields) == 0 {
 			c.Reason = "what the API server has made of an earlier desired state may follow from it"

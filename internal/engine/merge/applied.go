@@ -89,7 +89,7 @@ func (a *applying) object(live, desired, merged map[string]any, at place) map[st
 	body := make(map[string]any, len(desired))
 	for key, want := range desired {
 		switch {
-		case want == nil:
+		case want == nil, live[key] == nil && at.schema.Prunes(key): // which an apply must not have
 		case at.part.excludes(key):
 			body[key] = want
 		default:

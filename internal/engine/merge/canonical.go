@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/internal/listkeys"
 )
 
 // Canonical returns desired without what no comparison looks at: nulls, ignored
-// fields, and orders that mean nothing. Two desired objects that differ in nothing
+// fields, orders that mean nothing, spellings of one value, zero values that equal none, and fields that the API server prunes. Two desired objects that differ in nothing
 // else have equal canonical objects. The result shares parts with desired, and is
 // desired itself if that is canonical.
 func (c *Comparison) Canonical(desired map[string]any) map[string]any {
@@ -30,6 +31,10 @@ func canonical(v any, at place) (form any, changed bool) {
 		if list, changed := canonicalList(old, at); changed { // to put a list into an interface costs an allocation
 			return list, true
 		}
+	default:
+		if isQuantity(at.schema) {
+			return canonicalQuantity(v)
+		}
 	}
 	return v, false
 }
@@ -44,7 +49,15 @@ func canonicalObject(object map[string]any, at place) (out map[string]any, chang
 		}
 	}
 	for key, value := range object {
-		if at.part.excludes(key) || len(at.ignore) == 0 && !isNested(value) {
+		if at.part.excludes(key) {
+			continue
+		}
+		if equalsNone(value, at.schema, key) || at.schema.Prunes(key) {
+			own()
+			delete(out, key)
+			continue
+		}
+		if len(at.ignore) == 0 && !isNested(value) && !isQuantity(at.schema.Field(key)) {
 			continue
 		}
 		below := at.child(key)
@@ -58,6 +71,8 @@ func canonicalObject(object map[string]any, at place) (out map[string]any, chang
 	}
 	return out, changed
 }
+
+func isQuantity(schema *listkeys.Node) bool { return schema != nil && schema.Kind == listkeys.Quantity }
 
 // isNested says whether a value is an object or a list.
 func isNested(v any) bool {
@@ -78,6 +93,10 @@ func canonicalList(list []any, at place) (out []any, changed bool) {
 		wanted, differs := wants(item, below.ignore), false
 		if wanted {
 			item, differs = canonical(item, below)
+		}
+		if wanted && form == listKeyed && len(key.defaults) > 0 {
+			form, changed := key.canonical(item)
+			item, differs = form, differs || changed
 		}
 		if wanted && !differs && !changed {
 			continue

@@ -121,7 +121,11 @@ func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []D
 // a difference between the result and desired.
 func (c *Comparison) Merge(live, desired map[string]any, former *FieldSet) map[string]any {
 	m := merging{emptyLists: c.EmptyLists}
-	merged, _ := m.object(live, desired, c.root(former))
+	merged, changed := m.object(live, desired, c.root(former))
+	if changed && m.prunes { // the API server's schema may be newer
+		m.sends = true
+		merged, _ = m.object(live, desired, c.root(former))
+	}
 	return merged
 }
 

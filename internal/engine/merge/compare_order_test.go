@@ -158,6 +158,10 @@ func TestCanonical(t *testing.T) {
 		"IgnoredOnly":  {"Nor what has nothing else in it.", `{metadata: {annotations: {a: b}, labels: {c: d}}}`, `{metadata: {labels: {c: d}}}`, []string{"metadata.annotations.a"}, true},
 		"IgnoredItems": {"Within items of lists as well.", `spec: {ports: [{port: 1, nodePort: 2}, {port: 3}]}`, `spec: {ports: [{port: 1}]}`, []string{"spec.ports[*].nodePort", "spec.ports[port=3]"}, true},
 		"IgnoredIndex": {"The others keep their index.", `spec: {clusterIPs: [a, b]}`, `spec: {clusterIPs: [c, b]}`, []string{"spec.clusterIPs[0]"}, true},
+		"Protocol":     {"A default key may be said or not.", `spec: {ports: [{port: 1, protocol: TCP}, {port: 2, protocol: ""}, {port: 3}]}`, `spec: {ports: [{port: 1}, {port: 2}, {port: 3, protocol: TCP}]}`, nil, true},
+		"OtherKey":     {"Another key is another item.", `spec: {ports: [{port: 1, protocol: UDP}]}`, `spec: {ports: [{port: 1}]}`, nil, false},
+		"Zeros":        {"Zero values that the Go type drops say nothing.", `{spec: {clusterIP: "", externalIPs: [], sessionAffinity: ""}, metadata: {labels: {}}}`, `{spec: {}}`, nil, true},
+		"ZeroFields":   {"Wherever they are.", `spec: {clusterIP: "", externalIPs: [], publishNotReadyAddresses: false}`, `spec: {type: ""}`, nil, true},
 		"NotIgnored":   {"What isn't ignored counts.", `spec: {ports: [{port: 1, nodePort: 2}]}`, `spec: {ports: [{port: 2}]}`, []string{"spec.ports[*].nodePort"}, false},
 	}
 	for name, tc := range cases {

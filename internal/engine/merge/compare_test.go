@@ -3,6 +3,10 @@ package merge
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/roperator/roperator/internal/listkeys"
+	"github.com/roperator/roperator/internal/testing/sample"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -77,12 +81,68 @@ func TestComparisonScalars(t *testing.T) {
 			merged: `spec: {a: {b: 1}, b: [1], d: {e: 1}, e: x, g: 1}`,
 		},
 		"Quantity": {
-			reason:  "Quantities are compared literally; the engine remembers what the server made of them.",
+			reason:  "Quantities are compared by amount.",
+			of:      k8s.Pod,
+			live:    `spec: {containers: [{name: app, resources: {limits: {cpu: "1", memory: 1Gi, pods: "3"}}}]}`,
+			desired: `spec: {containers: [{name: app, resources: {limits: {cpu: 1000m, memory: 1024Mi, pods: 3}}}]}`,
+		},
+		"OtherQuantity": {
+			reason:  "Another amount differs.",
 			of:      k8s.Pod,
 			live:    `spec: {containers: [{name: app, resources: {limits: {cpu: "1"}}}]}`,
-			desired: `spec: {containers: [{name: app, resources: {limits: {cpu: 1000m}}}]}`,
-			want:    []string{`spec.containers[name="app"].resources.limits.cpu: "1" -> "1000m"`},
-			merged:  `spec: {containers: [{name: app, resources: {limits: {cpu: 1000m}}}]}`,
+			desired: `spec: {containers: [{name: app, resources: {limits: {cpu: 1001m}}}]}`,
+			want:    []string{`spec.containers[name="app"].resources.limits.cpu: "1" -> "1001m"`},
+			merged:  `spec: {containers: [{name: app, resources: {limits: {cpu: 1001m}}}]}`,
+		},
+		"NoQuantity": {
+			reason:  "The same texts elsewhere are no quantities.",
+			live:    `data: {cpu: "1"}`,
+			desired: `data: {cpu: 1000m}`,
+			want:    []string{`data.cpu: "1" -> "1000m"`},
+			merged:  `data: {cpu: 1000m}`,
+		},
+		"NameAndNumber": {
+			reason:  "\"80\" is the name of a port, and 80 a number.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 80, protocol: TCP, targetPort: 80}]}`,
+			desired: `spec: {ports: [{port: 80, targetPort: "80"}]}`,
+			want:    []string{`spec.ports[port=80,protocol="TCP"].targetPort: 80 -> "80"`},
+			merged:  `spec: {ports: [{port: 80, protocol: TCP, targetPort: "80"}]}`,
+		},
+		"Zeros": {
+			reason:  "Zero values that the Go types drop equal none.",
+			of:      k8s.Deployment,
+			live:    `spec: {replicas: 1, template: {spec: {containers: [{name: app, resources: {}}]}}}`,
+			desired: `spec: {paused: false, minReadySeconds: 0, strategy: {}, template: {metadata: {labels: {}}, spec: {hostNetwork: false, nodeName: "", containers: [{name: app, tty: false, resources: {limits: {}}, ports: []}]}}}`,
+		},
+		"ZeroOfPointer": {
+			reason:  "A zero behind a pointer is a value.",
+			of:      k8s.Deployment,
+			live:    `spec: {template: {spec: {containers: []}}}`,
+			desired: `spec: {replicas: 0, template: {spec: {automountServiceAccountToken: false, securityContext: {}}}}`,
+			want:    []string{`spec.replicas: none -> 0`, `spec.template.spec.automountServiceAccountToken: none -> false`, `spec.template.spec.securityContext: none -> {}`},
+			merged:  `spec: {replicas: 0, template: {spec: {automountServiceAccountToken: false, securityContext: {}, containers: []}}}`,
+		},
+		"ZeroWanted": {
+			reason:  "A zero value corrects another one.",
+			of:      k8s.Pod,
+			live:    `spec: {hostNetwork: true, nodeSelector: {a: b}, tolerations: [{key: a}]}`,
+			desired: `spec: {hostNetwork: false, nodeSelector: {}, tolerations: []}`,
+			want:    []string{`spec.hostNetwork: true -> false`, `spec.nodeSelector.a: "b" -> none`, `spec.tolerations: [{"key":"a"}] -> []`},
+			merged:  `spec: {hostNetwork: false, nodeSelector: {}, tolerations: []}`,
+		},
+		"ZeroOfCustomResource": {
+			reason:  "A custom resource stores what it is given.",
+			live:    `spec: {a: 1}`,
+			desired: `spec: {a: 1, paused: false}`,
+			want:    []string{`spec.paused: none -> false`},
+			merged:  `spec: {a: 1, paused: false}`,
+		},
+		"EmptyKey": {
+			reason:  "The API server fills in TCP for an empty protocol.",
+			of:      k8s.Service,
+			live:    `spec: {ports: [{port: 53, protocol: TCP}, {port: 53, protocol: UDP}]}`,
+			desired: `spec: {ports: [{port: 53, protocol: ""}, {port: 53, protocol: UDP}]}`,
 		},
 		"QuotedPath": {
 			reason:  "Keys that aren't names are quoted in paths.",
@@ -258,4 +318,23 @@ func TestComparisonUnions(t *testing.T) {
 			merged:  `spec: {volumes: [{name: a, configMap: {name: x}, secret: {secretName: x}}]}`,
 		},
 	})
+}
+
+// TestPruned: a field that the schema of a custom resource prunes is no difference. An update sends it nevertheless, since the API
+// server's schema may be a newer one, but no apply does, which would be rejected.
+func TestPruned(t *testing.T) {
+	schema := listkeys.FromSchema(sample.YAML(t, `{type: object, properties: {spec: {type: object, properties: {size: {type: integer}, list: {type: array, items: {type: object, properties: {a: {type: string}}}},
+		open: {type: object, x-kubernetes-preserve-unknown-fields: true, properties: {a: {type: string}}}}}}}`), nil)
+	c := Comparison{Schema: schema}
+	live := sample.YAML(t, `spec: {size: 1, list: [{a: x}], open: {a: x}}`)
+	same := sample.YAML(t, `spec: {size: 1, color: red, list: [{a: x, b: y}], open: {a: x}}`)
+	require.Empty(t, c.Compare(live, same, nil))
+	require.Empty(t, c.Collect(live, same, nil))
+	require.Equal(t, live, c.Merge(live, same, nil))
+	require.Equal(t, sample.YAML(t, `spec: {size: 1, list: [{a: x}], open: {a: x}}`), c.Canonical(same))
+	other := sample.YAML(t, `spec: {size: 2, color: red, open: {a: x, b: y}}`)
+	require.Len(t, c.Compare(live, other, nil), 2)
+	merged := c.Merge(live, other, nil)
+	require.Equal(t, sample.YAML(t, `spec: {size: 2, color: red, list: [{a: x}], open: {a: x, b: y}}`), merged)
+	require.Equal(t, sample.YAML(t, `spec: {size: 2, open: {a: x, b: y}}`), c.Applied(live, other, merged, nil).Body)
 }

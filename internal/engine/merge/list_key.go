@@ -21,6 +21,7 @@ const (
 type listKey struct {
 	names    []string
 	defaults map[string]any // the values of keys that an item lacks
+	item     *listkeys.Node // the schema of the items; nil: nothing is known
 	// byShape means that there is no schema. All items must be objects with a
 	// name, which is a string and unique.
 	byShape bool
@@ -54,7 +55,7 @@ func listFormOf(desired []any, schema *listkeys.Node) (listForm, listKey) {
 func keyOf(names []string, schema *listkeys.Node) listKey {
 	key := listKey{names: names}
 	if schema != nil {
-		key.defaults = schema.KeyDefaults
+		key.defaults, key.item = schema.KeyDefaults, schema.Elem
 	}
 	return key
 }
@@ -96,10 +97,38 @@ func (k listKey) unique(list []any) bool {
 // key.
 func (k listKey) value(item any, name string) any {
 	object, _ := item.(map[string]any)
-	if v := object[name]; v != nil {
-		return jsonvalue.NullFree(v)
+	if k.says(object, name) {
+		return jsonvalue.NullFree(object[name])
 	}
 	return k.defaults[name]
+}
+
+// says reports whether an item has a value for one name of the key. The API server fills in the default for "", too.
+func (k listKey) says(object map[string]any, name string) bool {
+	return object[name] != nil && !equalsNone(object[name], k.item, name)
+}
+
+// blank reports whether an item spells a name of the key as "", for which the API server fills in the default.
+func (k listKey) blank(item any) bool {
+	object, _ := item.(map[string]any)
+	for name := range k.defaults {
+		if object[name] != nil && !k.says(object, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// canonical returns an item without the values of the key that are the defaults, and whether it had any.
+func (k listKey) canonical(item any) (any, bool) {
+	object, _ := item.(map[string]any)
+	e := objectEdit{live: object, out: object}
+	for name, value := range k.defaults {
+		if has, ok := object[name]; ok && jsonvalue.Equal(has, value) {
+			e.set(name, nil)
+		}
+	}
+	return e.out, e.changed
 }
 
 // name returns the name of an item, "" if it has none.
@@ -135,7 +164,7 @@ func (k listKey) explicit(item, live any) any {
 	object, _ := item.(map[string]any)
 	e := objectEdit{live: object, out: object}
 	for _, name := range k.names {
-		if have, _ := live.(map[string]any); object[name] == nil && have[name] != nil {
+		if have, _ := live.(map[string]any); !k.says(object, name) && have[name] != nil {
 			e.set(name, k.defaults[name])
 		}
 	}

@@ -18,6 +18,8 @@ type merging struct {
 	differences []Difference
 	trail       []trailStep // the path that the walk is at, if collect
 	emptyLists  bool        // as in Comparison
+	sends       bool        // fields that the schema prunes are merged, too
+	prunes      bool        // there were some that are not
 }
 
 // value merges one value. live may be nil, desired must not be. The result is
@@ -37,7 +39,7 @@ func (m *merging) value(live, desired any, at place) (any, bool) {
 			return live, false
 		}
 	default:
-		if jsonvalue.Equal(live, want) {
+		if jsonvalue.Equal(live, want) || sameScalar(live, want, at.schema) {
 			return live, false
 		}
 	}
@@ -165,6 +167,9 @@ func (m *merging) field(e *objectEdit, key string, want any, at place) {
 		haveMeta, _ := have.(map[string]any)
 		wantMeta, _ := want.(map[string]any)
 		merged, changed = m.object(haveMeta, wantMeta, below)
+	case have == nil && at.schema.Prunes(key) && !m.sends && !m.emptyLists:
+		m.prunes = true
+	case have == nil && !m.emptyLists && equalsNone(want, at.schema, key):
 	case want != nil:
 		merged, changed = m.value(have, want, below.claimed())
 		e.differsHere = e.differsHere || changed && !sameContainer(have, want)

@@ -51,7 +51,7 @@ func (m *merging) item(e *keyedEdit, i int, at place) {
 		if moved = !e.key.equal(have, want); moved {
 			below.former = at.former.item(have, -1, at.schema)
 		}
-		if moved || below.former != nil {
+		if moved || below.former != nil || e.key.blank(want) {
 			want = e.key.explicit(want, have)
 		}
 	}

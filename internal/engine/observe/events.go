@@ -50,6 +50,8 @@ const (
 	ReasonWaiting          = "Waiting"
 	ReasonPaused           = "Paused"
 	ReasonAPIWarning       = "APIWarning"
+	// ReasonCorrectionRejected is that of an Event about drift that stays.
+	ReasonCorrectionRejected = "CorrectionRejected"
 )
 
 // Tell records an Event on an object: of type kind, which is Normal or Warning, with

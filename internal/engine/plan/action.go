@@ -23,7 +23,6 @@ const (
 	VerbRecreate Verb = "recreate" // delete the child now; a later pass creates it anew
 	VerbMark     Verb = "mark"     // bring the mark up to date; the rest of the child is as desired
 	VerbMend     Verb = "mend"     // bring the owner reference and the label of the bucket up to date; whether the rest is as desired is found out afterwards
-	VerbVerify   Verb = "verify"   // find out by a dry run whether the child really differs
 	VerbDelete   Verb = "delete"   // delete the child, which is no longer desired
 	VerbRelease  Verb = "release"  // take finalizers that are no longer desired off a child that is being deleted
 	VerbRetain   Verb = "retain"   // take the labels and the owner reference off the child, which survives its parent
@@ -47,20 +46,36 @@ type Action struct {
 	Restores bool               // the desired state was accepted before, so somebody else has changed the child
 	Repeated bool               // the same write came to nothing in the last pass: it was refused, or a newer state was awaited
 	Sought   bool               // of VerbCreate: a gate is closed, so the child is taken if it has lost its labels, and isn't created
+	// Rejection is what the API server has rejected of the correction of drift: these fields keep their live values. Nil: nothing.
+	Rejection *Rejection
 
-	// Doubtful are the differences of which VerbVerify is to find out whether they are
-	// only what the API server made of the desired values.
-	Doubtful []merge.Difference
+	ask      Question        // before anything else is done
+	was      given           // what the child was given
+	kept     keptValues      // where the live values stay
+	lost     bool            // managedFields don't tell which fields the operator owns
+	disowned bool            // by managedFields, the operator no longer owns the fields that are left to others
+	former   *merge.FieldSet // the fields of an earlier desired state; nil if the desired state is the same
+	unmarked bool            // nobody knows what an earlier desired state had set
+	saysMore bool            // Diffs is empty, though the desired state sets other fields than the former one
+	compared comparison      // what the last comparison has found
+}
 
-	outdated  bool               // the child was given another desired state than the present one, as far as its mark and the memory tell
-	unsure    bool               // of Doubtful: see Unsure
-	disowned  bool               // by managedFields, the operator no longer owns the fields that are left to others
-	former    *merge.FieldSet    // the fields of an earlier desired state; nil if the desired state is the same
-	unmarked  bool               // nobody knows what an earlier desired state had set
-	explained []merge.Difference // differences that are only what the API server made of the desired values
-	saysMore  bool               // Diffs is empty, though the desired state sets other fields than the former one
-	confirmed bool               // an update with the desired values leads to those that are explained
-	compared  comparison         // what the last comparison has found
+// A Question is what has to be asked before an action is carried out.
+type Question uint8
+
+// The questions.
+const (
+	AskNothing Question = iota
+	AskFields           // which fields of the child the operator owns: managedFields
+	AskChoice           // which of the values that the API server has chosen for an earlier desired state it still chooses: a dry run of a creation
+	AskUpdate           // whether the update changes anything: a dry run. Under Recreate, nothing is written for a value that was chosen
+)
+
+// The keptValues are the differences of an action at which the live value stays.
+type keptValues struct {
+	chosen   []merge.Difference // the API server, or a webhook, has chosen it
+	rejected []merge.Difference // its correction was rejected in an earlier pass
+	oneWay   []merge.Difference // no write can undo it
 }
 
 // A comparison is what the comparison of a live child with a desired state has found. It
@@ -109,21 +124,56 @@ func (a *Action) HandsOver() bool {
 	return false
 }
 
-// settledPaths returns the paths at which a write keeps the live values. The API
-// server would make those same values of the desired ones again, or a webhook has
-// made them when the child was created. A path below which another field is to be
+// Ask returns what has to be asked before the action is carried out.
+func (a *Action) Ask() Question { return a.ask }
+
+// Chosen returns more differences, and those at which the API server has chosen the value.
+func (a *Action) Chosen(more []merge.Difference) []merge.Difference {
+	return slices.Concat(a.kept.chosen, more)
+}
+
+// Drifted reports whether the action corrects what another client has changed: the child was given the desired state before.
+func (a *Action) Drifted() bool {
+	return a.Live != nil && a.Want != nil && (a.was == givenThis || a.Restores)
+}
+
+// outdated reports whether the child was given another desired state than the present one, as far as its mark and the memory tell.
+func (a *Action) outdated() bool { return a.Live != nil && a.was == givenOther && !a.Restores }
+
+// Untraced reports whether nothing tells who has made the differences: managedFields have no entry of the operator, and nothing is
+// remembered of the child.
+func (a *Action) Untraced() bool { return a.Unknown && a.lost }
+
+// Reject returns the finding that the API server has rejected the action, which corrects drift, for these fields. If it names
+// none that the action would write, or rejects the rest, too, nothing can be corrected.
+func (a *Action) Reject(fields []string, err error) Rejection {
+	in := a.namedBy(fields)
+	if len(in) == 0 || a.Rejection != nil {
+		in = a.Diffs
+	}
+	return Rejection{Diffs: in, Err: err}
+}
+
+// settledPaths returns the paths at which a write keeps the live values: the API server has
+// chosen them for the same desired values. A path below which another field is to be
 // written isn't among them. Nor is the path of a field that was added to an object,
 // if another field of that object is to be written: what was added may follow from
-// what is written. Nor are fields that an update may as well send: the answer then
-// tells what becomes of them today.
+// what is written. A value that the API server rejects is never written.
 func (a *Action) settledPaths() []string {
 	paths := []string{}
-	for _, d := range a.explained {
-		sent := a.confirmed || d.Live == nil && a.Verb == VerbUpdate || a.Verb == VerbVerify && isDoubtful(a, d)
+	stays := slices.Concat(a.kept.rejected, a.kept.oneWay)
+	if a.Rejection != nil {
+		stays = append(stays, a.Rejection.Diffs...)
+	}
+	for _, d := range stays {
+		paths = append(paths, d.Path)
+	}
+	for _, d := range a.kept.chosen {
 		around := d.Path
 		if d.Desired == nil {
 			around = d.ObjectPath()
 		}
+		sent := d.Live == nil && a.Verb == VerbUpdate // the answer tells what becomes of it today
 		if !sent && !slices.ContainsFunc(a.Diffs, func(written merge.Difference) bool { return isBelow(written.Path, around) }) {
 			paths = append(paths, d.Path)
 		}
@@ -135,12 +185,6 @@ func (a *Action) settledPaths() []string {
 func isBelow(path, above string) bool {
 	below, ok := strings.CutPrefix(path, above)
 	return ok && (below == "" || below[0] == '.' || below[0] == '[')
-}
-
-// Confirms says whether the answer to the write tells what an update with all the
-// desired values leads to.
-func (a *Action) Confirms() bool {
-	return a.confirmed || (a.Verb == VerbUpdate || a.Verb == VerbApply) && len(a.settledPaths()) == 0
 }
 
 // writeVerb returns the verb that changes a differing child of type k, by the

@@ -46,7 +46,7 @@ func Anew(a *Action, made map[string]any) Creation {
 // sameDifference says whether two objects differ from the same desired one in the
 // same way.
 func sameDifference(a, b merge.Difference) bool {
-	return a.Path == b.Path && a.Removed == b.Removed && exceptionOf(a) == exceptionOf(b)
+	return digestOfDifference(a) == digestOfDifference(b)
 }
 
 // overlap says whether one of two paths is, or leads to, the other.

@@ -36,7 +36,7 @@ func TestAnew(t *testing.T) {
 			live := lived(t, s, parent, saying(tc.given), nil)
 			desired, err := Desire(s, parent, []any{saying(tc.desired)}, &ParentMemory{})
 			require.NoError(t, err)
-			a, ok := decide(s, desired[0], live, nil, comparison{})
+			a, ok := decide(s, desired[0], live, nil, ownership{}, nil, &Action{})
 			require.True(t, ok)
 			require.NotEmpty(t, a.Diffs)
 			require.Equal(t, tc.want, Anew(&a, map[string]any{"metadata": map[string]any{"name": "trial"}, "data": tc.fresh}), tc.reason)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/roperator/roperator/config"
@@ -14,7 +15,7 @@ import (
 //
 //   - memorized: what earlier passes have learned of the child. Every decision
 //     begins with this finding, and only Build makes it.
-//   - Normalized, Unchanged, Claimed, Disowned and Immutable: what a request has found out.
+//   - Normalized, Rejection, Owned, Unchanged, Changing, Claimed, Disowned and Immutable: what a request has found out.
 //     The room apply makes these.
 //
 // A Finding is immutable.
@@ -23,21 +24,36 @@ type Finding interface{ isFinding() }
 // A memorized finding is what is remembered of the child. A nil child means that
 // nothing is: the child was never accepted by this process, or is another object
 // than the one remembered.
-type memorized struct{ child *childMemory }
+// own are the operator's entries in managedFields in this state, if they are known. drift is what was rejected of its correction, nil
+// if nothing was, or if it is to be tried again.
+type memorized struct {
+	child *childMemory
+	own   ownership
+	drift *keptDrift
+}
+
+// An ownership is what is known of the managedFields of a child: the operator's entries, and those of
+// others.
+type ownership struct {
+	known, all      bool
+	entries, theirs []string
+}
 
 // A Normalized finding says what the API server makes of the desired state: an
 // object that differs from it only in Rest. Differences of the live child that are
-// in Rest, with the same values, are no reason to write. managedFields tell that, or
-// the answer to a dry run. Confirmed says that it is the answer to an update with all
-// the desired values.
-type Normalized struct {
-	Rest      []merge.Difference
-	Confirmed bool
-}
+// in Rest, with the same values, are no reason to write.
+type Normalized struct{ Rest []merge.Difference }
+
+// An Owned finding says which fields of the child the operator and others own: the fieldsV1 of each
+// entry in managedFields.
+type Owned struct{ Entries, Theirs []string }
 
 // An Unchanged finding says that the write of the action would change nothing but
 // the mark, by the answer to a dry run.
 type Unchanged struct{}
+
+// A Changing finding says that the write of the action would change the child, or that nobody can tell.
+type Changing struct{}
 
 // A Claimed finding says what an object becomes that the operator takes over as a
 // child, or whose owner reference it mends, by the answer to a dry run. Before is
@@ -55,8 +71,11 @@ type Immutable struct{}
 type Disowned struct{ Live *resource.Resource }
 
 func (memorized) isFinding()  {}
+func (Rejection) isFinding()  {}
 func (Normalized) isFinding() {}
+func (Owned) isFinding()      {}
 func (Unchanged) isFinding()  {}
+func (Changing) isFinding()   {}
 func (Claimed) isFinding()    {}
 func (Disowned) isFinding()   {}
 func (Immutable) isFinding()  {}
@@ -64,7 +83,8 @@ func (Immutable) isFinding()  {}
 // Next returns the action that follows from a finding about the child of a. The
 // verb of the new action says what is to be done:
 //
-//   - after Unchanged: VerbMark.
+//   - after Unchanged: VerbMark, or VerbNone if the mark is as it should be.
+//   - after Changing: that of a.
 //   - after Disowned: the verb of a, on the child as it is now.
 //   - after Immutable: VerbRecreate.
 //   - after memorized: VerbMend if the owner reference or the label of the bucket isn't as it should be.
@@ -83,6 +103,13 @@ func (Immutable) isFinding()  {}
 func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	if _, ok := f.(Unchanged); ok {
 		a.Verb = VerbMark
+		if readMark(s, a.Live).hash == a.Want.markHash() && !outdatedMark(s, a.Want, a.Live) {
+			a.Verb = VerbNone
+		}
+		return a, true
+	}
+	if _, ok := f.(Changing); ok {
+		a.ask = AskNothing
 		return a, true
 	}
 	if _, ok := f.(Immutable); ok {
@@ -93,16 +120,24 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		a.Live, a.compared, a.disowned = f.Live, comparison{live: f.Live, object: f.Live.Unstructured().Object}, true
 		return a, true
 	}
-	live, known := a.Live, (*childMemory)(nil)
+	live, known, own, rejected := a.Live, (*childMemory)(nil), ownership{}, a.Rejection
+	var kept *keptDrift
 	switch f := f.(type) {
 	case memorized:
-		known = f.child
+		known, own, kept = f.child, f.own, f.drift
 		if a, ok := mend(s, a.Want, live, known); ok {
 			return a, true
 		}
 	case Normalized:
 		known = accepting(a.Want, a.Live, f.Rest)
-		known.confirm(f.Confirmed)
+	case Rejection:
+		known = accepting(a.Want, a.Live, a.Chosen(f.Diffs))
+		if rejected != nil {
+			f.Diffs = slices.Concat(rejected.Diffs, f.Diffs)
+		}
+		rejected = &f
+	case Owned:
+		own = ownership{known: true, all: true, entries: f.Entries, theirs: f.Theirs}
 	case Claimed:
 		live = f.Live
 	}
@@ -112,10 +147,13 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	case a.Want.keep: // it was adopted, and stays as it is otherwise
 		return Action{}, false
 	}
-	out, ok := decide(s, a.Want, live, known, a.compared)
-	out.Repeated = a.Repeated
-	if _, found := f.(Normalized); found {
+	out, ok := decide(s, a.Want, live, known, own, kept, &a)
+	out.Repeated, out.Rejection = a.Repeated, rejected
+	switch f.(type) {
+	case Normalized:
 		out.Restores = false // nobody knows when the child came to differ
+	case Rejection:
+		out.Unknown, out.Restores = a.Unknown, a.Restores
 	}
 	return out, ok
 }
@@ -140,9 +178,9 @@ func mend(s *catalog.Settings, d *Desired, live *resource.Resource, known *child
 
 // decide compares a live child with its desired state, and returns the action
 // that the child needs. live is nil if the child doesn't exist. known is what is
-// remembered of the live child, nil if nothing is. before is the comparison that was
-// made last, of whatever objects. The results are those of Next.
-func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *childMemory, before comparison) (Action, bool) {
+// remembered of the live child, nil if nothing is. before is the action of which something was found out. The results are those of
+// Next.
+func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *childMemory, own ownership, kept *keptDrift, before *Action) (Action, bool) {
 	a := Action{Kind: d.kind, Ref: d.ref, Live: live, Want: d, Unknown: known == nil}
 	switch {
 	case live == nil:
@@ -153,12 +191,9 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	}
 	mark := readMark(s, live)
 	was := mark.gave(d, known)
-	a.compare(mark, was, known, before)
+	a.compare(mark, was, known, own, kept, before)
 	a.Restores = known != nil && known.hash == d.hash
-	a.outdated = was != givenThis && !a.Restores
 	switch {
-	case len(a.Doubtful) > 0:
-		a.Verb = VerbVerify
 	case len(a.Diffs) == 0 && was == givenOther && d.kind.SchemaPending():
 		return Action{}, false // the mark, too, depends on the schema
 	case len(a.Diffs) == 0 && mark.hash == d.markHash() && !outdatedMark(s, d, live):
@@ -169,36 +204,78 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 		return Action{}, false
 	default:
 		a.Verb = writeVerb(d.kind)
+		if a.Verb == VerbRecreate && a.Drifted() {
+			a.Verb = VerbUpdate // only another desired state recreates a child
+			if a.Unknown && a.ask == AskNothing {
+				a.ask = AskUpdate
+			}
+		}
+	}
+	if a.ask == AskChoice && a.Verb != VerbUpdate && a.Verb != VerbApply {
+		a.ask = AskNothing
 	}
 	return a, a.Verb == VerbNone || !d.kind.SchemaPending()
 }
 
 // compare fills in the reasons for an action that decide is making: the fields
-// that differ, those that known explains, and those that are doubtful. The mark is
+// that differ, and those at which the API server has chosen the value. The mark is
 // that of the live child, and was is what the child was given.
-func (a *Action) compare(mark mark, was given, known *childMemory, before comparison) {
+//
+// If nothing is remembered of the child, but it was given this very state, the fields that
+// the operator still owns were changed by nobody else.
+func (a *Action) compare(mark mark, was given, known *childMemory, own ownership, kept *keptDrift, before *Action) {
 	other := was == givenOther
 	if other {
 		a.former, a.unmarked = mark.applied, mark.applied == nil
 	}
 	switch {
-	case before.of(a.Live, a.Want, other):
-		a.compared = before
+	case before.compared.of(a.Live, a.Want, other):
+		a.compared = before.compared
 	case other || !a.Kind.Comparison.Covers(a.Live, a.Want.object):
 		object := a.Live.Unstructured().Object
 		a.compared = comparison{live: a.Live, want: a.Want, former: other, object: object, diffs: a.Kind.Comparison.Collect(object, a.Want.object, a.former)}
 	}
-	diffs := a.compared.diffs
-	if known == nil && was != givenOther && a.Kind.Child.Strategy != config.OnDelete {
-		a.Diffs, a.Doubtful, a.unsure = diffs, diffs, was == givenNames && len(diffs) > 0
-		return
-	}
-	a.explained, a.Diffs = known.split(diffs)
-	if len(a.explained) > 0 {
-		a.confirmed = known.exceptions.confirmed
-		a.doubt(was, known)
+	a.was = was
+	diffs := a.split(known, kept, before)
+	a.kept.chosen, a.Diffs = known.split(diffs)
+	switch {
+	case known == nil && was == givenThis && len(diffs) > 0 && a.Kind.Child.Strategy != config.OnDelete:
+		a.kept.chosen, a.Diffs = own.split(&a.Kind.Comparison, diffs)
+		a.lost = own.all && len(own.entries) == 0
+		if !own.known || !own.all && slices.ContainsFunc(a.Diffs, isFilled) {
+			a.ask = AskFields
+		}
+	case known != nil && known.hash != a.Want.hash && slices.ContainsFunc(a.kept.chosen, func(d merge.Difference) bool { return d.Live != nil }):
+		a.ask = AskChoice
 	}
 	a.saysMore = len(a.Diffs) == 0 && was == givenOther && saysMore(a.Want, a.former)
+}
+
+// split takes the differences off those of the comparison at which the live value stays, whatever is desired, and returns the
+// others.
+func (a *Action) split(known *childMemory, kept *keptDrift, before *Action) (others []merge.Difference) {
+	others = a.compared.diffs
+	if len(others) == 0 {
+		return others
+	}
+	in := func(list []merge.Difference, d merge.Difference) bool {
+		return slices.ContainsFunc(list, func(other merge.Difference) bool { return other.Path == d.Path })
+	}
+	a.kept.oneWay, others = splitOneWay(a.Kind, a.compared.object, others, func(d merge.Difference) bool {
+		return a.was == givenThis || known.desires(d) || in(before.kept.oneWay, d)
+	})
+	if a.kept.rejected, others = kept.split(others); len(before.kept.rejected) > 0 {
+		var more []merge.Difference
+		for _, d := range others {
+			if in(before.kept.rejected, d) {
+				a.kept.rejected = append(a.kept.rejected, d)
+			} else {
+				more = append(more, d)
+			}
+		}
+		others = more
+	}
+	return others
 }
 
 // saysMore says whether a desired state sets other fields than the former one did,

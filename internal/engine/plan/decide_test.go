@@ -44,9 +44,11 @@ func writing() map[config.UpdateStrategy]string {
 	return map[config.UpdateStrategy]string{config.Replace: "update", config.Recreate: "recreate", config.OnDelete: notTouched, config.Apply: "apply"}
 }
 
-// verifying is the answer about a child that may differ.
-func verifying() map[config.UpdateStrategy]string {
-	return map[config.UpdateStrategy]string{config.Replace: "verify", config.Recreate: "verify", config.OnDelete: notTouched, config.Apply: "verify"}
+// correcting is the answer about a child that another client has changed, which no strategy recreates.
+func correcting() map[config.UpdateStrategy]string {
+	answers := writing()
+	answers[config.Recreate] = "update"
+	return answers
 }
 
 // drift is the difference of a child that says data.k: live.
@@ -87,7 +89,7 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 		return func(d *Desired) Finding {
 			var p ParentMemory
 			p.Accept(d, with("new", now), rest)
-			return memorized{p.child(d.ref, "uid")}
+			return memorized{child: p.child(d.ref, "uid")}
 		}
 	}
 	normalized := func(rest ...merge.Difference) func(*Desired) Finding {
@@ -115,7 +117,7 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 			reason: "the desired state has changed", live: with("old", "old"), found: nothing, want: writing(), check: diffs(drift("old")),
 		},
 		"memorized/nothing of a drifted one": {
-			reason: "the difference may be what the server made of the same desired state", live: with("new", "drifted"), found: nothing, want: verifying(), check: diffs(drift("drifted")),
+			reason: "the difference may be what the server made of the same desired state", live: with("new", "drifted"), found: nothing, want: correcting(), check: diffs(drift("drifted")),
 		},
 		"memorized/nothing of one without a mark": {reason: "only the mark is missing", live: with("new", "new", unmarked), found: nothing, want: every("mark")},
 		"memorized/nothing of a dying one":        {reason: "the child is created again once it is gone", live: with("new", "drifted", dying), found: nothing, want: every(notTouched)},
@@ -125,17 +127,17 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 				var p ParentMemory
 				p.Accept(d, with("new", "drifted"), nil)
 				p.child(d.ref, "uid").version = "10"
-				return memorized{p.child(d.ref, "uid")}
+				return memorized{child: p.child(d.ref, "uid")}
 			}, want: every(notTouched),
 		},
 		"memorized/accepted before": {
-			reason: "somebody has changed the child since", live: with("new", "drifted", later), found: accepted("new"), want: writing(), check: restores(true),
+			reason: "somebody has changed the child since", live: with("new", "drifted", later), found: accepted("new"), want: correcting(), check: restores(true),
 		},
 		"memorized/accepted as normalized": {
 			reason: "the server made this of the desired state then", live: with("new", "normal", later), found: accepted("normal", drift("normal")), want: every(settledNow),
 		},
 		"memorized/normalized then, drifted now": {
-			reason: "the server made something else of the desired state then", live: with("new", "drifted", later), found: accepted("normal", drift("normal")), want: writing(), check: restores(true),
+			reason: "the server made something else of the desired state then", live: with("new", "drifted", later), found: accepted("normal", drift("normal")), want: correcting(), check: restores(true),
 		},
 		"memorized/another desired state": {
 			reason: "what was accepted was something else", live: with("old", "old", later),
@@ -165,24 +167,43 @@ func decisions(t *testing.T, s *catalog.Settings) map[string]decision {
 			reason: "the dry run that would have mended it was refused", verb: VerbMend, found: claimed(with("new", "new", owned("name", "other"))), want: every(settledNow),
 		},
 		"Normalized/nothing left": {
-			reason: "the server takes the desired state as it is, so the child was changed", live: with("new", "drifted"), verb: VerbVerify, found: normalized(), want: writing(), check: restores(false),
+			reason: "the server takes the desired state as it is, so the child was changed", live: with("new", "drifted"), verb: VerbUpdate, found: normalized(), want: correcting(), check: restores(false),
 		},
 		"Normalized/the same is left": {
-			reason: "the server makes the live value of the desired one", live: with("new", "normal"), verb: VerbVerify, found: normalized(drift("normal")), want: every(settledNow),
+			reason: "the server makes the live value of the desired one", live: with("new", "normal"), verb: VerbUpdate, found: normalized(drift("normal")), want: every(settledNow),
 		},
 		"Normalized/something else is left": {
-			reason: "the server makes another value of the desired one", live: with("new", "drifted"), verb: VerbVerify, found: normalized(drift("normal")), want: writing(), check: diffs(drift("drifted")),
+			reason: "the server makes another value of the desired one", live: with("new", "drifted"), verb: VerbUpdate, found: normalized(drift("normal")), want: correcting(), check: diffs(drift("drifted")),
 		},
 		"Normalized/an outdated child": {
 			reason: "as after the refusal to change an immutable field: only the mark is old", live: with("old", "normal"), verb: VerbUpdate, found: normalized(drift("normal")), want: every("mark"),
 		},
-		"Normalized/a dying child": {reason: "the child goes meanwhile", live: with("new", "drifted", dying), verb: VerbVerify, found: normalized(), want: every(notTouched)},
+		"Rejection/of all": {
+			reason: "S177: the field keeps its live value", live: with("new", "drifted"), verb: VerbUpdate, want: every(settledNow),
+			found: func(*Desired) Finding { return Rejection{Diffs: []merge.Difference{drift("drifted")}} },
+		},
+		"Rejection/of something else": {
+			reason: "S180: the rest is written", live: with("new", "drifted"), verb: VerbUpdate, want: correcting(), check: func(t *testing.T, _ *Desired, a Action) {
+				require.Equal(t, []merge.Difference{drift("drifted")}, a.Diffs)
+				require.Len(t, a.Rejection.Diffs, 1)
+			},
+			found: func(*Desired) Finding { return Rejection{Diffs: []merge.Difference{{Path: "data.other", Live: "x"}}} },
+		},
+		"memorized/rejected before": {
+			reason: "it is tried again later", live: with("new", "drifted", later), want: every(settledNow),
+			found: func(d *Desired) Finding {
+				found, _ := accepted("new")(d).(memorized)
+				found.drift = &keptDrift{paths: []string{"data.k"}}
+				return found
+			},
+		},
+		"Normalized/a dying child": {reason: "the child goes meanwhile", live: with("new", "drifted", dying), verb: VerbUpdate, found: normalized(), want: every(notTouched)},
 		"Unchanged": {
 			reason: "the write would change the mark alone", live: with("old", "new"), verb: VerbRecreate, found: func(*Desired) Finding { return Unchanged{} }, want: every("mark"),
 		},
 		"Claimed/as desired":    {reason: "only the mark is missing", verb: VerbCreate, found: claimed(with("new", "new", unmarked)), want: every("mark")},
 		"Claimed/differing":     {reason: "the object becomes a child, and is brought in line", verb: VerbCreate, found: claimed(with("new", "theirs", unmarked)), want: writing(), check: diffs(drift("theirs"))},
-		"Claimed/once a child":  {reason: "its mark is from before its labels were taken off", verb: VerbCreate, found: claimed(with("new", "theirs")), want: verifying()},
+		"Claimed/once a child":  {reason: "its mark is from before its labels were taken off", verb: VerbCreate, found: claimed(with("new", "theirs")), want: correcting()},
 		"Claimed/with the mark": {reason: "nothing but the labels was missing", verb: VerbCreate, found: claimed(with("new", "new")), want: every(settledNow)},
 		"Claimed/dying":         {reason: "the object is going", verb: VerbCreate, found: claimed(with("new", "theirs", dying)), want: every(notTouched)},
 	}
@@ -244,7 +265,7 @@ func TestNextRepeats(t *testing.T) {
 	live := lived(t, s, parent, testConfigMap("new"), func(o map[string]any) { o["data"] = map[string]any{"k": "drifted"} })
 	verify, ok := Next(s, Action{Live: live, Want: desired[0]}, memorized{})
 	require.True(t, ok)
-	require.Equal(t, VerbVerify, verify.Verb)
+	require.Equal(t, AskFields, verify.Ask())
 	require.True(t, verify.Unknown)
 	update, ok := Next(s, verify, Normalized{})
 	require.True(t, ok)

@@ -22,7 +22,7 @@ func (f Failure) ChildError() handler.ChildError {
 	message = strings.TrimPrefix(message, string(f.Verb)+": ")
 	verb := f.Verb
 	switch verb {
-	case VerbAdopt, VerbMark, VerbMend, VerbVerify, VerbRelease, VerbRetain:
+	case VerbAdopt, VerbMark, VerbMend, VerbRelease, VerbRetain:
 		verb = VerbUpdate // means of an update that no handler knows of
 	}
 	return handler.ChildError{Type: f.Ref.Type, Key: f.Ref.Key, Verb: string(verb), Reason: f.Reason, Message: message}

@@ -16,7 +16,7 @@ import (
 func TestFailure_ChildError(t *testing.T) {
 	ref := object.Ref{Type: k8s.ConfigMap, Key: types.NamespacedName{Namespace: "ns", Name: "one"}}
 	documented := []Verb{VerbCreate, VerbUpdate, VerbApply, VerbRecreate, VerbDelete}
-	for _, verb := range []Verb{VerbCreate, VerbUpdate, VerbApply, VerbRecreate, VerbDelete, VerbAdopt, VerbMark, VerbMend, VerbVerify, VerbRelease, VerbRetain} {
+	for _, verb := range []Verb{VerbCreate, VerbUpdate, VerbApply, VerbRecreate, VerbDelete, VerbAdopt, VerbMark, VerbMend, VerbRelease, VerbRetain} {
 		told := Failure{Ref: ref, Verb: verb, Err: errors.New("ConfigMap ns/one: " + string(verb) + ": no")}.ChildError()
 		require.Contains(t, documented, Verb(told.Verb), verb)
 		require.Equal(t, "no", told.Message)

@@ -60,17 +60,12 @@ func ForeseePending(a *Action) (verb string, fields []FieldChange) {
 // Foresee returns an action as a plan without an API server shows it. It returns
 // false for an action that changes nothing a user would see. VerbMark changes the
 // engine's own mark alone, and so does an update that only says more. VerbMend
-// changes the owner reference. VerbVerify is about a child that was sent the same
-// desired state before: without an API server, what differs in it counts as what the
-// API server made of that state. Of a Secret that isn't known, so what differs counts as
-// what is to be written.
+// changes the owner reference. What differs in a child that was sent the same desired
+// state before counts as what the API server made of that state.
 func Foresee(a *Action) (ForeseenAction, bool) {
 	verb := a.Verb
-	if verb == VerbVerify && a.unsure {
-		verb = writeVerb(a.Kind)
-	}
 	out := ForeseenAction{Verb: string(verb), Type: a.Ref.Type}
-	if verb == VerbMark || verb == VerbMend || verb == VerbVerify || a.saysMore {
+	if verb == VerbMark || verb == VerbMend || a.ask == AskFields || a.saysMore {
 		return out, false
 	}
 	if len(a.Diffs) > 0 {

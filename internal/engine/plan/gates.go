@@ -260,17 +260,14 @@ func namesFrom(trail []*Desired, from *Desired) []string {
 // wait for them; nil if none does. All actions but those of roll and admit are in writes by then. An
 // outdated child that waits for its turn in a rollout is what it is until then, so it isn't among them:
 // otherwise it and a missing child that needs it would wait for each other.
-func (p *Plan) unsettled(in Input, writes *writesByType) map[object.Ref]struct{} {
+func (p *Plan) unsettled(writes *writesByType) map[object.Ref]struct{} {
 	if len(p.behindGates) == 0 {
 		return nil
 	}
 	open := map[object.Ref]struct{}{}
 	for _, actions := range writes.byOrder {
 		for i := range actions {
-			switch a := &actions[i]; {
-			case a.Verb == VerbMark: // finds the state to be as desired
-			case a.Verb == VerbVerify && in.Memory.IsUndecided(a.Ref): // it may fail for ever
-			default:
+			if a := &actions[i]; a.Verb != VerbMark { // which finds the state to be as desired
 				open[a.Ref] = struct{}{}
 			}
 		}
@@ -319,16 +316,16 @@ func (in *Input) isSettled(n need, unsettled map[object.Ref]struct{}) bool {
 func (in *Input) isMet(n need) bool {
 	if n.child == nil {
 		res, ok := in.Needed.Related.OfType(n.ref.Type).Get(n.ref.Key.Namespace, n.ref.Key.Name)
-		return ok && isReady(res)
+		return ok && in.isReady(res)
 	}
 	i, ok := find(in.Children, n.ref, 0)
-	return ok && isReady(in.Children[i])
+	return ok && in.isReady(in.Children[i])
 }
 
 // isReady says whether others may rely on an object. It asks for more than that the object is
 // Current: a Job that is suspended is that, too.
-func isReady(res *resource.Resource) bool {
-	return ReadinessOf(res).State == readiness.Current && (!isOf(res, k8s.Job) || hasCondition(res, "Complete"))
+func (in *Input) isReady(res *resource.Resource) bool {
+	return in.readinessOf(res).State == readiness.Current && (!isOf(res, k8s.Job) || hasCondition(res, "Complete"))
 }
 
 // ReadinessOf returns the readiness of a child. It is that of kstatus, but that a Job isn't

@@ -201,7 +201,7 @@ func TestBuild_Gates(t *testing.T) {
 				in.Children = []*resource.Resource{tc.live}
 			}
 			if tc.settled {
-				memory.Carry(desired[1], tc.live)
+				memory.Carry(&Action{Want: desired[1], Live: tc.live})
 			}
 			require.NoError(t, FindNeeds(s, parent, desired, returned, in.Needed))
 			p := Build(s, in)
@@ -247,7 +247,8 @@ func TestBuild_GatesHoldUpCreationsAlone(t *testing.T) {
 	p = build(memory)
 	require.Len(t, p.Writes, 1)
 	require.Equal(t, VerbCreate, p.Writes[0].Verb)
-	memory.AcceptWritten(desired[0], ofStatus(t, k8s.Job, "one", nil, nil), nil)
+	memory.Accept(desired[0], ofStatus(t, k8s.Job, "one", nil, nil), nil)
+	memory.Written(desired[0])
 	require.Len(t, build(memory).Gated, 1, "it has been created, and somebody has deleted it since")
 
 	memory.Recreate(desired[0])

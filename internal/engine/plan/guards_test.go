@@ -25,7 +25,7 @@ func TestWritesAreOfOneState(t *testing.T) {
 	live := lived(t, s, parent, testConfigMap("old"), nil)
 	desired, err := Desire(s, parent, []any{testConfigMap("new")}, &ParentMemory{})
 	require.NoError(t, err)
-	a, ok := decide(s, desired[0], live, nil, comparison{})
+	a, ok := decide(s, desired[0], live, nil, ownership{}, nil, &Action{})
 	require.True(t, ok)
 	release := Action{Live: live, Diffs: []merge.Difference{{Path: finalizersPath, Desired: []any{}}}}
 	for name, body := range map[string]func() (any, error){
@@ -95,40 +95,14 @@ func TestMemory_OfOneObject(t *testing.T) {
 	}
 }
 
-// TestExceptions_Stale: what a webhook made of a child holds for the labels and the
-// annotations by which webhooks select objects.
-func TestExceptions_Stale(t *testing.T) {
-	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
-	with := func(kind, name string) *resource.Resource {
-		return lived(t, s, parent, testConfigMap("v"), func(o map[string]any) {
-			meta, _ := o["metadata"].(map[string]any)
-			words, _ := meta[kind].(map[string]any)
-			words[name] = "v"
-		})
-	}
-	learned := newExceptions([]merge.Difference{{Path: "data.k", Live: "1", Desired: "1000m"}}, wordsOf(lived(t, s, parent, testConfigMap("v"), nil)))
-	require.False(t, learned.stale(lived(t, s, parent, testConfigMap("v"), nil)))
-	require.True(t, learned.stale(with("labels", "example.com/inject")))
-	require.True(t, learned.stale(with("annotations", "example.com/inject")))
-	require.False(t, learned.stale(with("annotations", "deployment.kubernetes.io/revision")), "controllers note such for themselves")
-}
-
 // TestDeferStatus: a status that is left to the next pass is written by that.
 func TestDeferStatus(t *testing.T) {
 	p := &ParentMemory{}
-	require.True(t, p.DeferStatus(true, 0))
-	require.False(t, p.DeferStatus(true, 0), "not twice in a row")
-	require.True(t, p.DeferStatus(true, 0))
-	require.False(t, p.DeferStatus(false, 0))
-	require.True(t, p.DeferStatus(true, 0))
-	require.False(t, p.DeferStatus(true, 2))
-	require.True(t, p.DeferStatus(true, 2))
-	require.True(t, p.DeferStatus(true, 1), "one more was verified")
-	require.True(t, p.DeferStatus(true, 0), "and the last one")
-	require.False(t, p.DeferStatus(true, 0))
-	require.True(t, p.DeferStatus(true, 2))
-	require.False(t, p.DeferStatus(true, 2), "none was verified")
+	require.True(t, p.DeferStatus(true))
+	require.False(t, p.DeferStatus(true), "not twice in a row")
+	require.True(t, p.DeferStatus(true))
+	require.False(t, p.DeferStatus(false))
+	require.True(t, p.DeferStatus(true))
 }
 
 // TestObstacles_Itself: a write that is refused for a value of its own child isn't in its

@@ -45,7 +45,7 @@ func TestMadeBesideWhatIsNew(t *testing.T) {
 			desired, err := Desire(s, parent, []any{[]byte(tc.desired)}, &ParentMemory{})
 			require.NoError(t, err)
 
-			a, ok := decide(s, desired[0], live, nil, comparison{})
+			a, ok := decide(s, desired[0], live, nil, ownership{}, nil, &Action{})
 
 			require.True(t, ok)
 			require.Equal(t, tc.verb, a.Verb, tc.reason)

@@ -13,7 +13,7 @@ import "github.com/roperator/roperator/internal/jsonvalue"
 //
 // What is lost is the answer to one question, which arises at a start: a value isn't as
 // desired; has the desired state changed while no operator ran, or has the API server or
-// a webhook made this value of the desired one? For a Secret, dry runs answer it.
+// a webhook made this value of the desired one? So the value is written then.
 
 // marked returns what the mark of d is about: the desired state, and of a Secret only
 // the names in it.
@@ -84,7 +84,3 @@ func (m mark) gave(d *Desired, known *childMemory) given {
 	}
 	return givenOther
 }
-
-// Unsure says whether nothing tells what the child was last given, so that only the API
-// server can tell whether a VerbVerify finds what it has made of the desired values.
-func (a *Action) Unsure() bool { return a.unsure }

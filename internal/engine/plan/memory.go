@@ -106,10 +106,8 @@ type ParentMemory struct {
 	// conditions are the times that conditions of the status were given and that the live
 	// status doesn't have; nil: there are none.
 	conditions map[conditionKey]conditionTime
-	// statusDeferred: the last pass left the status to the next pass. deferredFor is how
-	// many children it left unverified.
+	// statusDeferred: the last pass left the status to the next pass.
 	statusDeferred bool
-	deferredFor    int
 	// progress: children were given new states, and no status was written since.
 	progress bool
 	// finalized is the parent's deletionTimestamp when the handler had finalized it, in
@@ -133,9 +131,6 @@ type ParentMemory struct {
 	// paused: the last pass has found the parent paused; unpaused: it hasn't. Neither: there was
 	// no pass yet.
 	paused, unpaused bool
-	// undecided are the children that others wait for, and of which the last pass couldn't find
-	// out whether they differ. Nil: there are none.
-	undecided map[object.Ref]struct{}
 	// rivals say, as texts, who else writes objects that are nearly in a conflict loop. Nil:
 	// nobody is known.
 	rivals map[object.Ref]string
@@ -155,6 +150,8 @@ type ParentMemory struct {
 	// setbacks are the writes of the last pass that came to nothing. Nil: there are
 	// none.
 	setbacks map[object.Ref]*setback
+	// drifts are the children with fields whose correction was rejected. Nil: there are none.
+	drifts map[object.Ref]*keptDrift
 	// held are the batches of which the last plan left the rest untried. Nil: there are none.
 	held map[Batch]*held
 	// stirred: something has happened since the last pass that may have ended the
@@ -184,6 +181,7 @@ func (p *ParentMemory) Under(types *catalog.Catalog) {
 		if now := types.Of(c.kind.Type); now != nil && now != c.kind.Base() {
 			c.kind = now
 			c.unlearn()
+			delete(p.drifts, c.ref())
 		}
 	}
 }
@@ -215,27 +213,29 @@ func (p *ParentMemory) Accept(d *Desired, live *resource.Resource, rest []merge.
 	p.children.put(c)
 }
 
-// AcceptWritten is Accept for a child that was written.
-func (p *ParentMemory) AcceptWritten(d *Desired, live *resource.Resource, rest []merge.Difference) {
-	p.Accept(d, live, rest)
+// Written notes that a child was written, so that it need not be created anew any more.
+func (p *ParentMemory) Written(d *Desired) {
 	delete(p.recreating, d.ref)
 	delete(p.ending, d.ref)
 }
 
-// Confirm remembers that an update with all values of d leads to the fields that the
-// API server normalizes. d must have been accepted.
-func (p *ParentMemory) Confirm(d *Desired) { p.children.of(d.ref).confirm(true) }
-
-// Carry remembers that live was compared with d, and satisfies d. What is known of
-// fields that the API server normalizes stays.
-func (p *ParentMemory) Carry(d *Desired, live *resource.Resource) {
+// Carry remembers that the child of an action was compared, and is as desired but for the values that
+// the API server has chosen. What is known of those stays.
+func (p *ParentMemory) Carry(a *Action) {
+	d, live := a.Want, a.Live
 	c := p.child(d.ref, live.UID())
 	if c == nil {
-		p.Accept(d, live, nil)
+		p.Accept(d, live, slices.Concat(a.kept.chosen, a.kept.oneWay))
 		return
 	}
 	delete(p.absent, d.ref)
+	if p.drifts[d.ref].met(live); len(a.kept.rejected) == 0 {
+		delete(p.drifts, d.ref)
+	}
 	c.kind, c.sum, c.hash, c.version = d.kind, d.sum, d.hash, live.ResourceVersion()
+	if len(a.kept.oneWay) > 0 {
+		c.kept = newKept(slices.Concat(a.kept.chosen, a.kept.oneWay))
+	}
 }
 
 // Pause remembers whether the parent is paused. It says whether that is news, and whether
@@ -246,26 +246,13 @@ func (p *ParentMemory) Pause(paused bool) (news, known bool) {
 	return news, known
 }
 
-// Undecided remembers the children of which a pass couldn't find out whether they differ, as far
-// as others wait for them. It keeps the map.
-func (p *ParentMemory) Undecided(children map[object.Ref]struct{}) { p.undecided = children }
-
-// IsUndecided says whether a child is among those of Undecided.
-func (p *ParentMemory) IsUndecided(child object.Ref) bool {
-	_, ok := p.undecided[child]
-	return ok
-}
-
 // Children returns of how many children something is remembered.
 func (p *ParentMemory) Children() int { return len(p.children.list) }
 
 // DeferStatus says whether a pass leaves the status to the next pass. It does if it may, but not
-// twice in a row, unless it has only found out about children, and has left fewer unverified than
-// the pass before. DeferStatus remembers the answer. unverified is 0 for a pass that has
-// written children.
-func (p *ParentMemory) DeferStatus(may bool, unverified int) bool {
-	p.statusDeferred = may && (!p.statusDeferred || unverified < p.deferredFor)
-	p.deferredFor = unverified
+// twice in a row. DeferStatus remembers the answer.
+func (p *ParentMemory) DeferStatus(may bool) bool {
+	p.statusDeferred = may && !p.statusDeferred
 	return p.statusDeferred
 }
 

@@ -27,27 +27,15 @@ type childMemory struct {
 	// version is the resourceVersion at which the child was found to satisfy the
 	// desired state. While neither changes, there is nothing to compare.
 	version string
-	// exceptions are the fields of which the API server made something else when it
-	// accepted them; nil: there are none.
-	exceptions *exceptions
+	// kept are the differences that the last accepted response still had.
+	kept *keptDifferences
 }
 
 // accepting returns the memory of a child that the API server accepts: when it is
 // sent d, it makes an object of d that differs from d in rest. Of live only the
 // UID is remembered, since live may be another state of the child.
 func accepting(d *Desired, live *resource.Resource, rest []merge.Difference) *childMemory {
-	c := &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.hash}
-	if len(rest) > 0 {
-		c.exceptions = newExceptions(rest, wordsOf(live))
-	}
-	return c
-}
-
-// confirm notes whether an update with the desired values leads to the exceptions.
-func (c *childMemory) confirm(confirmed bool) {
-	if c.exceptions != nil {
-		c.exceptions.confirmed = confirmed
-	}
+	return &childMemory{kind: d.kind, key: d.ref.Key, uid: live.UID(), sum: d.sum, hash: d.hash, kept: newKept(rest)}
 }
 
 // unlearn drops what was learned of how the API server treats the child. The child
@@ -55,7 +43,7 @@ func (c *childMemory) confirm(confirmed bool) {
 // since they depend on the schema.
 func (c *childMemory) unlearn() {
 	c.sum, c.hash = jsonvalue.Digest{}, jsonvalue.Digest{}
-	c.uid, c.version, c.exceptions = "", "", nil
+	c.uid, c.version, c.kept = "", "", nil
 }
 
 // ref returns the reference to the child.
@@ -70,10 +58,14 @@ func (c *childMemory) of(live *resource.Resource) *childMemory {
 	return c
 }
 
-// settled says whether live is known to satisfy d, without a comparison.
+// settled reports whether live is known to satisfy d, without a comparison. A desired state that is spelled otherwise is compared:
+// where it gives a field the zero value now, the live one counts.
 func (c *childMemory) settled(d *Desired, live *resource.Resource) bool {
-	return c != nil && c.version == live.ResourceVersion() && (c.sum == d.sum || c.hash == d.hash)
+	return c != nil && c.version == live.ResourceVersion() && c.sum == d.sum && c.hash == d.hash
 }
+
+// desires reports whether a difference with the same desired value was kept when the child was accepted.
+func (c *childMemory) desires(d merge.Difference) bool { return c != nil && c.kept.desires(d) }
 
 // split splits the differences of a live child into those that are only what the
 // API server made of the desired values when it accepted them, and the others.
@@ -81,7 +73,7 @@ func (c *childMemory) split(diffs []merge.Difference) (explained, others []merge
 	if c == nil {
 		return nil, diffs
 	}
-	return c.exceptions.split(diffs)
+	return c.kept.split(diffs)
 }
 
 // A childMemories is what is remembered of the children of one parent. The zero

@@ -32,18 +32,18 @@ func (p *ParentMemory) KeepOnly(desired []*Desired) {
 	}
 	p.planned, p.ending = true, nil
 	p.children.keepOnly(desired)
-	p.recreating, p.absent = only(desired, p.recreating), only(desired, p.absent)
+	p.recreating, p.absent, p.drifts = only(desired, p.recreating), only(desired, p.absent), only(desired, p.drifts)
 }
 
 // only returns those of a set that are among desired, nil if there are none.
-func only(desired []*Desired, set map[object.Ref]struct{}) map[object.Ref]struct{} {
+func only[V any](desired []*Desired, set map[object.Ref]V) map[object.Ref]V {
 	if len(set) == 0 {
 		return nil
 	}
-	still := make(map[object.Ref]struct{}, len(set))
+	still := make(map[object.Ref]V, len(set))
 	for _, d := range desired {
-		if _, ok := set[d.ref]; ok {
-			still[d.ref] = struct{}{}
+		if v, ok := set[d.ref]; ok {
+			still[d.ref] = v
 		}
 	}
 	return still

@@ -28,6 +28,12 @@ type knownReadiness struct {
 	pass    uint64 // in which the child was asked for last
 }
 
+// known returns what is remembered of the readiness of an object in this state.
+func (m *readinessMemory) known(res *resource.Resource) (is readiness.Readiness, ok bool) {
+	k, ok := m.of[res.UID()]
+	return k.is, ok && k.version == res.ResourceVersion()
+}
+
 // Readiness returns the readiness of a child, and in how long that may change by itself, zero if
 // it doesn't. It is asked for a child once a pass.
 func (p *ParentMemory) Readiness(child *resource.Resource, now time.Time) (is readiness.Readiness, expires time.Duration) {

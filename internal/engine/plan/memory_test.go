@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -58,7 +56,7 @@ func TestMemoryExceptions(t *testing.T) {
 		meta["resourceVersion"] = "11"
 	})
 	require.False(t, known.settled(d, newer))
-	p.Carry(d, newer)
+	p.Carry(&Action{Want: d, Live: newer})
 	require.True(t, p.child(d.ref, "uid").settled(d, newer))
 	require.True(t, explains(p.child(d.ref, "uid"), normalized), "what is known of normalized fields stays")
 
@@ -69,35 +67,6 @@ func TestMemoryExceptions(t *testing.T) {
 	p.KeepOnly(nil)
 	m.Forget("p")
 	require.NotSame(t, p, m.Of("p"))
-}
-
-func TestMemoryIsBounded(t *testing.T) {
-	s := settings.For(config.Child{Type: k8s.ConfigMap, Strategy: config.Replace})
-	parent := sample.Object(t, sample.ParentType(), "p", "p", 1, "")
-	desired, err := Desire(s, parent, []any{testConfigMap("v")}, &ParentMemory{})
-	require.NoError(t, err)
-	var many []merge.Difference
-	for i := range 20 * maxExceptions {
-		many = append(many, merge.Difference{Path: fmt.Sprint("data.", i), Live: "1", Desired: "1000m"})
-	}
-	p := NewMemory().Of("p")
-	p.Accept(desired[0], lived(t, s, parent, testConfigMap("v"), nil), many)
-	known := p.child(desired[0].ref, "uid")
-	require.Nil(t, known.exceptions.fields)
-	require.LessOrEqual(t, len(known.exceptions.groups), exceptionGroups)
-	explained, others := known.split(many)
-	require.Len(t, explained, len(many), "nothing is forgotten")
-	require.Empty(t, others)
-
-	changed := slices.Clone(many)
-	changed[7].Live = "2"
-	explained, others = known.split(changed)
-	require.Contains(t, others, changed[7])
-	require.Less(t, len(others), 100, "what somebody changes concerns its group alone")
-	require.Len(t, explained, len(many)-len(others))
-	_, others = known.split(many[1:])
-	require.NotEmpty(t, others, "a difference that has gone is a change, too")
-	require.Less(t, len(others), 100)
 }
 
 func TestMark(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/roperator/roperator/handler/readiness"
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -24,6 +25,32 @@ type Input struct {
 	Memory     *ParentMemory // read only
 	Needed     Needed        // for the children that wait for others: see FindNeeds
 	Now        time.Time     // refused writes are tried again by then, or postponed
+	// Held returns the fieldsV1 of each of the operator's entries in the managedFields of a child in
+	// this state, nothing if they aren't known. Nil knows of none.
+	Held func(*resource.Resource) []string
+
+	readiness map[*resource.Resource]readiness.Readiness // what Build has found out; nil: nothing asks for it
+}
+
+// readinessOf is ReadinessOf, once for each object and Build.
+func (in *Input) readinessOf(res *resource.Resource) readiness.Readiness {
+	is, ok := in.readiness[res]
+	if !ok {
+		if is, ok = in.Memory.readiness.known(res); !ok {
+			is = ReadinessOf(res)
+		}
+		in.readiness[res] = is
+	}
+	return is
+}
+
+// ownership returns what is known of the managedFields of a live child.
+func (in *Input) ownership(live *resource.Resource) ownership {
+	if live == nil || in.Held == nil {
+		return ownership{}
+	}
+	entries := in.Held(live)
+	return ownership{known: len(entries) > 0, entries: entries}
 }
 
 // A Plan is what one pass does to the children of one parent. Each child is in
@@ -95,7 +122,10 @@ func Build(s *catalog.Settings, in Input) Plan {
 			}
 		}
 	}
-	unsettled := p.unsettled(in, &writes)
+	if len(p.behindGates)+len(p.outdated) > 0 {
+		in.readiness = map[*resource.Resource]readiness.Readiness{}
+	}
+	unsettled := p.unsettled(&writes)
 	p.roll(s, in, unsettled, &writes)
 	p.admit(in, unsettled, &writes)
 	p.Writes = slices.Concat(writes.byOrder...)
@@ -142,6 +172,12 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 		return p.considerDeleting(s, in, d, live)
 	}
 	known := in.Memory.remembered(d).of(live)
+	drift, due := in.Memory.drift(d, live, in.Now)
+	if due && known != nil {
+		again := *known
+		again.version = ""
+		known = &again
+	}
 	if leftAlone(d, live, known) {
 		return Action{}, false
 	}
@@ -153,7 +189,8 @@ func (p *Plan) consider(s *catalog.Settings, in Input, d *Desired, live *resourc
 		p.Refused = append(p.Refused, Refusal{Failure: Failure{Ref: d.ref, Verb: verb, Err: err}})
 		return Action{}, false
 	}
-	a, ok := Next(s, Action{Live: live, Want: d}, memorized{known})
+	a, ok := Next(s, Action{Live: live, Want: d}, memorized{known, in.ownership(live), drift})
+	a.Repeated = due
 	switch {
 	case !ok:
 		if a.Verb != "" {

@@ -32,14 +32,46 @@ func TrialBody(s *catalog.Settings, d *Desired, parent *resource.Resource) any {
 	return CreateBody(s, &other, parent)
 }
 
+// ChoiceBody returns what TrialBody does, with the labels and annotations that others have given the live child: webhooks may go by
+// them.
+func ChoiceBody(s *catalog.Settings, a *Action, parent *resource.Resource) any {
+	other := *a.Want
+	other.object = maps.Clone(a.Want.object)
+	meta := cloneObject(other.object, "metadata")
+	live, _ := a.LiveObject()["metadata"].(map[string]any)
+	for _, name := range [...]string{"labels", "annotations"} {
+		theirs, _ := live[name].(map[string]any)
+		all := maps.Clone(theirs)
+		if all == nil {
+			continue
+		}
+		delete(all, s.Mark)
+		ours, _ := meta[name].(map[string]any)
+		maps.Copy(all, ours)
+		meta[name] = all
+	}
+	return TrialBody(s, &other, parent)
+}
+
+// AloneBody returns the body of an update that leaves of the live child nothing but what the API server keeps itself.
+func AloneBody(s *catalog.Settings, a *Action, parent *resource.Resource) any {
+	body := jsonvalue.NullFree(full(s, a.Want, parent))
+	if object, ok := body.(map[string]any); ok {
+		object = maps.Clone(object)
+		meta := cloneObject(object, "metadata")
+		meta["uid"], meta["resourceVersion"] = string(a.Live.UID()), a.Live.ResourceVersion()
+		return object
+	}
+	return body
+}
+
 // UpdateBody returns the live object with the desired state merged in. It lacks the
 // fields that an earlier desired state had set and this one doesn't. It carries
 // the live resourceVersion, so that the API server refuses it, as a conflict, if
-// the object has changed. Fields at the paths in ignore keep the live values, and
-// so do those that the API server normalizes.
-func UpdateBody(s *catalog.Settings, a *Action, parent *resource.Resource, ignore ...string) map[string]any {
+// the object has changed. Where the API server has chosen the value, it stays.
+func UpdateBody(s *catalog.Settings, a *Action, parent *resource.Resource) map[string]any {
 	wanted := full(s, a.Want, parent)
-	return withOurs(s, wanted, a, a.Kind.Comparison.Without(append(a.settledPaths(), ignore...)).Merge(a.LiveObject(), wanted, a.former))
+	return withOurs(s, wanted, a, a.Kind.Comparison.Without(a.settledPaths()).Merge(a.LiveObject(), wanted, a.former))
 }
 
 // ApplyBody returns what a server-side apply sends for the child of an action, nil

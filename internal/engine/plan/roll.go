@@ -58,8 +58,8 @@ func (q *Queued) Foresee() (ForeseenAction, bool) {
 // children are updated a few at a time.
 func (a *Action) Rolls() bool {
 	switch a.Verb {
-	case VerbUpdate, VerbApply, VerbRecreate, VerbVerify:
-		return a.outdated && a.Kind.Child.Roll != nil
+	case VerbUpdate, VerbApply, VerbRecreate:
+		return a.outdated() && a.Kind.Child.Roll != nil
 	}
 	return false
 }
@@ -133,7 +133,7 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action, unsettled map[obje
 	if len(writes) == 0 {
 		return nil
 	}
-	mended := others.disruptive(k, in.Memory)
+	mended := others.disruptive(k)
 	var all []*Desired
 	for _, d := range in.Desired {
 		if d.ref.Type == k.Type {
@@ -152,9 +152,8 @@ func newRollout(k *catalog.Kind, in Input, outdated []Action, unsettled map[obje
 	return r
 }
 
-// disruptive returns the children of a type whose writes may make them unavailable. Nobody knows
-// beforehand whether a VerbVerify ends in a write. But it counts once only: it may fail for ever.
-func (w *writesByType) disruptive(k *catalog.Kind, memory *ParentMemory) map[object.Ref]struct{} {
+// disruptive returns the children of a type whose writes may make them unavailable.
+func (w *writesByType) disruptive(k *catalog.Kind) map[object.Ref]struct{} {
 	out := map[object.Ref]struct{}{}
 	if w.byOrder == nil {
 		return out
@@ -162,10 +161,6 @@ func (w *writesByType) disruptive(k *catalog.Kind, memory *ParentMemory) map[obj
 	for i := range w.byOrder[k.Order] {
 		a := &w.byOrder[k.Order][i]
 		switch a.Verb {
-		case VerbVerify:
-			if !memory.IsUndecided(a.Ref) {
-				out[a.Ref] = struct{}{}
-			}
 		case VerbUpdate, VerbApply, VerbRecreate:
 			out[a.Ref] = struct{}{}
 		}
@@ -209,7 +204,7 @@ func maxUnavailable(k *catalog.Kind, n int) int {
 // this process began.
 func (in *Input) isDown(d *Desired, unsettled map[object.Ref]struct{}) bool {
 	if i, ok := find(in.Children, d.ref, 0); ok {
-		return ReadinessOf(in.Children[i]).State != readiness.Current
+		return in.readinessOf(in.Children[i]).State != readiness.Current
 	}
 	if d.gate == nil || in.Memory.recreates(d) {
 		return true

@@ -39,6 +39,11 @@ func WrittenFields(a *Action, entries []metav1.ManagedFieldsEntry, operator stri
 	return writtenFields(a.Kind, a.foreseeable(), entries, operator, "")
 }
 
+// RejectedFields lists the fields of an action's Rejection, like WrittenFields.
+func RejectedFields(a *Action, operator string) []WrittenField {
+	return writtenFields(a.Kind, a.Rejection.Diffs, a.Rejection.Entries, operator, "")
+}
+
 // WrittenStatus is WrittenFields for the fields of a parent's status that are to change.
 func WrittenStatus(k *catalog.Kind, fields []FieldChange, entries []metav1.ManagedFieldsEntry, operator string) []WrittenField {
 	diffs := make([]merge.Difference, 0, len(fields))
@@ -50,9 +55,10 @@ func WrittenStatus(k *catalog.Kind, fields []FieldChange, entries []metav1.Manag
 
 func writtenFields(k *catalog.Kind, diffs []merge.Difference, entries []metav1.ManagedFieldsEntry, operator, subresource string) []WrittenField {
 	out := make([]WrittenField, 0, len(diffs))
+	held := holdingsOf(entries)
 	for _, d := range diffs {
 		f := WrittenField{FieldChange: concealedFields(k, []FieldChange{{d.Path, d.Live, d.Desired}})[0]}
-		if owner, ok := writerOf(k, d, entries); ok {
+		if owner, ok := writerOf(k, d, held); ok {
 			f.By = newWriter(k, owner, operator)
 		} else if other, ok := newestBut(entries, operator, subresource); ok {
 			f.Perhaps = newWriter(k, other, operator)
@@ -74,25 +80,39 @@ func newWriter(k *catalog.Kind, entry metav1.ManagedFieldsEntry, operator string
 	return w
 }
 
-// writerOf returns the newest of the entries that own the very field of a difference. If there is
-// none, it is the newest of those that own something in it, or a list or an object around it.
-func writerOf(k *catalog.Kind, d merge.Difference, entries []metav1.ManagedFieldsEntry) (owner metav1.ManagedFieldsEntry, ok bool) {
-	var around metav1.ManagedFieldsEntry
-	some := false
+// A heldEntry is an entry of managedFields with what it owns.
+type heldEntry struct {
+	entry    metav1.ManagedFieldsEntry
+	holdings *merge.Holdings
+}
+
+// holdingsOf returns what each entry owns. Entries that can't be read are left out.
+func holdingsOf(entries []metav1.ManagedFieldsEntry) (held []heldEntry) {
 	for _, entry := range entries {
 		if entry.FieldsV1 == nil {
 			continue
 		}
-		holdings, err := merge.ParseHoldings([]string{entry.FieldsV1.GetRawString()})
+		if holdings, err := merge.ParseHoldings([]string{entry.FieldsV1.GetRawString()}); err == nil {
+			held = append(held, heldEntry{entry, holdings})
+		}
+	}
+	return held
+}
+
+// writerOf returns the newest of the entries that own the very field of a difference. If there is
+// none, it is the newest of those that own something in it, or a list or an object around it.
+func writerOf(k *catalog.Kind, d merge.Difference, entries []heldEntry) (owner metav1.ManagedFieldsEntry, ok bool) {
+	var around metav1.ManagedFieldsEntry
+	some := false
+	for _, e := range entries {
 		switch {
-		case err != nil:
-		case k.Comparison.Holds(holdings, d):
-			if !ok || isNewer(entry, owner) {
-				owner, ok = entry, true
+		case k.Comparison.Holds(e.holdings, d):
+			if !ok || isNewer(e.entry, owner) {
+				owner, ok = e.entry, true
 			}
-		case d.Live != nil && holdings.Concerns(d):
-			if !some || isNewer(entry, around) {
-				around, some = entry, true
+		case d.Live != nil && e.holdings.Concerns(d):
+			if !some || isNewer(e.entry, around) {
+				around, some = e.entry, true
 			}
 		}
 	}
@@ -113,17 +133,12 @@ func newestBut(entries []metav1.ManagedFieldsEntry, manager, subresource string)
 	return last, ok
 }
 
-// Judge finds out, without a request, which of the doubtful differences of an action the API server,
+// Judge finds out, without a request, which of the differences of an action that asks for managedFields the API server,
 // or a webhook, has made of the desired values: those in fields that the operator still owns by
-// managedFields, or that nobody owns. Of a Secret about which its mark tells nothing, that isn't known:
-// all differences count.
+// managedFields.
 func Judge(a *Action, entries []metav1.ManagedFieldsEntry, operator string) Normalized {
-	if a.Unsure() {
-		return Verified(a, nil, false)
-	}
-	normalized, left := Held(a, merge.FieldsOf(entries, operator))
-	unowned, _ := Unowned(left, entries, operator)
-	return Verified(a, append(normalized, unowned...), false)
+	held, _ := Held(&a.Kind.Comparison, a.Diffs, merge.FieldsOf(entries, operator))
+	return Normalized{Rest: held}
 }
 
 // Outdated returns an action with the fields in which a child of the strategy OnDelete differs from
@@ -134,11 +149,9 @@ func Outdated(s *catalog.Settings, d *Desired, live *resource.Resource, entries 
 	a := Action{Verb: VerbNone, Kind: d.kind, Ref: d.ref, Live: live, Want: d, Unknown: true}
 	mark := readMark(s, live)
 	was := mark.gave(d, nil)
-	a.compare(mark, was, nil, comparison{})
+	a.compare(mark, was, nil, ownership{}, nil, &Action{})
 	if was != givenOther {
-		a.Doubtful = a.Diffs
-		_, a.Diffs = Held(&a, merge.FieldsOf(entries, s.Config.Name))
-		a.Doubtful = nil
+		_, a.Diffs = Held(&a.Kind.Comparison, a.Diffs, merge.FieldsOf(entries, s.Config.Name))
 	}
 	return a, len(a.Diffs) > 0
 }

@@ -82,11 +82,12 @@ func TestEvents_OfWrites(t *testing.T) {
 		"update": {"a delete comes after the update, each with its Event", config.Replace, func(r *rig.Rig) { r.SetSpec("one", "1") }, []string{
 			"Normal Updated: updated ConfigMap c0000", "Normal Deleted: deleted ConfigMap c0001",
 		}},
-		"recreate": {"it is deleted and created", config.Recreate, func(r *rig.Rig) {
-			r.Change(k8s.ConfigMap, "c0000", func(o map[string]any) { o["data"] = map[string]any{"value": "by hand"} })
-		}, []string{
-			"Normal Recreated: deleted, to be created anew: ConfigMap c0000", "Normal Created: created ConfigMap c0000",
+		"recreate": {"it is deleted and created", config.Recreate, func(r *rig.Rig) { r.SetSpec("one", "1") }, []string{
+			"Normal Recreated: deleted, to be created anew: ConfigMap c0000", "Normal Deleted: deleted ConfigMap c0001", "Normal Created: created ConfigMap c0000",
 		}},
+		"drift": {"it is corrected", config.Recreate, func(r *rig.Rig) {
+			r.Change(k8s.ConfigMap, "c0000", func(o map[string]any) { o["data"] = map[string]any{"value": "by hand"} })
+		}, []string{"Normal Updated: updated ConfigMap c0000"}},
 		"adopt": {"the labels were taken off", config.Replace, func(r *rig.Rig) {
 			r.Change(k8s.ConfigMap, "c0000", func(o map[string]any) { delete(o["metadata"].(map[string]any), "labels") })
 		}, []string{"Normal Adopted: adopted ConfigMap c0000"}},

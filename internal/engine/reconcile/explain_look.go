@@ -139,7 +139,7 @@ func (x *explaining) judge(ctx context.Context, planned *plan.Plan) (learned boo
 	for i := range planned.Queued {
 		doubtful = append(doubtful, &planned.Queued[i].Action)
 	}
-	doubtful = slices.DeleteFunc(doubtful, func(a *plan.Action) bool { return a.Verb != plan.VerbVerify })
+	doubtful = slices.DeleteFunc(doubtful, func(a *plan.Action) bool { return a.Ask() != plan.AskFields })
 	if err := x.readEntries(ctx, refsOfActions(doubtful)); err != nil {
 		return false, err
 	}

@@ -1,8 +1,11 @@
 package reconcile
 
 import (
+	"context"
 	"slices"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
@@ -15,20 +18,21 @@ import (
 // learn remembers the results of the actions on children, and returns what they
 // ask of the scheduler. keptAll says that the response left the children as they
 // are.
-func (p *pass) learn(planned *plan.Plan, desired []*plan.Desired, keptAll bool) schedule.Outcome {
+func (p *pass) learn(ctx context.Context, planned *plan.Plan, desired []*plan.Desired, keptAll bool) schedule.Outcome {
 	var out schedule.Outcome
-	for _, a := range planned.Settled {
-		p.memory.Carry(a.Want, a.Live)
+	for i := range planned.Settled {
+		p.memory.Carry(&planned.Settled[i])
 	}
 	now := time.Now()
 	if len(p.results) > 0 {
 		p.desired = tallyOf(desired)
 	}
 	for i := range p.results {
-		out = out.Merge(p.learnOne(&p.results[i], now))
+		out = out.Merge(p.learnOne(ctx, &p.results[i], now))
 	}
+	out.Resync = schedule.Soonest(out.Resync, p.memory.DriftIn(now))
 	p.learnSought(planned)
-	out.Again = p.learnUndecided(planned) || out.Again
+	out.Again = p.learnVerified(planned) || out.Again
 	if p.Config.DryRun {
 		p.foreseeWaiting(planned)
 	}
@@ -97,7 +101,7 @@ func (p *pass) judged(planned *plan.Plan) []*resource.Resource {
 }
 
 // learnOne is learn for the result of one action.
-func (p *pass) learnOne(r *apply.Result, now time.Time) (out schedule.Outcome) {
+func (p *pass) learnOne(ctx context.Context, r *apply.Result, now time.Time) (out schedule.Outcome) {
 	a := r.Action
 	p.count(r)
 	if r.Wrote {
@@ -110,7 +114,7 @@ func (p *pass) learnOne(r *apply.Result, now time.Time) (out schedule.Outcome) {
 	if r.Undeleted {
 		p.countGhost(a.Ref, now)
 	}
-	p.remember(r)
+	p.remember(ctx, r, now)
 	if r.Skipped && r.Would != plan.VerbMark {
 		p.foreseen = append(p.foreseen, p.changeOfChild(r))
 	}
@@ -139,7 +143,7 @@ func (p *pass) awaitFor(a *plan.Action) time.Duration {
 }
 
 // remember keeps what the API server made of the desired state of an action.
-func (p *pass) remember(r *apply.Result) {
+func (p *pass) remember(ctx context.Context, r *apply.Result, now time.Time) {
 	a := r.Action
 	switch {
 	case r.Err == nil && r.Wrote && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbRecreate):
@@ -152,15 +156,16 @@ func (p *pass) remember(r *apply.Result) {
 		return
 	case a.Verb == plan.VerbRecreate && r.Err != nil && !apierror.OnlyRefusals(r.Err): // its delete may have been carried out
 		p.memory.Recreate(a.Want)
+		return
 	case r.Err != nil, !r.Accepted, r.Live == nil:
 		return
-	case r.Wrote:
-		p.memory.AcceptWritten(a.Want, r.Live, r.Rest)
-	default:
-		p.memory.Accept(a.Want, r.Live, r.Rest)
 	}
-	if r.Confirmed {
-		p.memory.Confirm(a.Want)
+	timed := a.Rejection != nil && !apierrors.IsInvalid(a.Rejection.Err)
+	if p.memory.AcceptAction(a, r.Live, r.Rest, timed, now, p.queue.Backoff) {
+		p.tellDrift(ctx, a)
+	}
+	if r.Wrote {
+		p.memory.Written(a.Want)
 	}
 }
 

@@ -55,7 +55,7 @@ type pass struct {
 	taken             *takenOver                  // what the last try of a plan has found; nil: this is no plan
 	tooEarly          bool                        // Finalize can't be called yet: not all is known that it is to be shown
 	stood             bool                        // the status that says what is in the way was written, if need be
-	verified          map[object.Ref]struct{}     // children whose readiness says enough from the next pass on: see learnUndecided
+	verified          map[object.Ref]struct{}     // children whose readiness says enough from the next pass on: see learnVerified
 
 	due        schedule.Due // what has set off the reconciliation
 	desired    *tally       // nil before learn
@@ -223,7 +223,7 @@ func (p *pass) act(ctx context.Context, resp *handler.SyncResponse) (schedule.Ou
 		p.store.AwaitOnly(p.parent.UID(), plan.Refs(desired))
 	}
 	p.carryOut(ctx, &planned)
-	out := p.learn(&planned, desired, resp.KeepChildren)
+	out := p.learn(ctx, &planned, desired, resp.KeepChildren)
 	out.Again = p.awaitTypes(&planned) || out.Again
 	err = p.learnFailures(&planned)
 	if err == nil && !resp.KeepChildren {
@@ -257,9 +257,6 @@ func (p *pass) carryOut(ctx context.Context, planned *plan.Plan) {
 func (p *pass) settleActed(ctx context.Context, status *desiredStatus, o outlook) (schedule.Outcome, error) {
 	standing, expires := p.stand(o)
 	state := childrenState{changed: o.again, failed: o.err != nil, waits: len(o.waits) > 0 && !slices.Equal(o.waits, []string{byNextPass}), caused: p.caused() || o.err != nil, standing: standing}
-	if len(p.did) == 0 {
-		state.unverified = len(o.planned.Queued)
-	}
 	out, err := p.settleStatus(ctx, status, state)
 	out.Resync = schedule.Soonest(out.Resync, expires)
 	return out, err
@@ -295,7 +292,7 @@ func (p *pass) plan(resp *handler.SyncResponse) ([]*plan.Desired, plan.Plan, err
 		return nil, plan.Plan{}, err
 	}
 	return desired, plan.Build(p.Settings, plan.Input{
-		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Unlabelled: p.unlabelled, Memory: p.memory, Now: time.Now(), Needed: needed,
+		Parent: p.parent, Desired: desired, KeepAll: resp.KeepChildren, Children: p.children, Unlabelled: p.unlabelled, Memory: p.memory, Now: time.Now(), Needed: needed, Held: p.store.HeldFields,
 	}), nil
 }
 

@@ -103,8 +103,8 @@ func TestPlanChanges(t *testing.T) {
 			want: planned("p: update ConfigMap p", `  data.value: "drifted" -> "1"`),
 		},
 		"DriftRecreate": {
-			reason: "by the strategy", strategy: config.Recreate, change: setValue("drifted"),
-			want: planned("p: recreate ConfigMap p", `  data.value: "drifted" -> "1"`),
+			reason: "drift recreates nothing (S193)", strategy: config.Recreate, change: setValue("drifted"),
+			want: planned("p: update ConfigMap p", `  data.value: "drifted" -> "1"`),
 		},
 		"DriftOnDelete": {reason: "nothing before somebody else deletes it", strategy: config.OnDelete, change: setValue("drifted")},
 		"ParentChanged": {

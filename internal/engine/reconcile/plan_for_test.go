@@ -292,7 +292,7 @@ func TestPlanReadOnly(t *testing.T) {
 	}{
 		"Nothing":  {reason: "the mark tells", strategy: config.Replace},
 		"Drift":    {reason: "or what the API server has made of it: without managedFields nobody knows", strategy: config.Replace, change: drift, want: planned("p: update ConfigMap p unsure", `  data.value: "drifted" -> "1"`)},
-		"Recreate": {reason: "the API server might find it the same", strategy: config.Recreate, change: drift, want: planned("p: recreate ConfigMap p unsure", `  data.value: "drifted" -> "1"`)},
+		"Recreate": {reason: "the API server might find it the same", strategy: config.Recreate, change: drift, want: planned("p: update ConfigMap p unsure", `  data.value: "drifted" -> "1"`)},
 		"Edited":   {reason: "by a file", strategy: config.Replace, edited: []plan.Edited{editedParent("p", "2")}, want: planned("p: update ConfigMap p unsure", `  data.value: "1" -> "2"`)},
 		"New": {reason: "nor is the parent admitted", strategy: config.Replace, edited: []plan.Edited{editedParent("new", "2")}, want: planned("new: create ConfigMap new unsure",
 			`  : null -> {"apiVersion":"v1","data":{"value":"2"},"kind":"ConfigMap","metadata":{"name":"new","namespace":"ns"}}`)},

@@ -33,27 +33,18 @@ func (p *pass) rollTexts(planned *plan.Plan) (texts []string) {
 	return texts
 }
 
-// learnUndecided remembers the children of which the pass couldn't find out whether they differ.
-// While nobody knows whether a child will be written, it counts as unavailable, once: for a
-// rollout, and for what is behind a gate. again says that the next pass can go on, since there
-// are no such children any more.
-func (p *pass) learnUndecided(planned *plan.Plan) (again bool) {
-	var undecided map[object.Ref]struct{}
+// learnVerified notes the children that were found to be as desired, without a write. Before that they
+// count as unavailable for a rollout, and for what is behind a gate. again says that the next pass can go on.
+func (p *pass) learnVerified(planned *plan.Plan) (again bool) {
+	if len(planned.Queued)+len(planned.Gated) == 0 {
+		return false
+	}
 	for i := range p.results {
-		r := &p.results[i]
-		ref := r.Action.Ref
-		if r.Wrote || r.Action.Verb != plan.VerbVerify || r.Action.Kind.Child.Roll == nil && len(planned.Gated) == 0 {
-			continue
-		}
-		if !p.memory.IsUndecided(ref) {
-			p.verified = noted(p.verified, ref)
-		}
-		if !r.Accepted {
-			undecided = noted(undecided, ref)
+		if r := &p.results[i]; r.Accepted && !r.Wrote && r.Action.Verb != plan.VerbMark {
+			p.verified = noted(p.verified, r.Action.Ref)
 		}
 	}
-	p.memory.Undecided(undecided)
-	return len(p.verified) > 0 && len(planned.Queued)+len(planned.Gated) > 0
+	return len(p.verified) > 0
 }
 
 // noted adds a child to a set, which it makes if there is none.

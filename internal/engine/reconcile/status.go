@@ -27,11 +27,10 @@ const verbStatus = "update status"
 
 // A childrenState is what settleStatus has to know of the children.
 type childrenState struct {
-	changed    bool // the pass has changed a child
-	failed     bool // a child could not be written
-	waits      bool // a desired child isn't there, or isn't as desired, since something else has to come first
-	unverified int  // children that the next pass finds out about; 0 if this one has written any
-	caused     bool // somebody else has changed the parent or a child, or the next pass is delayed anyway
+	changed bool // the pass has changed a child
+	failed  bool // a child could not be written
+	waits   bool // a desired child isn't there, or isn't as desired, since something else has to come first
+	caused  bool // somebody else has changed the parent or a child, or the next pass is delayed anyway
 
 	standing *plan.Standing // what is in the way of the parent; nil without config.Operator.ReadyCondition
 }
@@ -102,7 +101,7 @@ func (p *pass) settle(ctx context.Context, status *desiredStatus, children child
 		status = p.orPresent(status)
 	}
 	if status == nil {
-		p.memory.DeferStatus(false, 0)
+		p.memory.DeferStatus(false)
 		p.memory.ForgetRefusal()
 		return schedule.Outcome{}, nil
 	}
@@ -114,7 +113,7 @@ func (p *pass) settle(ctx context.Context, status *desiredStatus, children child
 		return schedule.Outcome{}, nil // the status after these changes isn't known yet
 	}
 	incomplete := children.failed || children.waits
-	if p.memory.DeferStatus(children.changed && !incomplete, children.unverified) {
+	if p.memory.DeferStatus(children.changed && !incomplete) {
 		return schedule.Outcome{}, nil
 	}
 	live, _ := p.parent.Field("status")

@@ -126,7 +126,7 @@ func (p *pass) allWritten() bool {
 func (p *pass) carryOutTeardown(ctx context.Context, planned *plan.Plan) (schedule.Outcome, error) {
 	p.apply(ctx, planned)
 	p.emitWrites()
-	out := p.learn(planned, nil, true)
+	out := p.learn(ctx, planned, nil, true)
 	err := p.learnFailures(planned)
 	out.Err = err != nil
 	p.postpone(&out, err)
