@@ -177,3 +177,78 @@ func (s *stage) eventsOf(reason string) (notes []string) {
 	}
 	return notes
 }
+
+func TestC252_IgnoredUpdate(t *testing.T) {
+	scenario(t, "C252", "a Service that ceases to be headless: the API server ignores that, which one Event says, and Recreate recreates the Service; a node port that is no longer said stays, without an Event")
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c252-"+lower(strategy), childrenBy(strategy, k8s.Service)...)
+			service := func(name, spec string) map[string]any {
+				return manifest(t, `{apiVersion: v1, kind: Service, metadata: {name: `+name+`}, spec: {`+spec+` ports: [{port: 80}]}}`)
+			}
+			headless, other := service("one", "clusterIP: None, "), service("other", "type: NodePort, externalTrafficPolicy: Cluster, ")
+			s.want(headless, other)
+			uid, ip := s.Get(headless).UID(), s.field(other, "spec", "clusterIP")
+			plain, less := service("one", ""), service("other", "type: NodePort, ")
+			if strategy == config.Recreate {
+				s.want(plain, less)
+				require.NotEqual(t, uid, s.Get(plain).UID())
+				require.NotEqual(t, "None", s.field(plain, "spec", "clusterIP"))
+				require.Empty(t, s.eventsOf("UpdateIgnored"))
+			} else {
+				s.want(plain, less)
+				require.Equal(t, uid, s.Get(plain).UID())
+				eventually(t, "an Event", func() bool { return len(s.eventsOf("UpdateIgnored")) > 0 })
+				events := s.eventsOf("UpdateIgnored")
+				require.Len(t, events, 1)
+				require.Contains(t, events[0], `Service one: spec.clusterIP keeps "None" instead of null`)
+			}
+			require.Equal(t, ip, s.field(less, "spec", "clusterIP"), "a new build that leaves out a default needs no new child")
+			s.silent()
+		})
+	}
+}
+
+func TestC253_RecreateImmutable(t *testing.T) {
+	needsWidgets(t)
+	scenario(t, "C253", "RecreateImmutable takes a rule of a CRD in other words for immutability, but not the rejection of a field that another client has set")
+	t.Run("Rule", func(t *testing.T) {
+		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+			t.Run(string(strategy), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, "c253-rule-"+lower(strategy), config.Child{Type: widgetType, Strategy: strategy, RecreateImmutable: true})
+				widget := func(seal string) map[string]any {
+					return manifest(t, `{apiVersion: conformance.roperator.com/v1, kind: Widget, metadata: {name: one}, spec: {sealed: `+seal+`}}`)
+				}
+				s.want(widget("a"))
+				uid := s.Get(widget("")).UID()
+				s.want(widget("b"))
+				require.NotEqual(t, uid, s.Get(widget("")).UID())
+				require.Equal(t, "b", s.field(widget(""), "spec", "sealed"))
+				s.silent()
+			})
+		}
+	})
+	t.Run("Foreign", func(t *testing.T) {
+		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+			t.Run(string(strategy), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, "c253-"+lower(strategy), config.Child{Type: k8s.Service, Strategy: strategy, RecreateImmutable: true})
+				service := func(typ string) map[string]any {
+					return manifest(t, `{apiVersion: v1, kind: Service, metadata: {name: one}, spec: {type: `+typ+`, ports: [{port: 80}]}}`)
+				}
+				s.want(service("LoadBalancer"))
+				s.patchAs("somebody", servicesResource, "one", `{"spec":{"loadBalancerSourceRanges":["192.0.2.0/24"]}}`)
+				settle(t, s.Kit)
+				uid := s.Get(service("")).UID()
+				s.ask(service("ClusterIP"))
+				settle(t, s.Kit)
+				require.Equal(t, uid, s.Get(service("")).UID(), "no field here is immutable")
+				require.NotEmpty(t, s.errors())
+				require.ErrorContains(t, s.errors()[0], "oadBalancerSourceRanges")
+				require.NotContains(t, s.errors()[0].Error(), "immutable")
+			})
+		}
+	})
+}

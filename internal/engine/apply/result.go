@@ -34,8 +34,9 @@ type Result struct {
 
 	Untried error // of a child that was recreated: why the API server wasn't asked first whether it takes the new state
 
-	Rest []merge.Difference // of Accepted: the fields in which Live differs from the desired state
-	Err  error              // starts with the child and the verb, and shows no value of a Secret
+	Rest    []merge.Difference // of Accepted: the fields in which Live differs from the desired state
+	Ignored []merge.Difference // of an update: the fields that the API server has left as they were, without a word
+	Err     error              // starts with the child and the verb, and shows no value of a Secret
 
 	answer    error // the API server's, of which Err tells
 	creatable bool  // of a refused update: the API server would take the desired state as that of a new object

@@ -50,6 +50,8 @@ const (
 	ReasonWaiting          = "Waiting"
 	ReasonPaused           = "Paused"
 	ReasonAPIWarning       = "APIWarning"
+	// ReasonUpdateIgnored is that of an Event about fields that an update has not changed.
+	ReasonUpdateIgnored = "UpdateIgnored"
 	// ReasonCorrectionRejected is that of an Event about drift that stays.
 	ReasonCorrectionRejected = "CorrectionRejected"
 )

@@ -4,9 +4,11 @@ import (
 	"encoding/hex"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/jsonvalue"
+	"github.com/roperator/roperator/resource"
 )
 
 // What a child would be if it were created anew, as dry runs tell it.
@@ -34,13 +36,55 @@ func Anew(a *Action, made map[string]any) Creation {
 	for _, diff := range a.Diffs {
 		switch {
 		case slices.ContainsFunc(rest, func(r merge.Difference) bool { return sameDifference(r, diff) }):
-		case !slices.ContainsFunc(rest, func(r merge.Difference) bool { return overlap(r.Path, diff.Path) }):
+		case !slices.ContainsFunc(rest, func(r merge.Difference) bool { return overlap(r.Path, diff.Path) }), diff.Removed && !isAllocated(diff):
 			return CreationDiffers
 		default:
 			out = CreationUnclear
 		}
 	}
 	return out
+}
+
+// isAllocated reports whether the live value of a difference is a port or an IP address that the API server may have chosen.
+func isAllocated(d merge.Difference) bool {
+	path := plainPath(d.Path)
+	return d.Live != "None" && slices.Contains(allocated(), path[strings.LastIndexByte(path, '.')+1:])
+}
+
+// Ignored returns the differences of an action that the API server has accepted as an update, and ignored: live, which it has
+// responded with, has the values of before. made is what a creation would make of the desired state, nil if that isn't known: then it
+// isn't known either whether a value that is no longer desired is left over.
+func Ignored(a *Action, live *resource.Resource, made func() map[string]any) (ignored []merge.Difference) {
+	if !a.outdated() || len(a.Diffs) == 0 {
+		return nil
+	}
+	after := a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, a.former)
+	same := func(in []merge.Difference, d merge.Difference) bool {
+		return slices.ContainsFunc(in, func(other merge.Difference) bool { return sameDifference(other, d) })
+	}
+	var created []merge.Difference
+	for _, d := range a.Diffs {
+		switch {
+		case d.Live == nil, !same(after, d):
+			continue
+		case !d.Removed:
+			ignored = append(ignored, d)
+			continue
+		case isAllocated(d):
+			continue
+		}
+		if created == nil {
+			object := made()
+			if object == nil {
+				continue
+			}
+			created = append([]merge.Difference{{}}, a.Kind.Comparison.Compare(object, a.Want.object, a.former)...)
+		}
+		if !same(created, d) {
+			ignored = append(ignored, d)
+		}
+	}
+	return ignored
 }
 
 // sameDifference says whether two objects differ from the same desired one in the

@@ -27,7 +27,9 @@ func TestAnew(t *testing.T) {
 		"mixed":     {"one field that differs is enough", map[string]any{"k": "a", "l": "a"}, map[string]any{"k": "b", "l": "b"}, map[string]any{"k": "a", "l": "b"}, CreationDiffers},
 		"gone":      {"a new child lacks what isn't desired any more", map[string]any{"k": "a", "l": "a"}, map[string]any{"l": "a"}, map[string]any{"l": "a"}, CreationDiffers},
 		"default":   {"a new child has it again, as a default", map[string]any{"k": "a", "l": "a"}, map[string]any{"l": "a"}, map[string]any{"k": "a", "l": "a"}, CreationSame},
-		"allocated": {"a new child has some other value", map[string]any{"k": "a", "l": "a"}, map[string]any{"l": "a"}, map[string]any{"k": "c", "l": "a"}, CreationUnclear},
+		"left over": {"a new child has some other value", map[string]any{"k": "a", "l": "a"}, map[string]any{"l": "a"}, map[string]any{"k": "c", "l": "a"}, CreationDiffers},
+		"allocated": {"so it would, but that is no better", map[string]any{"nodePort": "a", "l": "a"}, map[string]any{"l": "a"}, map[string]any{"nodePort": "c", "l": "a"}, CreationUnclear},
+		"headless":  {"no address was allocated", map[string]any{"clusterIP": "None", "l": "a"}, map[string]any{"l": "a"}, map[string]any{"clusterIP": "c", "l": "a"}, CreationDiffers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			saying := func(data map[string]any) map[string]any {

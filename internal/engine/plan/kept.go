@@ -148,10 +148,10 @@ func isFilled(d merge.Difference) bool {
 func (a *Action) namedBy(fields []string) (in []merge.Difference) {
 	names := make([]string, 0, len(fields))
 	for _, field := range fields {
-		names = append(names, plainPath(field))
+		names = append(names, strings.ToLower(plainPath(field))) // the API server may use the names of Go
 	}
 	for _, d := range a.Diffs {
-		at := plainPath(d.Path)
+		at := strings.ToLower(plainPath(d.Path))
 		if slices.ContainsFunc(names, func(name string) bool { return isBelow(at, name) || isBelow(name, at) }) {
 			in = append(in, d)
 		}

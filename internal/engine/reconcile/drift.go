@@ -5,9 +5,24 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/observe"
 	"github.com/roperator/roperator/internal/engine/plan"
 )
+
+// tellIgnored logs and records which fields of a child an accepted update has not changed. It is called once for a desired state.
+func (p *pass) tellIgnored(ctx context.Context, r *apply.Result) {
+	a := r.Action
+	texts := make([]string, 0, len(r.Ignored))
+	for _, d := range r.Ignored[:min(len(r.Ignored), maxRejected)] {
+		texts = append(texts, fmt.Sprintf("%s keeps %s instead of %s", d.Path, show(a.Kind, d.Live), show(a.Kind, d.Desired)))
+	}
+	if more := len(r.Ignored) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more fields", more))
+	}
+	p.Logger().WarnContext(ctx, "the API server has accepted an update and ignored fields of it", "child", a.Ref.String(), "fields", texts)
+	p.event(p.parent, observe.Warning, observe.ReasonUpdateIgnored, fmt.Sprintf("%s: %s; the API server has accepted the update and ignored this", p.nameOf(a.Ref), strings.Join(texts, ", ")))
+}
 
 // maxRejected bounds how many fields one Event about rejected corrections names.
 const maxRejected = 3

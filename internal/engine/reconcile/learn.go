@@ -167,6 +167,9 @@ func (p *pass) remember(ctx context.Context, r *apply.Result, now time.Time) {
 	if r.Wrote {
 		p.memory.Written(a.Want)
 	}
+	if len(r.Ignored) > 0 {
+		p.tellIgnored(ctx, r)
+	}
 }
 
 // newerHeld says whether the store already holds a newer state of an action's
