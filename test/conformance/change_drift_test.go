@@ -59,6 +59,14 @@ func TestC250_RejectedCorrection(t *testing.T) {
 			changes, err := s.plan(s.config)
 			require.NoError(t, err)
 			require.Empty(t, changes, "a plan tells what is done")
+			s.rebuild(s.config, nil, one, two("2"))
+			kept()
+			_, untyped := clients(t, "somebody")
+			live, err := untyped.Resource(maps).Namespace(s.Namespace).Get(t.Context(), "one", metav1.GetOptions{})
+			require.NoError(t, err)
+			for _, entry := range live.GetManagedFields() {
+				require.False(t, entry.Manager == s.config.Name && strings.Contains(string(entry.FieldsV1.GetRawBytes()), `"f:k"`), "the field is not ours")
+			}
 		})
 	}
 }

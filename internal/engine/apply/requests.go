@@ -37,7 +37,11 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	case plan.VerbApply:
 		return x.afterRejection(ctx, a, x.apply(ctx, a))
 	case plan.VerbMark:
-		return x.mark(ctx, a), nil
+		r := x.mark(ctx, a)
+		if a.Drifted() && apierror.IsRejection(r.Err) {
+			return Result{}, a.RejectMark(x.Settings, r.Err)
+		}
+		return r, nil
 	case plan.VerbMend:
 		return x.mend(ctx, a), nil
 	case plan.VerbRecreate:

@@ -160,14 +160,7 @@ func (a *Action) Reject(fields []string, err error) Rejection {
 // if another field of that object is to be written: what was added may follow from
 // what is written. A value that the API server rejects is never written.
 func (a *Action) settledPaths() []string {
-	paths := []string{}
-	stays := slices.Concat(a.kept.rejected, a.kept.oneWay)
-	if a.Rejection != nil {
-		stays = append(stays, a.Rejection.Diffs...)
-	}
-	for _, d := range stays {
-		paths = append(paths, d.Path)
-	}
+	paths := a.foreignPaths()
 	for _, d := range a.kept.chosen {
 		around := d.Path
 		if d.Desired == nil {
@@ -177,6 +170,27 @@ func (a *Action) settledPaths() []string {
 		if !sent && !slices.ContainsFunc(a.Diffs, func(written merge.Difference) bool { return isBelow(written.Path, around) }) {
 			paths = append(paths, d.Path)
 		}
+	}
+	return paths
+}
+
+// foreign reports whether a field keeps another client's value.
+func (a *Action) foreign(path string) bool { return slices.Contains(a.foreignPaths(), path) }
+
+// RejectMark returns the finding that the API server has rejected the action, which brings the applied annotation up to date.
+func (a *Action) RejectMark(s *catalog.Settings, err error) Rejection {
+	return Rejection{Diffs: []merge.Difference{{Path: markPath(s)}}, Err: err}
+}
+
+// foreignPaths returns the paths of fields that keep another client's value, since the API server rejects another one.
+func (a *Action) foreignPaths() []string {
+	paths := []string{}
+	stays := slices.Concat(a.kept.rejected, a.kept.oneWay)
+	if a.Rejection != nil {
+		stays = append(stays, a.Rejection.Diffs...)
+	}
+	for _, d := range stays {
+		paths = append(paths, d.Path)
 	}
 	return paths
 }

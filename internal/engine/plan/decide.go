@@ -135,7 +135,7 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		if rejected != nil {
 			f.Diffs = slices.Concat(rejected.Diffs, f.Diffs)
 		}
-		rejected = &f
+		rejected, a.Rejection = &f, &f
 	case Owned:
 		own = ownership{known: true, all: true, entries: f.Entries, theirs: f.Theirs}
 	case Claimed:
@@ -200,6 +200,9 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 		a.Verb = VerbNone
 	case len(a.Diffs) == 0 && !a.saysMore:
 		a.Verb = VerbMark
+		if path := markPath(s); a.Drifted() && (kept.has(path) || before.foreign(path)) {
+			a.Verb, a.kept.rejected = VerbNone, append(a.kept.rejected, merge.Difference{Path: path})
+		}
 	case d.kind.Child.Strategy == config.OnDelete:
 		return Action{}, false
 	default:

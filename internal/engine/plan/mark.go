@@ -8,6 +8,7 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/fieldpath"
 	"github.com/roperator/roperator/internal/jsonvalue"
 	"github.com/roperator/roperator/internal/object"
 	"github.com/roperator/roperator/resource"
@@ -57,6 +58,11 @@ func outdatedMark(s *catalog.Settings, d *Desired, live *resource.Resource) bool
 	now := newMark(s, d)
 	text, ok := live.Annotation(s.Mark)
 	return ok && !strings.HasSuffix(text, now[strings.Index(now, ":"+d.markHash().String()):])
+}
+
+// markPath returns the path of the applied annotation.
+func markPath(s *catalog.Settings) string {
+	return fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(s.Mark)}.String()
 }
 
 // markedName returns the check sum of a child's kind, namespace and name in its

@@ -34,13 +34,22 @@ type keptDrift struct {
 	retry
 }
 
+// has reports whether the correction of the field at a path was rejected. d may be nil.
+func (d *keptDrift) has(path string) bool {
+	if d == nil {
+		return false
+	}
+	_, ok := slices.BinarySearch(d.paths, path)
+	return ok
+}
+
 // split splits differences into those at paths whose correction was rejected, and the others. d may be nil.
 func (d *keptDrift) split(diffs []merge.Difference) (kept, others []merge.Difference) {
 	if d == nil {
 		return nil, diffs
 	}
 	for _, diff := range diffs {
-		if _, ok := slices.BinarySearch(d.paths, diff.Path); ok {
+		if d.has(diff.Path) {
 			kept = append(kept, diff)
 		} else {
 			others = append(others, diff)

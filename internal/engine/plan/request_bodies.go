@@ -82,7 +82,7 @@ func UpdateBody(s *catalog.Settings, a *Action, parent *resource.Resource) map[s
 // is the UpdateBody of a.
 func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource, merged map[string]any) *merge.Application {
 	compared, wanted := a.Kind.Comparison.Without(a.settledPaths()), full(s, a.Want, parent)
-	out := compared.Applied(a.LiveObject(), applied(a.Want, wanted), merged, a.former)
+	out := compared.Applied(a.LiveObject(), applied(a, wanted), merged, a.former)
 	if out == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func ApplyBody(s *catalog.Settings, a *Action, parent *resource.Resource, merged
 // live object's managedFields say. An entry that is added has the time now.
 func OwningBody(s *catalog.Settings, a *Action, parent *resource.Resource, body map[string]any, owned *merge.Ownership, now metav1.Time) (map[string]any, error) {
 	live := a.LiveObject()
-	entries, err := owned.Applied(live, applied(a.Want, full(s, a.Want, parent)), a.Want.kind.Comparison.Ignore, now)
+	entries, err := owned.Applied(live, applied(a, full(s, a.Want, parent)), a.Want.kind.Comparison.Ignore, now)
 	if err != nil {
 		return nil, err
 	}
@@ -197,13 +197,14 @@ func full(s *catalog.Settings, d *Desired, parent *resource.Resource) map[string
 	return out
 }
 
-// applied returns what an apply says of the desired state, of which wanted is what is
-// written: all but the fields that are left to others.
-func applied(d *Desired, wanted map[string]any) map[string]any {
-	if len(d.left) == 0 {
+// applied returns what an apply says of the desired state, of which wanted is what is written: all but the fields that are left to
+// others, or that keep another client's value.
+func applied(a *Action, wanted map[string]any) map[string]any {
+	others := &merge.Comparison{Schema: a.Kind.Comparison.Schema, Ignore: a.Want.left}
+	if others = others.Without(a.foreignPaths()); len(others.Ignore) == 0 {
 		return wanted
 	}
-	return (&merge.Comparison{Schema: d.kind.Comparison.Schema, Ignore: d.left}).Unapplied(wanted)
+	return others.Unapplied(wanted)
 }
 
 // AdoptOffline changes child, given as JSON values, into a child of parent, as

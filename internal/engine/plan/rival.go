@@ -8,7 +8,6 @@ import (
 
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
-	"github.com/roperator/roperator/internal/fieldpath"
 )
 
 // A Rival is who, by managedFields, has last changed an object that the operator is about to
@@ -52,8 +51,7 @@ func RivalOf(s *catalog.Settings, a *Action, entries []metav1.ManagedFieldsEntry
 	}
 	diffs := a.Diffs
 	if was := readMark(s, a.Live); was.hash != a.Want.markHash() { // the mark that this process has set is another one
-		path := fieldpath.Path{fieldpath.Field("metadata"), fieldpath.Field("annotations"), fieldpath.Field(s.Mark)}
-		diffs = slices.Concat([]merge.Difference{{Path: path.String(), Live: "", Desired: ""}}, diffs)
+		diffs = slices.Concat([]merge.Difference{{Path: markPath(s), Live: "", Desired: ""}}, diffs)
 	}
 	for _, d := range diffs {
 		if owner, ok := ownerOf(a.Kind, d, entries); ok {

@@ -39,9 +39,10 @@ func WrittenFields(a *Action, entries []metav1.ManagedFieldsEntry, operator stri
 	return writtenFields(a.Kind, a.foreseeable(), entries, operator, "")
 }
 
-// RejectedFields lists the fields of an action's Rejection, like WrittenFields.
-func RejectedFields(a *Action, operator string) []WrittenField {
-	return writtenFields(a.Kind, a.Rejection.Diffs, a.Rejection.Entries, operator, "")
+// RejectedFields lists the fields of an action's Rejection, like WrittenFields, but for the applied annotation.
+func RejectedFields(s *catalog.Settings, a *Action) []WrittenField {
+	diffs := slices.DeleteFunc(slices.Clone(a.Rejection.Diffs), func(d merge.Difference) bool { return d.Path == markPath(s) })
+	return writtenFields(a.Kind, diffs, a.Rejection.Entries, s.Config.Name, "")
 }
 
 // WrittenStatus is WrittenFields for the fields of a parent's status that are to change.

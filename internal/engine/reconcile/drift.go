@@ -30,7 +30,10 @@ const maxRejected = 3
 // tellDrift logs and records, once, which fields of a child keep another client's values, since the API server rejects their
 // correction. The report names the line of configuration that leaves them to others.
 func (p *pass) tellDrift(ctx context.Context, a *plan.Action) {
-	fields := plan.RejectedFields(a, p.Config.Name)
+	fields := plan.RejectedFields(p.Settings, a)
+	if len(fields) == 0 {
+		return
+	}
 	texts, paths := make([]string, 0, len(fields)), make([]string, 0, len(fields))
 	for _, f := range fields {
 		if len(texts) == maxRejected {

@@ -163,3 +163,47 @@ func entryOf(manager string, fields ...string) any {
 	}
 	return map[string]any{"manager": manager, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:data": data}}
 }
+
+// TestDrift_Mark: an applied annotation that can't be put back is drift, too.
+func TestDrift_Mark(t *testing.T) {
+	for name, changes := range map[string]func(o map[string]any){
+		"alone":       func(map[string]any) {},
+		"and a field": func(o map[string]any) { o["data"] = map[string]any{"locked": "ours", "free": "theirs"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			rig.Bubble(t, func(t *testing.T) {
+				server := rig.Server()
+				var frozen atomic.Bool
+				var tries atomic.Int64
+				server.SetHooks(fakeapi.Hooks{Before: func(req fakeapi.Request) error {
+					if frozen.Load() && req.Type == k8s.ConfigMap && req.Key.Name == "one" && req.Writes() {
+						tries.Add(1)
+						return denied()
+					}
+					return nil
+				}})
+				r := rig.Start(t, server, rig.Config(), handler.SyncFunc(locked))
+				r.Create("p", "more")
+				rig.Elapse(time.Second)
+				frozen.Store(true)
+				r.Change(k8s.ConfigMap, "one", func(o map[string]any) {
+					delete(o["metadata"].(map[string]any), "annotations")
+					changes(o)
+				})
+				rig.Elapse(time.Minute)
+				require.Empty(t, r.Errors("p"))
+				require.Less(t, tries.Load(), int64(20), "with backoff")
+				r.SetSpec("p", "less")
+				rig.Elapse(time.Second)
+				require.Nil(t, r.Get(k8s.ConfigMap, "more"), "S189: it holds no delete")
+				frozen.Store(false)
+				rig.Elapse(time.Hour)
+				require.NotEmpty(t, r.Get(k8s.ConfigMap, "one").Annotations(), "it is put back once that is accepted")
+				free, _ := r.Get(k8s.ConfigMap, "one").Field("data", "free")
+				require.Equal(t, "ours", free)
+				require.Empty(t, r.Errors("p"))
+				r.Stop()
+			})
+		})
+	}
+}
