@@ -9,9 +9,10 @@ const (
 	// desired state merged in and with what is no longer desired removed,
 	// guarded by its resourceVersion. What others have set stays.
 	Replace UpdateStrategy = "Replace"
-	// Recreate deletes the live object, waits until it is gone, and creates
-	// it anew. It deletes nothing that the API server would refuse to create
-	// in its new state, as dry runs tell.
+	// Recreate deletes the live object if the desired state has changed, waits until
+	// it is gone, and creates it anew. It deletes nothing that the API server would refuse
+	// to create in its new state, as dry runs tell. What another client has
+	// changed is corrected as under Replace.
 	Recreate UpdateStrategy = "Recreate"
 	// OnDelete leaves the live object as it is. Once something else has
 	// deleted it, it is created in its new state.

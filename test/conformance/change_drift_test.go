@@ -260,3 +260,48 @@ func TestC253_RecreateImmutable(t *testing.T) {
 		}
 	})
 }
+
+func TestC254_LessonsOfAnother(t *testing.T) {
+	scenario(t, "C254", "a webhook for creations changes one Deployment and not another of the same namespace: what an update of one taught decides nothing for the other, whichever changes first")
+	for _, first := range []string{"a", "b"} {
+		for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply} {
+			t.Run(first+" first/"+string(strategy), func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t, "c254-"+first+"-"+lower(strategy), childrenBy(strategy, k8s.Deployment)...)
+				(&webhook{creation: true, mutate: func(o map[string]any) {
+					labels, _ := o["metadata"].(map[string]any)["labels"].(map[string]any)
+					if labels["team"] != "x" {
+						return
+					}
+					for _, c := range containersOf(o) {
+						c.(map[string]any)["imagePullPolicy"] = "Never"
+					}
+				}}).serve(t, s.Namespace)
+				of := func(name, image string) map[string]any {
+					label := map[string]string{"a": "team: x", "b": "team: z"}[name]
+					return manifest(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: `+name+`, labels: {`+label+`}}, spec: {replicas: 0, selector: {matchLabels: {app: `+name+`}},
+						template: {metadata: {labels: {app: `+name+`}}, spec: {containers: [{name: main, image: "`+image+`"}]}}}}`)
+				}
+				policy := func(name string) any {
+					containers := s.field(of(name, ""), "spec", "template", "spec", "containers").([]any)
+					return containers[0].(map[string]any)["imagePullPolicy"]
+				}
+				images := map[string]string{"a": "app:1", "b": "app:1"}
+				want := func() { t.Helper(); s.want(of("a", images["a"]), of("b", images["b"])) }
+				want()
+				require.Equal(t, "Never", policy("a"))
+				require.Equal(t, "IfNotPresent", policy("b"))
+				change := map[string]string{"a": "app:2", "b": "app:latest"}
+				second := map[string]string{"a": "b", "b": "a"}[first]
+				for _, name := range []string{first, second} {
+					images[name] = change[name]
+					want()
+				}
+				require.Equal(t, "Never", policy("a"), "what the webhook chose at the creation stays")
+				require.Equal(t, "Always", policy("b"), "a default follows from the image")
+				s.silent()
+				s.restart()
+			})
+		}
+	}
+}

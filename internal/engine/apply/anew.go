@@ -20,10 +20,12 @@ import (
 // port 80. An update lacks such fields, so that the API server makes them again. What
 // others have set stays, and so does what an update can't make of the words: a value
 // that a webhook injects at a creation alone, or one that the API server allocates.
-// Dry runs tell these apart, once for each field of a type.
+// Dry runs tell these apart, once for each field and scope: what was learned of a child doesn't hold for one that webhooks and policies
+// may treat otherwise.
 
 // A remake is an update that makes fields anew.
 type remake struct {
+	in       scope             // of what it teaches; empty: it teaches nothing
 	body     map[string]any    // what to send
 	fallback map[string]any    // what to send if body fails; nil: nothing
 	lacked   []merge.MadeField // the fields that body lacks, for the API server to make them
@@ -34,8 +36,12 @@ type remake struct {
 // the managedFields of the child, if remake has to read them.
 func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]any, held *fieldsOnce) (remake, error) {
 	plain := remake{body: body}
-	fields := x.Lessons.notKept(a.Kind, plan.Made(a, body))
+	fields := plan.Made(a, body)
 	if len(fields) == 0 {
+		return plain, nil
+	}
+	in := x.scopeOf(a)
+	if fields = x.Lessons.notKept(in, fields); len(fields) == 0 {
 		return plain, nil
 	}
 	entries, err := x.managedFields(ctx, a, held)
@@ -46,8 +52,8 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 	if err != nil || len(fields) == 0 {
 		return plain, err
 	}
-	if x.Lessons.known(a.Kind, fields) {
-		return remake{body: merge.WithoutMade(body, fields), fallback: body, lacked: fields}, nil
+	if x.Lessons.known(in, fields) {
+		return remake{in: in, body: merge.WithoutMade(body, fields), fallback: body, lacked: fields}, nil
 	}
 	answer, lacked, fixed, err := x.tryWithout(ctx, a, body, fields)
 	if answer == nil && len(fixed) == 0 && !apierror.RefusesDryRun(err) && !apierrors.IsConflict(err) {
@@ -61,16 +67,16 @@ func (x *Executor) remake(ctx context.Context, a *plan.Action, body map[string]a
 	case apierrors.IsConflict(err):
 		return plain, err
 	case answer == nil:
-		return remake{body: body, kept: fixed}, nil // the update itself will tell what is wrong
+		return remake{in: in, body: body, kept: fixed}, nil // the update itself will tell what is wrong
 	}
 	same, changed, lost := merge.SortMade(body, answer.Unstructured().Object, lacked)
-	x.Lessons.learn(a.Kind, same, lessonStays)
+	x.Lessons.learn(in, same, lessonStays)
 	if len(changed)+len(lost) == 0 {
-		return remake{body: body, kept: fixed}, nil
+		return remake{in: in, body: body, kept: fixed}, nil
 	}
 	follow, kept, sure := x.asIfCreated(ctx, a, answer, changed, lost)
-	x.Lessons.learn(a.Kind, follow, lessonFollows)
-	out := remake{body: merge.WithoutMade(body, follow), kept: append(fixed, kept...)}
+	x.Lessons.learn(in, follow, lessonFollows)
+	out := remake{in: in, body: merge.WithoutMade(body, follow), kept: append(fixed, kept...)}
 	if !sure { // lost fields follow, too, as a rule: what a webhook adds to a creation isn't the operator's by managedFields
 		out.kept, out.fallback, out.body = fixed, out.body, merge.WithoutMade(out.body, kept)
 	}
@@ -164,22 +170,22 @@ func (x *Executor) sendRemake(ctx context.Context, a *plan.Action, r remake, dry
 	if err != nil {
 		return nil, err
 	}
-	x.Lessons.learn(a.Kind, r.kept, lessonKept)
+	x.Lessons.learn(r.in, r.kept, lessonKept)
 	if dryRun || len(r.lacked) == 0 {
 		return live, nil
 	}
 	made := live.Unstructured().Object
 	_, changed, lost := merge.SortMade(r.fallback, made, r.lacked)
-	changed, lost = x.Lessons.stay(a.Kind, changed), x.Lessons.stay(a.Kind, lost)
+	changed, lost = x.Lessons.stay(r.in, changed), x.Lessons.stay(r.in, lost)
 	if len(changed)+len(lost) == 0 {
 		return live, nil
 	}
 	follow, kept, sure := x.asIfCreated(ctx, a, live, changed, lost)
-	x.Lessons.learn(a.Kind, follow, lessonFollows)
+	x.Lessons.learn(r.in, follow, lessonFollows)
 	if len(kept) == 0 || !sure {
 		return live, nil
 	}
-	x.Lessons.learn(a.Kind, kept, lessonKept)
+	x.Lessons.learn(r.in, kept, lessonKept)
 	return x.Client.Update(ctx, a.Kind, a.Ref.Key, "", merge.TakeMade(made, r.fallback, kept), false)
 }
 

@@ -1,13 +1,16 @@
 package apply
 
 import (
+	"maps"
+	"strings"
 	"sync"
 
-	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
+	"github.com/roperator/roperator/internal/engine/plan"
+	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
-// maxLessons bounds how many fields of all types Lessons remembers.
+// maxLessons bounds how many fields Lessons remembers. Beyond that it begins anew.
 const maxLessons = 10_000
 
 // A lesson says what an update without a field does, which the API server had made.
@@ -20,37 +23,37 @@ const (
 	lessonKept           // the field can't be changed, or is made at a creation alone
 )
 
-// Lessons remember of the fields of each type what an update without them does. The
+// Lessons remember what an update without a field does, for the children of one scope. The
 // zero value knows none. Its methods may be called concurrently.
 type Lessons struct {
 	mu struct {
 		sync.Mutex
-		of map[string]lesson // by type and shape of the field
+		of map[string]lesson // by scope and shape of the field
 	}
 }
 
 // known says whether there is a lesson of each field.
-func (l *Lessons) known(k *catalog.Kind, fields []merge.MadeField) bool {
-	return len(l.those(k, fields, func(of lesson) bool { return of == lessonNone })) == 0
+func (l *Lessons) known(in scope, fields []merge.MadeField) bool {
+	return len(l.those(in, fields, func(of lesson) bool { return of == lessonNone })) == 0
 }
 
 // stay returns the fields that so far keep their value.
-func (l *Lessons) stay(k *catalog.Kind, fields []merge.MadeField) []merge.MadeField {
-	return l.those(k, fields, func(of lesson) bool { return of == lessonStays })
+func (l *Lessons) stay(in scope, fields []merge.MadeField) []merge.MadeField {
+	return l.those(in, fields, func(of lesson) bool { return of == lessonStays })
 }
 
 // notKept returns the fields that an update may lack.
-func (l *Lessons) notKept(k *catalog.Kind, fields []merge.MadeField) []merge.MadeField {
-	return l.those(k, fields, func(of lesson) bool { return of != lessonKept })
+func (l *Lessons) notKept(in scope, fields []merge.MadeField) []merge.MadeField {
+	return l.those(in, fields, func(of lesson) bool { return of != lessonKept })
 }
 
 // those returns the fields whose lesson is wanted.
-func (l *Lessons) those(k *catalog.Kind, fields []merge.MadeField, wanted func(lesson) bool) []merge.MadeField {
+func (l *Lessons) those(in scope, fields []merge.MadeField, wanted func(lesson) bool) []merge.MadeField {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []merge.MadeField
 	for _, f := range fields {
-		if wanted(l.mu.of[lessonKey(k, f)]) {
+		if wanted(l.mu.of[lessonKey(in, f)]) {
 			out = append(out, f)
 		}
 	}
@@ -59,20 +62,47 @@ func (l *Lessons) those(k *catalog.Kind, fields []merge.MadeField, wanted func(l
 
 // learn remembers a lesson of fields. That a field follows isn't forgotten when its
 // value stays.
-func (l *Lessons) learn(k *catalog.Kind, fields []merge.MadeField, is lesson) {
+func (l *Lessons) learn(in scope, fields []merge.MadeField, is lesson) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range fields {
-		key := lessonKey(k, f)
+		key := lessonKey(in, f)
 		before := l.mu.of[key]
-		if before == lessonNone && len(l.mu.of) >= maxLessons || before == lessonFollows && is == lessonStays {
+		if before == lessonFollows && is == lessonStays {
 			continue
 		}
-		if l.mu.of == nil {
+		if l.mu.of == nil || before == lessonNone && len(l.mu.of) >= maxLessons { // much of it may be of children that are gone
 			l.mu.of = map[string]lesson{}
 		}
 		l.mu.of[key] = is
 	}
 }
 
-func lessonKey(k *catalog.Kind, f merge.MadeField) string { return k.Type.String() + f.Shape() }
+func lessonKey(in scope, f merge.MadeField) string { return string(in) + f.Shape() }
+
+// A scope is where a lesson holds: the type, the namespace, and the labels and names of annotations, by which webhooks and policies
+// select objects.
+type scope string
+
+// scopeOf returns the scope of the child of an action, as the action leaves it.
+func (x *Executor) scopeOf(a *plan.Action) scope {
+	labels, annotations := map[string]any{}, map[string]any{}
+	for name, value := range a.Live.Labels() {
+		labels[name] = value
+	}
+	for name := range a.Live.Annotations() {
+		annotations[name] = true
+	}
+	meta, _ := a.Want.Object()["metadata"].(map[string]any)
+	desired, _ := meta["labels"].(map[string]any)
+	maps.Copy(labels, desired)
+	desired, _ = meta["annotations"].(map[string]any)
+	for name := range desired {
+		annotations[name] = true
+	}
+	for _, own := range x.LabelNames() {
+		delete(labels, own)
+	}
+	delete(annotations, x.Mark)
+	return scope(strings.Join([]string{a.Kind.Type.String(), a.Live.Namespace(), jsonvalue.Sum([]any{labels, annotations}).String(), ""}, " "))
+}

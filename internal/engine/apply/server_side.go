@@ -27,7 +27,7 @@ func (x *Executor) apply(ctx context.Context, a *plan.Action) Result {
 	if object != nil {
 		r := x.sendApply(ctx, a, object)
 		if r.Err == nil {
-			x.Lessons.learn(a.Kind, update.kept, lessonKept)
+			x.Lessons.learn(update.in, update.kept, lessonKept)
 		}
 		if !apierror.IsNoApply(r.Err) {
 			return r
