@@ -12,7 +12,7 @@ import (
 )
 
 // noteZeros notes in the Node of a kind which fields have zero values that equal none: those that the Go type drops, since
-// they have omitempty and are no pointers, and structs that are no pointers. A kind without a Go type in client-go has none.
+// they have omitempty and are no pointers, and structs, maps and lists that are no pointers. A kind without a Go type in client-go has none.
 func noteZeros(n *listkeys.Node, t resource.Type) {
 	object, err := scheme.Scheme.New(t.GroupVersionKind())
 	if err != nil {
@@ -59,8 +59,10 @@ func zeroFields(n *listkeys.Node, t reflect.Type, seen map[*listkeys.Node]bool) 
 func dropsZero(f reflect.StructField, of *listkeys.Node, options string) bool {
 	omits := slices.Contains(strings.Split(options, ","), "omitempty")
 	switch f.Type.Kind() {
-	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64, reflect.Map, reflect.Slice:
+	case reflect.String, reflect.Bool, reflect.Int32, reflect.Int64:
 		return omits
+	case reflect.Map, reflect.Slice: // storage has no empty ones
+		return true
 	case reflect.Struct: // not one that has another form in JSON, such as a time
 		return of != nil && of.Kind == listkeys.Struct
 	}

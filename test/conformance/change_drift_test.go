@@ -305,3 +305,24 @@ func TestC254_LessonsOfAnother(t *testing.T) {
 		}
 	}
 }
+
+func TestC255_EmptyList(t *testing.T) {
+	needsWidgets(t)
+	scenario(t, "C255", "a list that is desired empty arrives by an update where the type keeps empty lists, as under a rule that asks for it, and an empty list of a built-in type is none")
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c255-"+lower(strategy), childrenBy(strategy, widgetType, k8s.Role)...)
+			widget := func(either string) map[string]any {
+				return manifest(t, `{apiVersion: conformance.roperator.com/v1, kind: Widget, metadata: {name: one}, spec: {either: {`+either+`}}}`)
+			}
+			role := manifest(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: one, labels: {}}, rules: []}`)
+			for _, either := range []string{"one: a", "list: []", "list: [a]", "list: []", "one: b"} {
+				s.want(widget(either), role)
+				require.Equal(t, widget(either)["spec"].(map[string]any)["either"], s.field(widget(""), "spec", "either"))
+				s.silent()
+				s.restart()
+			}
+		})
+	}
+}

@@ -56,9 +56,9 @@ type Comparison struct {
 	// that desired lacks never count, not even in what the schema says is atomic, and the
 	// order of a keyed list counts wherever it has a meaning.
 	Partial bool
-	// EmptyLists means that an empty desired list wants a list, as an empty desired object
-	// wants an object.
-	EmptyLists bool
+	// Literal means that both objects are the API server's: zero values count, and so do fields that the schema
+	// prunes.
+	Literal bool
 	// Pending means that there is a schema, which isn't known yet. It is of use for Record alone: see there. Nothing is to be
 	// merged meanwhile.
 	Pending bool
@@ -88,7 +88,7 @@ type Difference struct {
 // A nil former means that no earlier desired object is known, or that it was the
 // same, so that nothing is removed.
 func (c *Comparison) Compare(live, desired map[string]any, former *FieldSet) []Difference {
-	quick := merging{emptyLists: c.EmptyLists}
+	quick := merging{literal: c.Literal}
 	if _, changed := quick.object(live, desired, c.root(former)); !changed {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (c *Comparison) Covers(live *resource.Resource, desired map[string]any) boo
 // Collect returns the same as Compare. Compare is the faster one if there is no
 // difference, Collect if there are some.
 func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []Difference {
-	m := merging{collect: true, emptyLists: c.EmptyLists}
+	m := merging{collect: true, literal: c.Literal}
 	m.object(live, desired, c.root(former))
 	return m.differences
 }
@@ -120,7 +120,7 @@ func (c *Comparison) Collect(live, desired map[string]any, former *FieldSet) []D
 // Merge returns live itself if Compare finds no difference. Compare never finds
 // a difference between the result and desired.
 func (c *Comparison) Merge(live, desired map[string]any, former *FieldSet) map[string]any {
-	m := merging{emptyLists: c.EmptyLists}
+	m := merging{literal: c.Literal}
 	merged, changed := m.object(live, desired, c.root(former))
 	if changed && m.prunes { // the API server's schema may be newer
 		m.sends = true
@@ -136,7 +136,7 @@ func (c *Comparison) CompareAt(field string, live, desired any) []Difference {
 	if desired == nil {
 		return nil
 	}
-	m := merging{collect: true, emptyLists: c.EmptyLists}
+	m := merging{collect: true, literal: c.Literal}
 	m.push(field)
 	m.value(live, desired, c.root(nil).child(field))
 	return m.differences
@@ -148,7 +148,7 @@ func (c *Comparison) Without(paths []string) *Comparison {
 	if len(paths) == 0 {
 		return c
 	}
-	more := &Comparison{Schema: c.Schema, Ignore: slices.Clone(c.Ignore), Partial: c.Partial, EmptyLists: c.EmptyLists, Pending: c.Pending}
+	more := &Comparison{Schema: c.Schema, Ignore: slices.Clone(c.Ignore), Partial: c.Partial, Literal: c.Literal, Pending: c.Pending}
 	for _, path := range paths {
 		if p, err := fieldpath.Parse(path); err == nil {
 			more.Ignore = append(more.Ignore, p)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/roperator/roperator/internal/listkeys"
 	"github.com/roperator/roperator/internal/testing/sample"
+	"github.com/roperator/roperator/resource"
 	"github.com/roperator/roperator/resource/k8s"
 )
 
@@ -54,8 +55,14 @@ func TestComparisonScalars(t *testing.T) {
 			reason:  "A live null is as good as absent.",
 			live:    `spec: {a: null, b: null, c: null}`,
 			desired: `spec: {a: 1, b: [], c: {}}`,
-			want:    []string{`spec.a: none -> 1`, `spec.c: none -> {}`},
-			merged:  `spec: {a: 1, b: null, c: {}}`,
+			want:    []string{`spec.a: none -> 1`, `spec.b: none -> []`, `spec.c: none -> {}`},
+			merged:  `spec: {a: 1, b: [], c: {}}`,
+		},
+		"LiveNullList": {
+			reason:  "Storage doesn't tell an empty list of a built-in type from none.",
+			of:      resource.Type{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"},
+			live:    `rules: null`,
+			desired: `rules: []`,
 		},
 		"EmptyObject": {
 			reason:  "An empty object may mean a lot (emptyDir, podSelector), so a missing one is a difference.",

@@ -17,7 +17,7 @@ type merging struct {
 	collect     bool // also collect the differences
 	differences []Difference
 	trail       []trailStep // the path that the walk is at, if collect
-	emptyLists  bool        // as in Comparison
+	literal     bool        // as in Comparison
 	sends       bool        // fields that the schema prunes are merged, too
 	prunes      bool        // there were some that are not
 }
@@ -32,7 +32,7 @@ func (m *merging) value(live, desired any, at place) (any, bool) {
 			return m.object(have, want, at)
 		}
 	case []any:
-		if have, ok := live.([]any); ok || live == nil && len(want) == 0 && !m.emptyLists {
+		if have, ok := live.([]any); ok {
 			if merged, changed := m.list(have, want, at); changed {
 				return merged, true
 			}
@@ -167,9 +167,9 @@ func (m *merging) field(e *objectEdit, key string, want any, at place) {
 		haveMeta, _ := have.(map[string]any)
 		wantMeta, _ := want.(map[string]any)
 		merged, changed = m.object(haveMeta, wantMeta, below)
-	case have == nil && at.schema.Prunes(key) && !m.sends && !m.emptyLists:
+	case have == nil && at.schema.Prunes(key) && !m.sends && !m.literal:
 		m.prunes = true
-	case have == nil && !m.emptyLists && equalsNone(want, at.schema, key):
+	case have == nil && !m.literal && equalsNone(want, at.schema, key):
 	case want != nil:
 		merged, changed = m.value(have, want, below.claimed())
 		e.differsHere = e.differsHere || changed && !sameContainer(have, want)

@@ -15,7 +15,7 @@ import (
 // answer. The engine's mark, the resourceVersion and the generation don't count.
 // The values of a Secret are Hidden.
 func Effects(s *catalog.Settings, k *catalog.Kind, live, answer *resource.Resource) []FieldChange {
-	compared := &merge.Comparison{Schema: k.Comparison.Schema, Partial: true, EmptyLists: true}
+	compared := &merge.Comparison{Schema: k.Comparison.Schema, Partial: true, Literal: true}
 	before, after := lasting(s, live), lasting(s, answer)
 	return concealedFields(k, bothWays(func(live, desired any) []merge.Difference {
 		have, _ := live.(map[string]any)
@@ -69,7 +69,7 @@ func StatusEffects(live, want any) []FieldChange {
 		return []FieldChange{{"status", live, want}} // one of them isn't an object
 	}
 	fields := bothWays(func(live, desired any) []merge.Difference {
-		return (&merge.Comparison{EmptyLists: true}).CompareAt("status", live, desired)
+		return (&merge.Comparison{Literal: true}).CompareAt("status", live, desired)
 	}, before, after)
 	if len(fields) == 0 { // an empty status appears or goes
 		return []FieldChange{{"status", live, want}}
