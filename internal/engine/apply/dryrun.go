@@ -24,6 +24,8 @@ func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.F
 		return x.lookAtOwner(ctx, a)
 	case a.Ask() == plan.AskChoice:
 		return x.tryChosen(ctx, a)
+	case a.Ask() == plan.AskUpdate:
+		return x.askUpdate(ctx, a)
 	}
 	switch a.Verb {
 	case plan.VerbCreate:

@@ -21,6 +21,8 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 		return x.lookAtOwner(ctx, a)
 	case a.Ask() == plan.AskChoice:
 		return x.tryChosen(ctx, a)
+	case a.Ask() == plan.AskUpdate:
+		return x.askUpdate(ctx, a)
 	case a.HandsOver():
 		return x.disown(ctx, a)
 	}
@@ -30,9 +32,6 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	case plan.VerbAdopt:
 		return x.takeIfParentLives(ctx, a, a.Live)
 	case plan.VerbUpdate:
-		if a.Ask() == plan.AskUpdate {
-			return x.askUpdate(ctx, a)
-		}
 		return x.afterRejection(ctx, a, x.update(ctx, a))
 	case plan.VerbApply:
 		return x.afterRejection(ctx, a, x.apply(ctx, a))
@@ -104,7 +103,7 @@ func (x *Executor) update(ctx context.Context, a *plan.Action) Result {
 	return x.written(a, live, err)
 }
 
-// askUpdate makes a dry run of an update, and returns the finding whether it would change anything.
+// askUpdate makes a dry run of an update, and returns the finding whether it would change anything that is desired.
 func (x *Executor) askUpdate(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	answer, err := x.Client.Update(ctx, a.Kind, a.Ref.Key, "", plan.UpdateBody(x.Settings, a, x.Parent), true)
 	switch {
@@ -114,6 +113,8 @@ func (x *Executor) askUpdate(ctx context.Context, a *plan.Action) (Result, plan.
 		return x.afterRejection(ctx, a, Result{Err: err})
 	case plan.ChangesNothing(x.Settings, a.Live, answer):
 		return Result{}, plan.Unchanged{}
+	case a.LeavesAll(answer): // a webhook changes something else each time
+		return Result{}, plan.Normalized{Rest: a.Chosen(a.Diffs)}
 	}
 	return Result{}, plan.Changing{}
 }

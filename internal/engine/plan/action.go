@@ -68,7 +68,7 @@ const (
 	AskNothing Question = iota
 	AskFields           // which fields of the child the operator owns: managedFields
 	AskChoice           // which of the values that the API server has chosen for an earlier desired state it still chooses: a dry run of a creation
-	AskUpdate           // whether the update changes anything: a dry run. Under Recreate, nothing is written for a value that was chosen
+	AskUpdate           // whether the update changes anything that is desired: a dry run. Nothing is written for a value that was chosen
 )
 
 // The keptValues are the differences of an action at which the live value stays.

@@ -45,6 +45,14 @@ func Anew(a *Action, made map[string]any) Creation {
 	return out
 }
 
+// LeavesAll reports whether live, which the API server makes of the child, still has each difference of the action.
+func (a *Action) LeavesAll(live *resource.Resource) bool {
+	after := a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, a.former)
+	return !slices.ContainsFunc(a.Diffs, func(d merge.Difference) bool {
+		return !slices.ContainsFunc(after, func(other merge.Difference) bool { return sameDifference(other, d) })
+	})
+}
+
 // isAllocated reports whether the live value of a difference is a port or an IP address that the API server may have chosen.
 func isAllocated(d merge.Difference) bool {
 	path := plainPath(d.Path)

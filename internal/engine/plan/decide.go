@@ -120,11 +120,12 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		a.Live, a.compared, a.disowned = f.Live, comparison{live: f.Live, object: f.Live.Unstructured().Object}, true
 		return a, true
 	}
-	live, known, own, rejected := a.Live, (*childMemory)(nil), ownership{}, a.Rejection
+	live, known, own, rejected, restores := a.Live, (*childMemory)(nil), ownership{}, a.Rejection, false
 	var kept *keptDrift
 	switch f := f.(type) {
 	case memorized:
 		known, own, kept = f.child, f.own, f.drift
+		restores = known != nil && known.hash == a.Want.hash
 		if a, ok := mend(s, a.Want, live, known); ok {
 			return a, true
 		}
@@ -135,7 +136,7 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		if rejected != nil {
 			f.Diffs = slices.Concat(rejected.Diffs, f.Diffs)
 		}
-		rejected, a.Rejection = &f, &f
+		rejected, a.Rejection, restores = &f, &f, a.Restores
 	case Owned:
 		own = ownership{known: true, all: true, entries: f.Entries, theirs: f.Theirs}
 	case Claimed:
@@ -147,13 +148,11 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 	case a.Want.keep: // it was adopted, and stays as it is otherwise
 		return Action{}, false
 	}
+	a.Restores = restores
 	out, ok := decide(s, a.Want, live, known, own, kept, &a)
 	out.Repeated, out.Rejection = a.Repeated, rejected
-	switch f.(type) {
-	case Normalized:
-		out.Restores = false // nobody knows when the child came to differ
-	case Rejection:
-		out.Unknown, out.Restores = a.Unknown, a.Restores
+	if _, is := f.(Rejection); is {
+		out.Unknown = a.Unknown
 	}
 	return out, ok
 }
@@ -192,7 +191,7 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 	mark := readMark(s, live)
 	was := mark.gave(d, known)
 	a.compare(mark, was, known, own, kept, before)
-	a.Restores = known != nil && known.hash == d.hash
+	a.Restores = before.Restores
 	switch {
 	case len(a.Diffs) == 0 && was == givenOther && d.kind.SchemaPending():
 		return Action{}, false // the mark, too, depends on the schema
@@ -209,9 +208,9 @@ func decide(s *catalog.Settings, d *Desired, live *resource.Resource, known *chi
 		a.Verb = writeVerb(d.kind)
 		if a.Verb == VerbRecreate && a.Drifted() {
 			a.Verb = VerbUpdate // only another desired state recreates a child
-			if a.Unknown && a.ask == AskNothing {
-				a.ask = AskUpdate
-			}
+		}
+		if a.Unknown && a.Drifted() && a.ask == AskNothing {
+			a.ask = AskUpdate
 		}
 	}
 	if a.ask == AskChoice && a.Verb != VerbUpdate && a.Verb != VerbApply {
