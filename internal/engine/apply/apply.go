@@ -216,7 +216,7 @@ func (x *Executor) conclude(ctx context.Context, a *plan.Action, r Result) Resul
 		r.Rest = a.Rest(r.Live)
 	}
 	if (r.Wrote || r.Redundant) && (a.Verb == plan.VerbUpdate || a.Verb == plan.VerbApply) {
-		r.Ignored = plan.Ignored(a, r.Live, func() map[string]any {
+		r.Ignored = plan.Ignored(a, r.Live, r.Rest, func() map[string]any {
 			made, err := x.Client.DryCreate(ctx, a.Kind, a.Ref.Key.Namespace, plan.ChoiceBody(x.Settings, a, x.Parent))
 			if err != nil {
 				return nil

@@ -1,13 +1,12 @@
 package apply
 
 import (
-	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/engine/plan"
-	"github.com/roperator/roperator/internal/jsonvalue"
 )
 
 // maxLessons bounds how many fields Lessons remembers. Beyond that it begins anew.
@@ -86,23 +85,33 @@ type scope string
 
 // scopeOf returns the scope of the child of an action, as the action leaves it.
 func (x *Executor) scopeOf(a *plan.Action) scope {
-	labels, annotations := map[string]any{}, map[string]any{}
-	for name, value := range a.Live.Labels() {
-		labels[name] = value
-	}
-	for name := range a.Live.Annotations() {
-		annotations[name] = true
-	}
 	meta, _ := a.Want.Object()["metadata"].(map[string]any)
 	desired, _ := meta["labels"].(map[string]any)
-	maps.Copy(labels, desired)
-	desired, _ = meta["annotations"].(map[string]any)
-	for name := range desired {
-		annotations[name] = true
+	given, _ := meta["annotations"].(map[string]any)
+	live, noted := a.Live.Labels(), a.Live.Annotations()
+	parts := make([]string, 0, len(desired)+len(given)+len(live)+len(noted))
+	for name, value := range desired {
+		text, _ := value.(string)
+		parts = append(parts, name+"="+text)
 	}
-	for _, own := range x.LabelNames() {
-		delete(labels, own)
+	for name, value := range live {
+		if _, ok := desired[name]; !ok {
+			parts = append(parts, name+"="+value)
+		}
 	}
-	delete(annotations, x.Mark)
-	return scope(strings.Join([]string{a.Kind.Type.String(), a.Live.Namespace(), jsonvalue.Sum([]any{labels, annotations}).String(), ""}, " "))
+	for name := range given {
+		parts = append(parts, name)
+	}
+	for name := range noted {
+		if _, ok := given[name]; !ok {
+			parts = append(parts, name)
+		}
+	}
+	own := x.LabelNames()
+	parts = slices.DeleteFunc(parts, func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		return name == x.Mark || slices.Contains(own[:], name)
+	})
+	slices.Sort(parts)
+	return scope(a.Kind.Type.String() + " " + a.Live.Namespace() + " " + strings.Join(parts, ","))
 }

@@ -60,10 +60,11 @@ func isAllocated(d merge.Difference) bool {
 }
 
 // Ignored returns the differences of an action that the API server has accepted as an update, and ignored: live, which it has
-// responded with, has the values of before. made is what a creation would make of the desired state, nil if that isn't known: then it
+// responded with and which differs in rest, has the values of before. made is what a creation would make of the desired state, nil if that isn't known: then it
 // isn't known either whether a value that is no longer desired is left over.
-func Ignored(a *Action, live *resource.Resource, made func() map[string]any) (ignored []merge.Difference) {
-	if !a.outdated() || len(a.Diffs) == 0 {
+func Ignored(a *Action, live *resource.Resource, rest []merge.Difference, made func() map[string]any) (ignored []merge.Difference) {
+	removes := slices.ContainsFunc(a.Diffs, func(d merge.Difference) bool { return d.Removed })
+	if !a.outdated() || !removes && len(rest) == 0 {
 		return nil
 	}
 	after := a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, a.former)
