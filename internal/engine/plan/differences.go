@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
 	"github.com/roperator/roperator/internal/listkeys"
@@ -19,7 +21,10 @@ func Differences(c *catalog.Catalog, t resource.Type, live, want map[string]any)
 	if k := c.Of(t); k != nil {
 		compared.Schema = k.Comparison.Schema
 	}
-	out := compared.Compare(live, want, nil)
+	out := slices.DeleteFunc(compared.Compare(live, want, nil), func(d merge.Difference) bool {
+		list, ok := d.Desired.([]any)
+		return ok && len(list) == 0 && d.Live == nil // an assertion that nothing is there
+	})
 	if status, ok := want["status"].(map[string]any); ok {
 		out = append(out, compared.CompareAt("status", byType(live["status"]), wantedByType(status))...)
 	}
