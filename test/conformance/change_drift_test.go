@@ -326,3 +326,19 @@ func TestC255_EmptyList(t *testing.T) {
 		})
 	}
 }
+
+func TestC256_OddCharacters(t *testing.T) {
+	scenario(t, "C256", "characters that JSON allows and YAML does not arrive under every strategy")
+	for _, strategy := range []config.UpdateStrategy{config.Replace, config.Apply, config.Recreate} {
+		t.Run(string(strategy), func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "c256-"+lower(strategy), childrenBy(strategy, k8s.ConfigMap)...)
+			for _, text := range []string{"\u007f", "a\u0080\u0085\u009fb", "\u2028\u2029\ufeff"} {
+				s.want(configMap("one", "k", text))
+				require.Equal(t, text, s.field(configMap("one", "", ""), "data", "k"))
+				s.silent()
+			}
+			s.restart()
+		})
+	}
+}

@@ -42,7 +42,7 @@ func (x *Executor) apply(ctx context.Context, a *plan.Action) Result {
 
 // sendApply sends a server-side apply.
 func (x *Executor) sendApply(ctx context.Context, a *plan.Action, object map[string]any) Result {
-	body, err := client.BodyOf(object)
+	body, err := client.AppliedBodyOf(object)
 	if err != nil {
 		return Result{Err: err}
 	}
