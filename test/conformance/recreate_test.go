@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,17 +50,29 @@ func (s *stage) refuses(probe map[string]any) func(words string) bool {
 	}
 }
 
-// freeNodePort returns a port of the nodes that no Service has.
-func (s *stage) freeNodePort() int32 {
+// firstStaticPort and staticPorts are the node ports that the API server gives to nobody who doesn't ask for one, as long as there are
+// others.
+const firstStaticPort, staticPorts = 30000, 86
+
+// usedPorts counts the calls of freeNodePort, which run in parallel.
+var usedPorts atomic.Int32
+
+// freeNodePort returns a port of the nodes that no Service has, and that none is given by chance.
+func (s *stage) freeNodePort() (port int32) {
 	s.t.Helper()
 	typed, _ := clients(s.t, "somebody")
 	services := typed.CoreV1().Services(s.Namespace)
-	probe, err := services.Create(s.t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	require.NoError(s.t, services.Delete(s.t.Context(), probe.Name, metav1.DeleteOptions{}))
-	return probe.Spec.Ports[0].NodePort
+	for range staticPorts {
+		port = firstStaticPort + (usedPorts.Add(1)-1)%staticPorts
+		probe := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: port}}},
+		}
+		if _, err := services.Create(s.t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return port
+		}
+	}
+	require.Fail(s.t, "no node port is free")
+	return 0
 }
 
 // limit creates the ResourceQuota "quota", or changes it, and returns when the API
