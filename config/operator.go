@@ -142,8 +142,9 @@ type Child struct {
 	// RecreateImmutable recreates a child whose update is refused since it would change an
 	// immutable field: the Strategy is Recreate for that child then, and only then. A child
 	// whose update is refused for any other reason, by a webhook, a policy, a quota or for
-	// another client's field, stays as it is. So does one that another client has changed. It is for Replace and Apply, and not for kinds that hold data:
-	// PersistentVolumeClaims, PersistentVolumes, Namespaces and CustomResourceDefinitions.
+	// another client's field, stays as it is. So does one that another client has changed. It
+	// is for Replace and Apply, and not for kinds that hold data: PersistentVolumeClaims,
+	// PersistentVolumes, Namespaces and CustomResourceDefinitions.
 	RecreateImmutable bool
 	// Roll updates the children of this type a few at a time. Nil: all at once. See Roll.
 	Roll *Roll

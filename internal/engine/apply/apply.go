@@ -101,7 +101,9 @@ func (x *Executor) runAll(ctx context.Context, actions []plan.Action) []Result {
 	results := make([]Result, len(actions))
 	var wg sync.WaitGroup
 	own := make(chan struct{}, MaxWritesPerPass)
-	first := x.Probes[plan.BatchOf(&actions[0])].Next // each time, another write is the probe
+	batch := plan.BatchOf(&actions[0])
+	batch.Corrects = false
+	first := x.Probes[batch].Next // each time, another write is the probe
 	for n := range actions {
 		i := (first + n) % len(actions)
 		own <- struct{}{}
@@ -141,7 +143,7 @@ func (x *Executor) runOne(ctx context.Context, a *plan.Action) (out Result) {
 	}
 	if !x.Config.DryRun {
 		if err := x.slowStartOf(a).admit(ctx, a); err != nil {
-			return Result{Action: a, Err: err, Held: true}
+			return x.notAdmitted(ctx, a, err)
 		}
 		defer func() { x.note(a, &out) }()
 	}

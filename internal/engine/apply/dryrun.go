@@ -19,13 +19,8 @@ import (
 
 // rehearse is request for a dry run: nothing is persisted.
 func (x *Executor) rehearse(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
-	switch {
-	case a.Ask() == plan.AskFields:
-		return x.lookAtOwner(ctx, a)
-	case a.Ask() == plan.AskChoice:
-		return x.tryChosen(ctx, a)
-	case a.Ask() == plan.AskUpdate:
-		return x.askUpdate(ctx, a)
+	if a.Ask() != plan.AskNothing {
+		return x.ask(ctx, a)
 	}
 	switch a.Verb {
 	case plan.VerbCreate:

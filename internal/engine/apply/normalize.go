@@ -46,8 +46,8 @@ func (x *Executor) tryChosen(ctx context.Context, a *plan.Action) (Result, plan.
 func (x *Executor) afterRejection(ctx context.Context, a *plan.Action, r Result) (Result, plan.Finding) {
 	fields := apierror.ImmutableFields(r.Err)
 	switch {
-	case a.Drifted() && apierror.IsRejection(r.Err):
-		rejected := a.Reject(apierror.Fields(r.Err), r.Err)
+	case a.Corrects() && apierror.IsRejection(r.Err):
+		rejected := a.Reject(x.Settings, apierror.Fields(r.Err), r.Err)
 		if a.Untraced() {
 			return Result{}, plan.Normalized{Rest: a.Chosen(rejected.Diffs)}
 		}

@@ -17,12 +17,8 @@ import (
 // or a finding from which another action follows (and an empty result).
 func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
 	switch {
-	case a.Ask() == plan.AskFields:
-		return x.lookAtOwner(ctx, a)
-	case a.Ask() == plan.AskChoice:
-		return x.tryChosen(ctx, a)
-	case a.Ask() == plan.AskUpdate:
-		return x.askUpdate(ctx, a)
+	case a.Ask() != plan.AskNothing:
+		return x.ask(ctx, a)
 	case a.HandsOver():
 		return x.disown(ctx, a)
 	}
@@ -36,11 +32,7 @@ func (x *Executor) request(ctx context.Context, a *plan.Action) (Result, plan.Fi
 	case plan.VerbApply:
 		return x.afterRejection(ctx, a, x.apply(ctx, a))
 	case plan.VerbMark:
-		r := x.mark(ctx, a)
-		if a.Drifted() && apierror.IsRejection(r.Err) {
-			return Result{}, a.RejectMark(x.Settings, r.Err)
-		}
-		return r, nil
+		return x.afterRejection(ctx, a, x.mark(ctx, a))
 	case plan.VerbMend:
 		return x.mend(ctx, a), nil
 	case plan.VerbRecreate:
@@ -101,6 +93,17 @@ func (x *Executor) update(ctx context.Context, a *plan.Action) Result {
 	}
 	live, err := x.sendRemake(ctx, a, body, false)
 	return x.written(a, live, err)
+}
+
+// ask makes the request that an action asks for first, which persists nothing.
+func (x *Executor) ask(ctx context.Context, a *plan.Action) (Result, plan.Finding) {
+	switch a.Ask() {
+	case plan.AskFields:
+		return x.lookAtOwner(ctx, a)
+	case plan.AskChoice:
+		return x.tryChosen(ctx, a)
+	}
+	return x.askUpdate(ctx, a)
 }
 
 // askUpdate makes a dry run of an update, and returns the finding whether it would change anything that is desired.

@@ -59,7 +59,7 @@ func (x *Executor) newSlowStartLocked(b plan.Batch) *slowStart {
 func (x *Executor) note(a *plan.Action, r *Result) {
 	s := x.slowStartOf(a)
 	if s == nil {
-		if _, rejected := rejection(a, r); !rejected {
+		if _, err := rejection(a, r); err == nil {
 			return
 		}
 		x.mu.Lock()
@@ -98,6 +98,17 @@ func (s *slowStart) admit(ctx context.Context, a *plan.Action) error {
 	return nil
 }
 
+// notAdmitted returns the result of a write that admit has not let pass, because of err. A correction of drift is tried again later.
+func (x *Executor) notAdmitted(ctx context.Context, a *plan.Action, err error) Result {
+	if _, held := errors.AsType[*heldError](err); !held || !a.Corrects() {
+		return Result{Action: a, Err: err, Held: true}
+	}
+	kept, rejected := *a, a.Reject(x.Settings, nil, err)
+	rejected.Untried = true
+	kept.Rejection = &rejected
+	return x.conclude(ctx, &kept, Result{Live: a.Live, Accepted: true})
+}
+
 // heldError returns the error of a write that is held.
 func (s *slowStart) heldError(a *plan.Action) error {
 	return &apierror.RefusedError{Err: &heldError{text: fmt.Sprintf("%s: %s: not tried, since others of its type are rejected", a.Ref, a.Verb), err: s.mu.err}}
@@ -116,15 +127,16 @@ func (e *heldError) Unwrap() error { return e.err }
 func (s *slowStart) note(a *plan.Action, r *Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reason, rejected := rejection(a, r)
+	reason, err := rejection(a, r)
+	rejected := err != nil
 	if rejected {
 		s.mu.sum.Rejected++
 	}
 	switch {
 	case rejected && reason == s.mu.reason:
-		s.mu.count, s.mu.err = s.mu.count+1, r.Err
+		s.mu.count, s.mu.err = s.mu.count+1, err
 	case rejected:
-		s.mu.reason, s.mu.count, s.mu.err = reason, 1, r.Err
+		s.mu.reason, s.mu.count, s.mu.err = reason, 1, err
 	case r.Err == nil && (r.Wrote || r.Accepted):
 		s.mu.sum.Accepted = true
 		if s.mu.probe == a { // others were under way before
@@ -141,19 +153,23 @@ func (s *slowStart) note(a *plan.Action, r *Result) {
 	}
 }
 
-// rejection returns the reason of a rejection that other writes of the batch may meet, too: what the API server says, but
-// for the name of the object. That a name is taken is nothing that they have in common.
-func rejection(a *plan.Action, r *Result) (reason string, rejected bool) {
-	_, rejected = errors.AsType[*apierror.RefusedError](r.Err)
-	_, taken := errors.AsType[*NameTakenError](r.Err)
-	if !rejected || taken || r.Undeleted {
-		return "", false
+// rejection returns the error of a rejection that other writes of the batch may meet, too, and its reason: what the API server says,
+// but for the name of the object. That a name is taken is nothing that they have in common. nil: it was not rejected.
+func rejection(a *plan.Action, r *Result) (reason string, err error) {
+	err = r.Err
+	if err == nil && r.Action != nil && r.Action.Rejection != nil && !r.Wrote { // no Action: it panics
+		err = r.Action.Rejection.Err
+	} else if _, refused := errors.AsType[*apierror.RefusedError](err); !refused {
+		return "", nil
 	}
-	text := r.Err.Error()
-	if status := apierrors.APIStatus(nil); errors.As(r.Err, &status) {
+	if _, taken := errors.AsType[*NameTakenError](err); taken || r.Undeleted {
+		return "", nil
+	}
+	text := err.Error()
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
 		text = status.Status().Message
 	}
-	return string(apierrors.ReasonForError(r.Err)) + " " + withoutName(text, a.Ref.Key.Name), true
+	return string(apierrors.ReasonForError(err)) + " " + withoutName(text, a.Ref.Key.Name), err
 }
 
 // withoutName cuts the name of an object out of a message, where it stands as a word of its own: 1 is no part of 12.
@@ -181,7 +197,7 @@ func (x *Executor) held() map[plan.Batch]plan.HeldNow {
 	var out map[plan.Batch]plan.HeldNow
 	for b, s := range x.mu.batches {
 		s.mu.Lock()
-		if s.mu.held {
+		if s.mu.held && !b.Corrects {
 			if out == nil {
 				out = map[plan.Batch]plan.HeldNow{}
 			}

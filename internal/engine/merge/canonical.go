@@ -10,7 +10,8 @@ import (
 )
 
 // Canonical returns desired without what no comparison looks at: nulls, ignored
-// fields, orders that mean nothing, spellings of one value, zero values that equal none, and fields that the API server prunes. Two desired objects that differ in nothing
+// fields, orders that mean nothing, spellings of one value, zero values that equal none, and
+// fields that the API server prunes. Two desired objects that differ in nothing
 // else have equal canonical objects. The result shares parts with desired, and is
 // desired itself if that is canonical.
 func (c *Comparison) Canonical(desired map[string]any) map[string]any {
@@ -95,8 +96,8 @@ func canonicalList(list []any, at place) (out []any, changed bool) {
 			item, differs = canonical(item, below)
 		}
 		if wanted && form == listKeyed && len(key.defaults) > 0 {
-			form, changed := key.canonical(item)
-			item, differs = form, differs || changed
+			plain, shorter := key.canonical(item)
+			item, differs = plain, differs || shorter
 		}
 		if wanted && !differs && !changed {
 			continue

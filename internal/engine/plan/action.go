@@ -137,18 +137,26 @@ func (a *Action) Drifted() bool {
 	return a.Live != nil && a.Want != nil && (a.was == givenThis || a.Restores)
 }
 
+// Corrects reports whether the action is a write that corrects drift. If the API server rejects it, that is no error of the child.
+func (a *Action) Corrects() bool {
+	return a.Drifted() && (a.Verb == VerbUpdate || a.Verb == VerbApply || a.Verb == VerbMark)
+}
+
 // outdated reports whether the child was given another desired state than the present one, as far as its mark and the memory tell.
 func (a *Action) outdated() bool { return a.Live != nil && a.was == givenOther && !a.Restores }
 
 // Untraced reports whether nothing tells who has made the differences: managedFields have no entry of the operator, and nothing is
 // remembered of the child.
-func (a *Action) Untraced() bool { return a.Unknown && a.lost }
+func (a *Action) Untraced() bool { return a.lost }
 
-// Reject returns the finding that the API server has rejected the action, which corrects drift, for these fields. If it names
+// Reject returns the finding that the API server has rejected the action, which Corrects, for these fields. If it names
 // none that the action would write, or rejects the rest, too, nothing can be corrected.
-func (a *Action) Reject(fields []string, err error) Rejection {
+func (a *Action) Reject(s *catalog.Settings, fields []string, err error) Rejection {
 	in := a.namedBy(fields)
-	if len(in) == 0 || a.Rejection != nil {
+	switch {
+	case a.Verb == VerbMark:
+		in = []merge.Difference{{Path: markPath(s)}}
+	case len(in) == 0, a.Rejection != nil:
 		in = a.Diffs
 	}
 	return Rejection{Diffs: in, Err: err}
@@ -176,11 +184,6 @@ func (a *Action) settledPaths() []string {
 
 // foreign reports whether a field keeps another client's value.
 func (a *Action) foreign(path string) bool { return slices.Contains(a.foreignPaths(), path) }
-
-// RejectMark returns the finding that the API server has rejected the action, which brings the applied annotation up to date.
-func (a *Action) RejectMark(s *catalog.Settings, err error) Rejection {
-	return Rejection{Diffs: []merge.Difference{{Path: markPath(s)}}, Err: err}
-}
 
 // foreignPaths returns the paths of fields that keep another client's value, since the API server rejects another one.
 func (a *Action) foreignPaths() []string {

@@ -35,7 +35,7 @@ func Anew(a *Action, made map[string]any) Creation {
 	out := CreationSame
 	for _, diff := range a.Diffs {
 		switch {
-		case slices.ContainsFunc(rest, func(r merge.Difference) bool { return sameDifference(r, diff) }):
+		case among(rest, diff):
 		case !slices.ContainsFunc(rest, func(r merge.Difference) bool { return overlap(r.Path, diff.Path) }), diff.Removed && !isAllocated(diff):
 			return CreationDiffers
 		default:
@@ -45,12 +45,10 @@ func Anew(a *Action, made map[string]any) Creation {
 	return out
 }
 
-// LeavesAll reports whether live, which the API server makes of the child, still has each difference of the action.
+// LeavesAll reports whether live, which the API server makes of the child, still has each difference of the action, which corrects drift.
 func (a *Action) LeavesAll(live *resource.Resource) bool {
-	after := a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, a.former)
-	return !slices.ContainsFunc(a.Diffs, func(d merge.Difference) bool {
-		return !slices.ContainsFunc(after, func(other merge.Difference) bool { return sameDifference(other, d) })
-	})
+	_, others := Explained(a.Diffs, a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, nil))
+	return len(others) == 0
 }
 
 // isAllocated reports whether the live value of a difference is a port or an IP address that the API server may have chosen.
@@ -60,46 +58,44 @@ func isAllocated(d merge.Difference) bool {
 }
 
 // Ignored returns the differences of an action that the API server has accepted as an update, and ignored: live, which it has
-// responded with and which differs in rest, has the values of before. made is what a creation would make of the desired state, nil if that isn't known: then it
-// isn't known either whether a value that is no longer desired is left over.
+// responded with and which differs in rest, has the values of before. made is called at most once, if a value that is no longer
+// desired is still there. It returns what a creation would make of the desired state, and nil if that isn't known: then it isn't
+// known either whether such a value is left over.
 func Ignored(a *Action, live *resource.Resource, rest []merge.Difference, made func() map[string]any) (ignored []merge.Difference) {
 	removes := slices.ContainsFunc(a.Diffs, func(d merge.Difference) bool { return d.Removed })
 	if !a.outdated() || !removes && len(rest) == 0 {
 		return nil
 	}
 	after := a.Kind.Comparison.Compare(live.Unstructured().Object, a.Want.object, a.former)
-	same := func(in []merge.Difference, d merge.Difference) bool {
-		return slices.ContainsFunc(in, func(other merge.Difference) bool { return sameDifference(other, d) })
-	}
-	var created []merge.Difference
+	var left []merge.Difference // that aren't desired any more
 	for _, d := range a.Diffs {
 		switch {
-		case d.Live == nil, !same(after, d):
-			continue
-		case !d.Removed:
-			ignored = append(ignored, d)
-			continue
-		case isAllocated(d):
-			continue
-		}
-		if created == nil {
-			object := made()
-			if object == nil {
-				continue
-			}
-			created = append([]merge.Difference{{}}, a.Kind.Comparison.Compare(object, a.Want.object, a.former)...)
-		}
-		if !same(created, d) {
+		case d.Live == nil || !among(after, d) || isAllocated(d) && d.Removed:
+		case d.Removed:
+			left = append(left, d)
+		default:
 			ignored = append(ignored, d)
 		}
 	}
+	if len(left) == 0 {
+		return ignored
+	}
+	if object := made(); object != nil {
+		created := a.Kind.Comparison.Compare(object, a.Want.object, a.former)
+		ignored = append(ignored, slices.DeleteFunc(left, func(d merge.Difference) bool { return among(created, d) })...)
+	}
 	return ignored
+}
+
+// among reports whether a difference is in a list.
+func among(list []merge.Difference, d merge.Difference) bool {
+	return slices.ContainsFunc(list, func(other merge.Difference) bool { return sameDifference(other, d) })
 }
 
 // sameDifference says whether two objects differ from the same desired one in the
 // same way.
 func sameDifference(a, b merge.Difference) bool {
-	return digestOfDifference(a) == digestOfDifference(b)
+	return a.Path == b.Path && digestOfDifference(a) == digestOfDifference(b)
 }
 
 // overlap says whether one of two paths is, or leads to, the other.

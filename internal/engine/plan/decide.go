@@ -35,7 +35,7 @@ type memorized struct {
 // An ownership is what is known of the managedFields of a child: the operator's entries, and those of
 // others.
 type ownership struct {
-	known, all      bool
+	all             bool // these are all entries; else those of the operator, as far as they are known
 	entries, theirs []string
 }
 
@@ -138,7 +138,7 @@ func Next(s *catalog.Settings, a Action, f Finding) (Action, bool) {
 		}
 		rejected, a.Rejection, restores = &f, &f, a.Restores
 	case Owned:
-		own = ownership{known: true, all: true, entries: f.Entries, theirs: f.Theirs}
+		own = ownership{all: true, entries: f.Entries, theirs: f.Theirs}
 	case Claimed:
 		live = f.Live
 	}
@@ -244,7 +244,7 @@ func (a *Action) compare(mark mark, was given, known *childMemory, own ownership
 	case known == nil && was == givenThis && len(diffs) > 0 && a.Kind.Child.Strategy != config.OnDelete:
 		a.kept.chosen, a.Diffs = own.split(&a.Kind.Comparison, diffs)
 		a.lost = own.all && len(own.entries) == 0
-		if !own.known || !own.all && slices.ContainsFunc(a.Diffs, isFilled) {
+		if !own.all && (len(own.entries) == 0 || slices.ContainsFunc(a.Diffs, isFilled)) {
 			a.ask = AskFields
 		}
 	case known != nil && known.hash != a.Want.hash && slices.ContainsFunc(a.kept.chosen, func(d merge.Difference) bool { return d.Live != nil }):

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -19,6 +20,7 @@ type Rejection struct {
 	Diffs   []merge.Difference
 	Err     error                       // the API server's
 	Entries []metav1.ManagedFieldsEntry // of the child before anything else was corrected; nil: not known
+	Untried bool                        // nothing was sent, since others of its batch are rejected
 }
 
 // A keptDrift is what is remembered of a Rejection. It holds for one object and one desired state, and counts as kept until the
@@ -72,9 +74,8 @@ func (p *ParentMemory) drift(d *Desired, live *resource.Resource, now time.Time)
 }
 
 // AcceptAction remembers that live, which still differs in rest, is what the API server made of the desired state of an action.
-// timed says that a Rejection is tried again without another cause. news reports whether a Rejection names other fields than the
-// last one.
-func (p *ParentMemory) AcceptAction(a *Action, live *resource.Resource, rest []merge.Difference, timed bool, now time.Time, backoff func(n int) time.Duration) (news bool) {
+// news reports whether a Rejection names other fields than the last one.
+func (p *ParentMemory) AcceptAction(a *Action, live *resource.Resource, rest []merge.Difference, now time.Time, backoff func(n int) time.Duration) (news bool) {
 	before := p.drifts[a.Want.ref]
 	if before != nil && (before.uid != live.UID() || before.hash != a.Want.hash) {
 		before = nil
@@ -82,15 +83,21 @@ func (p *ParentMemory) AcceptAction(a *Action, live *resource.Resource, rest []m
 	next := before
 	switch {
 	case a.Rejection != nil:
-		next = &keptDrift{uid: live.UID(), hash: a.Want.hash, timed: timed, version: live.ResourceVersion()}
+		next = &keptDrift{uid: live.UID(), hash: a.Want.hash, timed: !apierrors.IsInvalid(a.Rejection.Err) || a.Rejection.Untried, version: live.ResourceVersion()}
 		for _, d := range slices.Concat(a.Rejection.Diffs, a.kept.rejected) {
 			next.paths = append(next.paths, d.Path)
 		}
 		slices.Sort(next.paths)
 		next.paths = slices.Compact(next.paths)
-		if news = before == nil || !slices.Equal(before.paths, next.paths); !news {
+		same := before != nil && slices.Equal(before.paths, next.paths)
+		if same {
 			next.retry = before.retry
 		}
+		if a.Rejection.Untried {
+			next.at = now.Add(hastened)
+			break
+		}
+		news = next.tries == 0
 		next.failed(now, func(n int) time.Duration { return max(hastened, backoff(n)) })
 	case len(a.kept.rejected) == 0:
 		next = nil

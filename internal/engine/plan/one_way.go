@@ -3,8 +3,6 @@ package plan
 import (
 	"strings"
 
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/roperator/roperator/internal/engine/catalog"
 	"github.com/roperator/roperator/internal/engine/merge"
 )
@@ -18,7 +16,7 @@ func splitOneWay(k *catalog.Kind, live map[string]any, diffs []merge.Difference,
 	var is func(merge.Difference) bool
 	switch gk := k.Type.GroupVersionKind().GroupKind(); gk.Group + "/" + gk.Kind {
 	case "batch/Job":
-		if suspended, _ := field(live, "spec", "suspend").(bool); suspended {
+		if suspended, _ := valueAt(live, "spec", "suspend").(bool); suspended {
 			return nil, diffs
 		}
 		is = func(d merge.Difference) bool { return isJobTemplate(plainPath(d.Path)) && sameValue(d) }
@@ -70,29 +68,10 @@ func isContainerResource(path string) bool {
 
 // isGreater reports whether a quantity is greater than another one.
 func isGreater(live, desired any) bool {
-	have, ok := quantity(live)
+	have, ok := quantityOf(live)
 	if !ok {
 		return false
 	}
-	want, ok := quantity(desired)
+	want, ok := quantityOf(desired)
 	return ok && have.Cmp(want) > 0
-}
-
-func quantity(v any) (q apiresource.Quantity, ok bool) {
-	text, ok := v.(string)
-	if !ok {
-		return q, false
-	}
-	q, err := apiresource.ParseQuantity(text)
-	return q, err == nil
-}
-
-// field returns a field of an object, nil if it isn't there.
-func field(object map[string]any, path ...string) (v any) {
-	v = object
-	for _, name := range path {
-		in, _ := v.(map[string]any)
-		v = in[name]
-	}
-	return v
 }

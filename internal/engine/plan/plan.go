@@ -49,8 +49,7 @@ func (in *Input) ownership(live *resource.Resource) ownership {
 	if live == nil || in.Held == nil {
 		return ownership{}
 	}
-	entries := in.Held(live)
-	return ownership{known: len(entries) > 0, entries: entries}
+	return ownership{entries: in.Held(live)}
 }
 
 // A Plan is what one pass does to the children of one parent. Each child is in

@@ -82,7 +82,12 @@ func declared(object map[string]any, name string) resource.Quantity {
 // quantityAt returns what the field resources of a Pod's spec, a container or a
 // claim says of a resource. section is requests or limits.
 func quantityAt(of any, section, name string) (resource.Quantity, bool) {
-	text, _ := valueAt(of, "resources", section, name).(string)
+	return quantityOf(valueAt(of, "resources", section, name))
+}
+
+// quantityOf returns the quantity that a value spells, false if it is none.
+func quantityOf(v any) (resource.Quantity, bool) {
+	text, _ := v.(string)
 	if text == "" {
 		return resource.Quantity{}, false
 	}

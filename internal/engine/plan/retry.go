@@ -65,13 +65,15 @@ func together(backoff func(n int) time.Duration) func(n int) time.Duration {
 }
 
 // A Batch names the writes of a parent's children of one type, or the deletes of it. They are often rejected for one reason.
+// Corrections of drift are a batch of their own, since no other write waits for them (S189).
 type Batch struct {
-	Type    resource.Type
-	Deletes bool
+	Type     resource.Type
+	Deletes  bool
+	Corrects bool
 }
 
 // BatchOf returns the batch of an action.
-func BatchOf(a *Action) Batch { return Batch{a.Ref.Type, a.Verb == VerbDelete} }
+func BatchOf(a *Action) Batch { return Batch{a.Ref.Type, a.Verb == VerbDelete, a.Corrects()} }
 
 // A held is a batch of which three writes and a probe were rejected for one reason. Until a probe is accepted, each try
 // is one write.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/roperator/roperator/internal/apierror"
 	"github.com/roperator/roperator/internal/engine/apply"
 	"github.com/roperator/roperator/internal/engine/plan"
@@ -160,8 +158,7 @@ func (p *pass) remember(ctx context.Context, r *apply.Result, now time.Time) {
 	case r.Err != nil, !r.Accepted, r.Live == nil:
 		return
 	}
-	timed := a.Rejection != nil && !apierrors.IsInvalid(a.Rejection.Err)
-	if p.memory.AcceptAction(a, r.Live, r.Rest, timed, now, p.queue.Backoff) {
+	if p.memory.AcceptAction(a, r.Live, r.Rest, now, p.queue.Backoff) {
 		p.tellDrift(ctx, a)
 	}
 	if r.Wrote {
